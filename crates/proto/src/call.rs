@@ -1,0 +1,189 @@
+//! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
+
+use crate::lenient::{empty_none, null_default};
+use crate::{ContextId, Message, Object, PushConfig, TaskRef, TaskState, Timestamp};
+use serde::Deserialize;
+
+/// One request of a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// `SendMessage`
+    Send(Box<SendMessage>),
+    /// `SendStreamingMessage`
+    Stream(Box<SendMessage>),
+    /// `GetTask`
+    Get(GetTask),
+    /// `ListTasks`
+    List(ListTasks),
+    /// `CancelTask`
+    Cancel(CancelTask),
+    /// `SubscribeToTask`
+    Subscribe(Subscribe),
+    /// `CreateTaskPushNotificationConfig`
+    CreatePush {
+        /// The task to watch.
+        task: TaskRef,
+        /// What to register.
+        config: PushConfig,
+    },
+    /// `GetTaskPushNotificationConfig`
+    GetPush(GetPush),
+    /// `ListTaskPushNotificationConfigs`
+    ListPush(ListPush),
+    /// `DeleteTaskPushNotificationConfig`
+    DeletePush(DeletePush),
+    /// `GetExtendedAgentCard`
+    ExtendedCard,
+}
+
+impl Call {
+    /// The operation's name, as metrics and logs show it.
+    pub const fn operation(&self) -> &'static str {
+        match self {
+            Self::Send(_) => "SendMessage",
+            Self::Stream(_) => "SendStreamingMessage",
+            Self::Get(_) => "GetTask",
+            Self::List(_) => "ListTasks",
+            Self::Cancel(_) => "CancelTask",
+            Self::Subscribe(_) => "SubscribeToTask",
+            Self::CreatePush { .. } => "CreateTaskPushNotificationConfig",
+            Self::GetPush(_) => "GetTaskPushNotificationConfig",
+            Self::ListPush(_) => "ListTaskPushNotificationConfigs",
+            Self::DeletePush(_) => "DeleteTaskPushNotificationConfig",
+            Self::ExtendedCard => "GetExtendedAgentCard",
+        }
+    }
+}
+
+/// `SendMessageRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SendMessage {
+    /// What is said.
+    pub message: Message,
+    /// How the caller wants it handled.
+    #[serde(default, deserialize_with = "null_default")]
+    pub configuration: SendConfiguration,
+    /// Free metadata of the request.
+    #[serde(default)]
+    pub metadata: Option<Object>,
+}
+
+/// `SendMessageConfiguration`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendConfiguration {
+    /// Media types the caller can take.
+    #[serde(alias = "accepted_output_modes", default, deserialize_with = "null_default")]
+    pub accepted_output_modes: Vec<String>,
+    /// A push configuration to register with the task.
+    #[serde(alias = "task_push_notification_config", default)]
+    pub task_push_notification_config: Option<PushConfig>,
+    /// At most this many messages of history in the reply.
+    #[serde(alias = "history_length", default)]
+    pub history_length: Option<i32>,
+    /// Do not wait for the task to settle.
+    #[serde(alias = "return_immediately", default, deserialize_with = "null_default")]
+    pub return_immediately: bool,
+}
+
+/// `GetTaskRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetTask {
+    /// Which task.
+    pub id: TaskRef,
+    /// At most this many messages of history.
+    #[serde(alias = "history_length", default)]
+    pub history_length: Option<i32>,
+}
+
+/// `ListTasksRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListTasks {
+    /// Only tasks of this conversation.
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    pub context_id: Option<ContextId>,
+    /// Only tasks in this state.
+    #[serde(default, deserialize_with = "state_or_unspecified")]
+    pub status: Option<TaskState>,
+    /// How many tasks a page may hold.
+    #[serde(alias = "page_size", default)]
+    pub page_size: Option<i32>,
+    /// Where the last page ended.
+    #[serde(alias = "page_token", default, deserialize_with = "null_default")]
+    pub page_token: String,
+    /// At most this many messages of history per task.
+    #[serde(alias = "history_length", default)]
+    pub history_length: Option<i32>,
+    /// Only tasks whose status is not older than this.
+    #[serde(alias = "status_timestamp_after", default)]
+    pub status_timestamp_after: Option<Timestamp>,
+    /// Whether artifacts are wanted.
+    #[serde(alias = "include_artifacts", default)]
+    pub include_artifacts: Option<bool>,
+}
+
+/// A filter may carry the enum's zero value, which means "any" (generated clients send it).
+fn state_or_unspecified<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<TaskState>, D::Error> {
+    crate::task::enum_name(d, |name| match name {
+        "TASK_STATE_UNSPECIFIED" | "0" | "" => Ok(None),
+        // Ours alone; on the wire such tasks show as completed.
+        "TASK_STATE_TRANSFERRED" | "9" => Err(format!("unknown task state {name:?}")),
+        name => TaskState::from_name(name).map(Some).ok_or_else(|| format!("unknown task state {name:?}")),
+    })
+}
+
+/// `CancelTaskRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CancelTask {
+    /// Which task.
+    pub id: TaskRef,
+    /// Free metadata of the request.
+    #[serde(default)]
+    pub metadata: Option<Object>,
+}
+
+/// `SubscribeToTaskRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Subscribe {
+    /// Which task.
+    pub id: TaskRef,
+}
+
+/// `GetTaskPushNotificationConfigRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetPush {
+    /// Of which task.
+    #[serde(alias = "task_id")]
+    pub task_id: TaskRef,
+    /// Which configuration.
+    pub id: String,
+}
+
+/// `ListTaskPushNotificationConfigsRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListPush {
+    /// Of which task.
+    #[serde(alias = "task_id")]
+    pub task_id: TaskRef,
+    /// How many a page may hold.
+    #[serde(alias = "page_size", default)]
+    pub page_size: Option<i32>,
+    /// Where the last page ended.
+    #[serde(alias = "page_token", default, deserialize_with = "null_default")]
+    pub page_token: String,
+}
+
+/// `DeleteTaskPushNotificationConfigRequest`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletePush {
+    /// Of which task.
+    #[serde(alias = "task_id")]
+    pub task_id: TaskRef,
+    /// Which configuration.
+    pub id: String,
+}

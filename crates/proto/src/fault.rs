@@ -1,0 +1,203 @@
+//! The waist, outward, when it did not work: every way a call can fail.
+
+use crate::{TaskRef, TaskState};
+use std::fmt;
+
+/// What kind of failure it is. Dialects turn it into their own numbers; `wire` has the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the specification's own, without the suffix Error")]
+pub enum Code {
+    TaskNotFound,
+    TaskNotCancelable,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+    ContentTypeNotSupported,
+    InvalidAgentResponse,
+    ExtendedAgentCardNotConfigured,
+    ExtensionSupportRequired,
+    VersionNotSupported,
+    ParseError,
+    InvalidRequest,
+    MethodNotFound,
+    InvalidParams,
+    Internal,
+    Conflict,
+    Unavailable,
+    Exhausted,
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: [Self; 17] = [
+        Self::TaskNotFound,
+        Self::TaskNotCancelable,
+        Self::PushNotificationNotSupported,
+        Self::UnsupportedOperation,
+        Self::ContentTypeNotSupported,
+        Self::InvalidAgentResponse,
+        Self::ExtendedAgentCardNotConfigured,
+        Self::ExtensionSupportRequired,
+        Self::VersionNotSupported,
+        Self::ParseError,
+        Self::InvalidRequest,
+        Self::MethodNotFound,
+        Self::InvalidParams,
+        Self::Internal,
+        Self::Conflict,
+        Self::Unavailable,
+        Self::Exhausted,
+    ];
+}
+
+/// One member of a request that is wrong, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldViolation {
+    /// The path, such as `message.parts[2].raw`.
+    pub field: String,
+    /// What is wrong with it.
+    pub description: String,
+}
+
+/// Why a call was not served, in words a peer may read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Unknown, or another caller's: existence is information.
+    #[error("task {0} not found")]
+    TaskNotFound(TaskRef),
+    /// Unknown configuration; the specification answers as for an unknown task.
+    #[error("push notification config {config} of task {task} not found")]
+    PushConfigNotFound {
+        /// The task.
+        task: TaskRef,
+        /// The configuration.
+        config: String,
+    },
+    /// Cancelling what has settled.
+    #[error("task {id} is {state} and cannot be canceled")]
+    TaskNotCancelable {
+        /// The task.
+        id: TaskRef,
+        /// Where it stands.
+        state: TaskState,
+    },
+    /// The agent does not offer push notifications.
+    #[error("this agent does not support push notifications")]
+    PushNotificationNotSupported,
+    /// Something this agent, or this state of a task, does not allow.
+    #[error("{0}")]
+    UnsupportedOperation(String),
+    /// A message to a settled task.
+    #[error("task {id} is {state} and takes no more messages; send a new message in the same context")]
+    TaskSettled {
+        /// The task.
+        id: TaskRef,
+        /// Where it stands.
+        state: TaskState,
+    },
+    /// Subscribing to a settled task.
+    #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
+    NothingToSubscribe {
+        /// The task.
+        id: TaskRef,
+        /// Where it stands.
+        state: TaskState,
+    },
+    /// A part's media type the agent does not take.
+    #[error("media type {0} is not supported by this agent")]
+    ContentTypeNotSupported(String),
+    /// The agent broke the rules.
+    #[error("the agent answered with something that is not valid: {0}")]
+    InvalidAgentResponse(String),
+    /// The card promises an extended card that is not configured.
+    #[error("the extended agent card is not configured")]
+    ExtendedCardNotConfigured,
+    /// A required extension the caller did not activate.
+    #[error("this agent requires the extension {0}; list it in the A2A-Extensions header")]
+    ExtensionSupportRequired(String),
+    /// A version that is not spoken here.
+    #[error("{0}")]
+    VersionNotSupported(String),
+    /// Not JSON.
+    #[error("invalid JSON payload: {0}")]
+    Parse(String),
+    /// JSON, but not a request.
+    #[error("invalid request: {0}")]
+    InvalidRequest(String),
+    /// No such method.
+    #[error("method {0:?} not found")]
+    MethodNotFound(String),
+    /// A request with wrong members.
+    #[error("invalid parameters: {}", Violations(.0))]
+    InvalidParams(Vec<FieldViolation>),
+    /// An explicit retry key that was used for something else.
+    #[error("the idempotency key was already used for another message")]
+    RetryConflict,
+    /// The peer gets a reference to quote; the cause stays in our log.
+    #[error("internal error, reference {0}")]
+    Internal(String),
+    /// Not now; trying again later may help.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A named limit was reached.
+    #[error("{0}")]
+    Exhausted(String),
+}
+
+impl Fault {
+    /// One wrong member.
+    pub fn invalid(field: impl Into<String>, description: impl Into<String>) -> Self {
+        Self::InvalidParams(vec![FieldViolation { field: field.into(), description: description.into() }])
+    }
+
+    /// What kind of failure it is.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::TaskNotFound(_) | Self::PushConfigNotFound { .. } => Code::TaskNotFound,
+            Self::TaskNotCancelable { .. } => Code::TaskNotCancelable,
+            Self::PushNotificationNotSupported => Code::PushNotificationNotSupported,
+            Self::UnsupportedOperation(_) | Self::TaskSettled { .. } | Self::NothingToSubscribe { .. } => {
+                Code::UnsupportedOperation
+            }
+            Self::ContentTypeNotSupported(_) => Code::ContentTypeNotSupported,
+            Self::InvalidAgentResponse(_) => Code::InvalidAgentResponse,
+            Self::ExtendedCardNotConfigured => Code::ExtendedAgentCardNotConfigured,
+            Self::ExtensionSupportRequired(_) => Code::ExtensionSupportRequired,
+            Self::VersionNotSupported(_) => Code::VersionNotSupported,
+            Self::Parse(_) => Code::ParseError,
+            Self::InvalidRequest(_) => Code::InvalidRequest,
+            Self::MethodNotFound(_) => Code::MethodNotFound,
+            Self::InvalidParams(_) => Code::InvalidParams,
+            Self::RetryConflict => Code::Conflict,
+            Self::Internal(_) => Code::Internal,
+            Self::Unavailable(_) => Code::Unavailable,
+            Self::Exhausted(_) => Code::Exhausted,
+        }
+    }
+
+    /// The task a failure is about, for the `metadata` of error details.
+    pub const fn task(&self) -> Option<&TaskRef> {
+        match self {
+            Self::TaskNotFound(id)
+            | Self::PushConfigNotFound { task: id, .. }
+            | Self::TaskNotCancelable { id, .. }
+            | Self::TaskSettled { id, .. }
+            | Self::NothingToSubscribe { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+}
+
+struct Violations<'a>(&'a [FieldViolation]);
+
+impl fmt::Display for Violations<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, violation) in self.0.iter().enumerate() {
+            let joint = if i == 0 { "" } else { "; " };
+            match &*violation.field {
+                "" => write!(f, "{joint}{}", violation.description)?,
+                field => write!(f, "{joint}{field}: {}", violation.description)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! Tasks and events as committed: bytes first, structure on request.
+//!
+//! A task that was stored is mostly only read again. Its canonical JSON is at once the log record, the answer to *get*
+//! and an element of *list*, so it is carried as bytes with just enough beside it to cut members off its end.
+
+use crate::{Event, Seq, Task, TaskState};
+use bytes::Bytes;
+
+/// A task's canonical JSON, and where in it the members begin that a reader may not want.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrozenTask {
+    /// The canonical JSON.
+    pub json: Bytes,
+    /// The state, so that nobody parses to learn it.
+    pub state: TaskState,
+    /// Offset of `,"history"`, or of what follows where there is none.
+    pub history_at: u32,
+    /// Offset of `,"artifacts"`, or of the closing brace.
+    pub artifacts_at: u32,
+}
+
+/// Which of a task's members a caller asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// At most this many of the latest messages; `None` for all.
+    pub history: Option<u32>,
+    /// Whether artifacts are wanted.
+    pub artifacts: bool,
+}
+
+impl View {
+    /// Everything.
+    pub const WHOLE: Self = Self { history: None, artifacts: true };
+
+    /// Everything, with at most this much history.
+    pub const fn with_history(history: Option<u32>) -> Self {
+        Self { history, artifacts: true }
+    }
+}
+
+impl FrozenTask {
+    /// Serialises a task.
+    ///
+    /// # Panics
+    /// Never for a task made of our types, whose serialisation cannot fail.
+    pub fn freeze(task: &Task) -> Self {
+        // By hand rather than by the derived serialiser, because here the offsets come for free. A test holds the two
+        // to the same bytes.
+        let mut json = Vec::with_capacity(640);
+        member(&mut json, b"{\"id\":", &task.id);
+        member(&mut json, b",\"contextId\":", &task.context_id);
+        member(&mut json, b",\"status\":", &task.status);
+        if let Some(metadata) = &task.metadata {
+            member(&mut json, b",\"metadata\":", metadata);
+        }
+        let history_at = offset(&json);
+        if !task.history.is_empty() {
+            member(&mut json, HISTORY, &task.history);
+        }
+        let artifacts_at = offset(&json);
+        if !task.artifacts.is_empty() {
+            member(&mut json, b",\"artifacts\":", &task.artifacts);
+        }
+        json.push(b'}');
+        Self { json: json.into(), state: task.status.state, history_at, artifacts_at }
+    }
+
+    /// Parses the task again. `None` for bytes that are not a task, i.e. a damaged store.
+    pub fn thaw(&self) -> Option<Task> {
+        serde_json::from_slice(&self.json).ok()
+    }
+
+    /// Writes the task as `view` wants it.
+    pub fn write(&self, view: View, out: &mut Vec<u8>) {
+        let json = &self.json[..];
+        let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);
+        match view.history {
+            None => out.extend_from_slice(&json[..artifacts_at]),
+            Some(0) => out.extend_from_slice(&json[..history_at]),
+            Some(keep) => {
+                out.extend_from_slice(&json[..history_at]);
+                self.write_last_messages(keep as usize, out);
+            }
+        }
+        if view.artifacts {
+            out.extend_from_slice(&json[artifacts_at..]);
+        } else {
+            out.push(b'}');
+        }
+    }
+
+    fn write_last_messages(&self, keep: usize, out: &mut Vec<u8>) {
+        let Some(section) = self.json[self.history_at as usize..self.artifacts_at as usize].strip_prefix(HISTORY) else {
+            return;
+        };
+        let messages: Vec<&serde_json::value::RawValue> = serde_json::from_slice(section).unwrap_or_default();
+        for (i, message) in messages[messages.len().saturating_sub(keep)..].iter().enumerate() {
+            out.extend_from_slice(if i == 0 { b",\"history\":[" } else { b"," });
+            out.extend_from_slice(message.get().as_bytes());
+        }
+        if !messages.is_empty() && keep > 0 {
+            out.push(b']');
+        }
+    }
+}
+
+const HISTORY: &[u8] = b",\"history\":";
+
+fn member<T: serde::Serialize>(json: &mut Vec<u8>, name: &[u8], value: &T) {
+    json.extend_from_slice(name);
+    serde_json::to_writer(json, value).expect("our types serialise");
+}
+
+/// Bodies are bounded far below 4 GiB; see the server's `body_bytes_max`.
+fn offset(json: &[u8]) -> u32 {
+    u32::try_from(json.len()).unwrap_or(u32::MAX)
+}
+
+/// An event with its number, as committed: the v1.0 `StreamResponse` on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrozenEvent {
+    /// Its number in the task's log.
+    pub seq: Seq,
+    /// The state it puts the task in, if it says so.
+    pub state: Option<TaskState>,
+    /// The canonical JSON.
+    pub json: Bytes,
+}
+
+impl FrozenEvent {
+    /// Serialises an event.
+    ///
+    /// # Panics
+    /// Never for an event made of our types, whose serialisation cannot fail.
+    pub fn freeze(seq: Seq, event: &Event) -> Self {
+        let mut json = Vec::with_capacity(256);
+        serde_json::to_writer(&mut json, event).expect("our types serialise");
+        Self { seq, state: event.state(), json: json.into() }
+    }
+
+    /// Reads a line of the log.
+    pub fn read(seq: Seq, json: Bytes) -> Option<Self> {
+        let event: Event = serde_json::from_slice(&json).ok()?;
+        Some(Self { seq, state: event.state(), json })
+    }
+
+    /// The opening event of a task that is only stored whole: `{"task":…}`.
+    pub fn of_task(seq: Seq, task: &FrozenTask) -> Self {
+        let mut json = Vec::with_capacity(task.json.len() + 9);
+        json.extend_from_slice(b"{\"task\":");
+        json.extend_from_slice(&task.json);
+        json.push(b'}');
+        Self { seq, state: Some(task.state), json: json.into() }
+    }
+
+    /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
+    pub fn thaw(&self) -> Option<Event> {
+        serde_json::from_slice(&self.json).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Artifact, ArtifactId, ContextId, Message, MessageId, Part, Role, Stamp, TaskId, TaskStatus, Timestamp};
+
+    fn task(messages: usize, artifacts: usize) -> Task {
+        let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));
+        let message = |n| Message::text(MessageId::parse(&format!("m{n}")).unwrap(), Role::User, "quo\"te é");
+        let artifact = |n| Artifact::new(ArtifactId::parse(&format!("a{n}")).unwrap(), vec![Part::text("x")]);
+        Task {
+            id: TaskId::new(stamp, 1),
+            context_id: ContextId::new(stamp, 2),
+            status: TaskStatus { state: TaskState::Completed, message: None, timestamp: Some(stamp.time()) },
+            metadata: None,
+            history: (0..messages).map(message).collect(),
+            artifacts: (0..artifacts).map(artifact).collect(),
+        }
+    }
+
+    #[test]
+    fn a_view_equals_the_task_with_those_members_removed() {
+        for (messages, artifacts) in [(0, 0), (1, 0), (0, 2), (3, 2)] {
+            let whole = task(messages, artifacts);
+            let frozen = FrozenTask::freeze(&whole);
+            assert_eq!(frozen.json, serde_json::to_vec(&whole).unwrap());
+            assert_eq!(frozen.thaw().unwrap(), whole);
+            for history in [None, Some(0), Some(1), Some(2), Some(9)] {
+                for wanted in [true, false] {
+                    let mut expected = whole.clone();
+                    if let Some(keep) = history {
+                        let from = messages.saturating_sub(keep as usize);
+                        expected.history.drain(..from);
+                    }
+                    if !wanted {
+                        expected.artifacts.clear();
+                    }
+                    let mut out = Vec::new();
+                    frozen.write(View { history, artifacts: wanted }, &mut out);
+                    assert_eq!(serde_json::from_slice::<Task>(&out).unwrap(), expected);
+                }
+            }
+        }
+    }
+}

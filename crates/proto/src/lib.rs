@@ -1,0 +1,54 @@
+//! The vocabulary of the inside: A2A 1.0.1 by hand, and the narrow waist every request passes through.
+//!
+//! Everything that comes in becomes a [`Call`]; everything that goes out is made from a [`Reply`], an [`Event`] or a
+//! [`Fault`]. The JSON form of these types *is* the v1.0 wire form, which is also what the task log stores, so the hot
+//! path can splice committed bytes into answers without building a tree again.
+//!
+//! | Term of the specification | Type |
+//! |---|---|
+//! | Task, TaskStatus, TaskState | [`Task`], [`TaskStatus`], [`TaskState`] |
+//! | Message, Role, Part | [`Message`], [`Role`], [`Part`] and its [`Content`] |
+//! | Artifact | [`Artifact`] |
+//! | StreamResponse | [`Event`] |
+//! | the eleven operations | [`Call`] |
+//! | AgentCard and its members | [`card`] |
+//! | TaskPushNotificationConfig | [`PushConfig`] |
+//! | errors | [`Fault`] and its [`Code`] |
+//!
+//! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
+
+pub mod card;
+
+mod artifact;
+mod call;
+mod caller;
+mod event;
+mod fault;
+mod frozen;
+mod id;
+mod json;
+mod lenient;
+mod message;
+mod part;
+mod push;
+mod reply;
+mod stamp;
+mod task;
+
+pub use artifact::Artifact;
+pub use call::{
+    Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, ListTasks, SendConfiguration, SendMessage, Subscribe,
+};
+pub use caller::Caller;
+pub use card::AgentCard;
+pub use event::{ArtifactUpdate, Event, StatusUpdate};
+pub use fault::{Code, Fault, FieldViolation};
+pub use frozen::{FrozenEvent, FrozenTask, View};
+pub use id::{AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits};
+pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
+pub use message::{Message, Role};
+pub use part::{Content, Part};
+pub use push::{Authentication, PushConfig};
+pub use reply::{PushPage, Reply, Sent, TaskPage};
+pub use stamp::{Stamp, Timestamp};
+pub use task::{Task, TaskState, TaskStatus};

@@ -1,0 +1,197 @@
+//! A part of a message or an artifact: text, bytes, a link, or data.
+
+use crate::{Json, Object};
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// What a part holds. The wire has no tag: the member that is set tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// `text`
+    Text(String),
+    /// `raw`: bytes, base64 in JSON
+    Raw(Vec<u8>),
+    /// `url`
+    Url(String),
+    /// `data`: any JSON
+    Data(Json),
+}
+
+/// One piece of content with what may be said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The content itself.
+    pub content: Content,
+    /// `metadata`
+    pub metadata: Option<Object>,
+    /// `filename`; legal on every kind of content. Only data: never a path of ours.
+    pub filename: Option<String>,
+    /// `mediaType`; legal on every kind of content
+    pub media_type: Option<String>,
+}
+
+impl Part {
+    /// A part without attributes.
+    pub const fn new(content: Content) -> Self {
+        Self { content, metadata: None, filename: None, media_type: None }
+    }
+
+    /// A text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(Content::Text(text.into()))
+    }
+
+    /// A data part.
+    pub const fn data(json: Json) -> Self {
+        Self::new(Content::Data(json))
+    }
+
+    /// The text, if this is a text part.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            Content::Raw(_) | Content::Url(_) | Content::Data(_) => None,
+        }
+    }
+}
+
+/// Both alphabets, padded or not: ProtoJSON asks decoders to take all four.
+const ANY_PADDING: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const READ_STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
+const READ_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
+
+fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    let engine = if text.contains(['-', '_']) { &READ_URL_SAFE } else { &READ_STANDARD };
+    engine.decode(text)
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        match &self.content {
+            Content::Text(text) => map.serialize_entry("text", text)?,
+            Content::Raw(bytes) => map.serialize_entry("raw", &STANDARD.encode(bytes))?,
+            Content::Url(url) => map.serialize_entry("url", url)?,
+            Content::Data(json) => map.serialize_entry("data", json)?,
+        }
+        if let Some(metadata) = &self.metadata {
+            map.serialize_entry("metadata", metadata)?;
+        }
+        if let Some(filename) = &self.filename {
+            map.serialize_entry("filename", filename)?;
+        }
+        if let Some(media_type) = &self.media_type {
+            map.serialize_entry("mediaType", media_type)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Member {
+    Text,
+    Raw,
+    Url,
+    Data,
+    Metadata,
+    Filename,
+    #[serde(alias = "media_type")]
+    MediaType,
+    #[serde(other)]
+    Unknown,
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct PartVisitor;
+        impl<'de> Visitor<'de> for PartVisitor {
+            type Value = Part;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a part: an object with exactly one of text, raw, url, data")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
+                let mut content: Option<Content> = None;
+                let (mut metadata, mut filename, mut media_type) = (None, None, None);
+                while let Some(member) = map.next_key::<Member>()? {
+                    let found = match member {
+                        Member::Text => map.next_value::<Option<String>>()?.map(Content::Text),
+                        Member::Url => map.next_value::<Option<String>>()?.map(Content::Url),
+                        // `"data": null` is a value like any other: the JSON null.
+                        Member::Data => Some(Content::Data(map.next_value()?)),
+                        Member::Raw => match map.next_value::<Option<String>>()? {
+                            None => None,
+                            Some(text) => Some(Content::Raw(
+                                decode_base64(&text).map_err(|e| A::Error::custom(format_args!("raw is not base64: {e}")))?,
+                            )),
+                        },
+                        Member::Metadata => {
+                            metadata = map.next_value()?;
+                            None
+                        }
+                        Member::Filename => {
+                            filename = map.next_value::<Option<String>>()?.filter(|s| !s.is_empty());
+                            None
+                        }
+                        Member::MediaType => {
+                            media_type = map.next_value::<Option<String>>()?.filter(|s| !s.is_empty());
+                            None
+                        }
+                        Member::Unknown => {
+                            map.next_value::<IgnoredAny>()?;
+                            None
+                        }
+                    };
+                    if let Some(found) = found
+                        && content.replace(found).is_some()
+                    {
+                        return Err(A::Error::custom("a part has exactly one of text, raw, url, data; this one has several"));
+                    }
+                }
+                let content = content.ok_or_else(|| {
+                    A::Error::custom("a part has exactly one of text, raw, url, data; this one has none")
+                })?;
+                Ok(Part { content, metadata, filename, media_type })
+            }
+        }
+        d.deserialize_map(PartVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(text: &str) -> String {
+        serde_json::to_string(&serde_json::from_str::<Part>(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_kind_reads_back() {
+        for text in [
+            r#"{"text":"hi"}"#,
+            r#"{"text":""}"#,
+            r#"{"raw":"AAEC/w==","filename":"a.bin","mediaType":"application/octet-stream"}"#,
+            r#"{"url":"https://example.com/x.png","mediaType":"image/png"}"#,
+            r#"{"data":{"n":12345678901234567890,"a":[1,null]},"metadata":{"k":"v"}}"#,
+            r#"{"data":null}"#,
+        ] {
+            assert_eq!(round(text), text);
+        }
+        assert_eq!(round(r#"{"raw":"AAEC_w"}"#), r#"{"raw":"AAEC/w=="}"#);
+        assert_eq!(round(r#"{"media_type":"text/x","text":"a","newMember":[1]}"#), r#"{"text":"a","mediaType":"text/x"}"#);
+    }
+
+    #[test]
+    fn none_or_several_kinds_are_refused() {
+        for text in ["{}", r#"{"text":null}"#, r#"{"text":"a","url":"b"}"#, r#"{"raw":"%%%"}"#, r#"{"kind":"text"}"#, "[]", "3"] {
+            assert!(serde_json::from_str::<Part>(text).is_err(), "{text}");
+        }
+    }
+}

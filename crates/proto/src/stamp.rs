@@ -1,0 +1,206 @@
+//! Time: what is shown ([`Timestamp`]) and what orders ([`Stamp`]).
+
+use crate::lenient::from_text;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// Milliseconds since 1970, UTC. On the wire ISO 8601 with milliseconds and `Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The last instant that four year digits can write.
+const LAST_MS: i64 = 253_402_300_799_999;
+const DAY_MS: i64 = 86_400_000;
+
+impl Timestamp {
+    /// From milliseconds since 1970; clamped to the years 1970 to 9999, which is what the wire can show.
+    pub fn from_millis(ms: i64) -> Self {
+        Self(ms.clamp(0, LAST_MS))
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction]Z`. The specification allows no offset but `Z`; peers send 0 to 9 digits
+    /// of fraction (the Python SDK six, Go nine), of which we keep three.
+    pub fn parse(text: &str) -> Option<Self> {
+        let b = text.as_bytes();
+        let digits = |from: usize, to: usize| -> Option<i64> {
+            b.get(from..to)?.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
+        };
+        let mark = |at: usize, c: u8| (b.get(at)? == &c).then_some(());
+        let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
+        let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
+        [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')].iter().try_for_each(|&(at, c)| mark(at, c))?;
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let month_days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let days_in = *month_days.get(usize::try_from(month.checked_sub(1)?).ok()?)?;
+        if year < 1970 || !(1..=days_in).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let rest = &b[19..];
+        let millis = match rest.strip_suffix(b"Z")? {
+            [] => 0,
+            [b'.', fraction @ ..] if (1..=9).contains(&fraction.len()) && fraction.iter().all(u8::is_ascii_digit) => {
+                fraction.iter().chain(b"00").take(3).fold(0, |n, c| n * 10 + i64::from(c - b'0'))
+            }
+            _ => return None,
+        };
+        let days = days_from_civil(year, month, day);
+        Some(Self(days * DAY_MS + hour * 3_600_000 + minute * 60_000 + second * 1000 + millis))
+    }
+
+    fn write(self, out: &mut [u8; 24]) {
+        out.copy_from_slice(b"0000-00-00T00:00:00.000Z");
+        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
+        let ms = self.0.rem_euclid(DAY_MS);
+        let fields = [
+            (0, 4, year),
+            (5, 2, month),
+            (8, 2, day),
+            (11, 2, ms / 3_600_000),
+            (14, 2, ms / 60_000 % 60),
+            (17, 2, ms / 1000 % 60),
+            (20, 3, ms % 1000),
+        ];
+        for (at, len, mut value) in fields {
+            for slot in out[at..at + len].iter_mut().rev() {
+                *slot = b'0' + u8::try_from(value % 10).unwrap_or(0);
+                value /= 10;
+            }
+        }
+    }
+}
+
+/// Days since 1970-01-01 of a date of the Gregorian calendar (months counted from March, so leap days come last).
+const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let year_of_era = y.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// The inverse of [`days_from_civil`].
+const fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + (month <= 2) as i64;
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 24];
+        self.write(&mut text);
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d, |text| {
+            Self::parse(text).ok_or_else(|| "not a timestamp; write it like 2026-01-31T09:30:00.000Z, in UTC".to_owned())
+        })
+    }
+}
+
+/// A number that is unique in one store and rises with time: 48 bits of milliseconds, 15 bits of count.
+///
+/// Task ids, the order of lists and the order of commits are all made of stamps, so that every key on the send path is
+/// appended at the right edge of its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    const COUNT_BITS: u32 = 15;
+
+    /// The first stamp of a millisecond.
+    pub fn first_of(time: Timestamp) -> Self {
+        Self(u64::try_from(time.0).unwrap_or(0) << Self::COUNT_BITS)
+    }
+
+    /// The stamp after this one, or the first of `now` if that is later: time going backwards never repeats a stamp.
+    #[must_use]
+    pub fn next(self, now: Timestamp) -> Self {
+        Self::first_of(now).max(Self(self.0 + 1))
+    }
+
+    /// The millisecond it was made in.
+    pub fn time(self) -> Timestamp {
+        Timestamp(i64::try_from(self.0 >> Self::COUNT_BITS).unwrap_or(i64::MAX).min(LAST_MS))
+    }
+
+    /// As a key for a store.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// From a key of a store.
+    pub const fn from_u64(raw: u64) -> Self {
+        Self(raw & (u64::MAX >> 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_read_back_what_they_write() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_826_154_321, "2000-02-29T12:09:14.321Z"),
+            (1_780_308_000_000, "2026-06-01T10:00:00.000Z"),
+            (LAST_MS, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Timestamp(ms).to_string(), text);
+            assert_eq!(Timestamp::parse(text), Some(Timestamp(ms)));
+        }
+        for day in 0..40_000 {
+            let t = Timestamp(day * DAY_MS + day);
+            assert_eq!(Timestamp::parse(&t.to_string()), Some(t));
+        }
+    }
+
+    #[test]
+    fn fractions_of_other_lengths_are_read_and_nonsense_is_not() {
+        let read = |s| Timestamp::parse(s).map(Timestamp::millis);
+        assert_eq!(read("1970-01-01T00:00:01Z"), Some(1000));
+        assert_eq!(read("1970-01-01T00:00:01.5Z"), Some(1500));
+        assert_eq!(read("1970-01-01T00:00:01.123456789Z"), Some(1123));
+        for bad in [
+            "", "1970", "1970-01-01", "1970-01-01T00:00:00", "1970-01-01T00:00:00+01:00", "1970-02-29T00:00:00Z",
+            "1970-13-01T00:00:00Z", "1970-01-01T24:00:00Z", "1970-01-01T00:00:00.Z", "1970-01-01T00:00:00.1234567890Z",
+            "+970-01-01T00:00:00Z", "1970-01-01 00:00:00Z", "１970-01-01T00:00:00Z",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn stamps_rise_even_when_time_does_not() {
+        let now = Timestamp(5000);
+        let mut last = Stamp::default();
+        for _ in 0..100_000 {
+            let next = last.next(now);
+            assert!(next > last);
+            last = next;
+        }
+        assert!(last.next(Timestamp(10)) > last);
+        assert_eq!(Stamp::first_of(now).time(), now);
+    }
+}
