@@ -1,7 +1,7 @@
 //! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
 
 use crate::lenient::{empty_none, null_default};
-use crate::{ContextId, Message, Object, PushConfig, TaskRef, TaskState, Timestamp};
+use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::Deserialize;
 
 /// One request of a caller.
@@ -21,6 +21,8 @@ pub enum Call {
     Subscribe(Subscribe),
     /// `CreateTaskPushNotificationConfig`
     CreatePush {
+        /// The tenant the caller names.
+        tenant: Tenant,
         /// The task to watch.
         task: TaskRef,
         /// What to register.
@@ -33,7 +35,10 @@ pub enum Call {
     /// `DeleteTaskPushNotificationConfig`
     DeletePush(DeletePush),
     /// `GetExtendedAgentCard`
-    ExtendedCard,
+    ExtendedCard {
+        /// The tenant the caller names.
+        tenant: Tenant,
+    },
 }
 
 impl Call {
@@ -50,14 +55,60 @@ impl Call {
             Self::GetPush(_) => "GetTaskPushNotificationConfig",
             Self::ListPush(_) => "ListTaskPushNotificationConfigs",
             Self::DeletePush(_) => "DeleteTaskPushNotificationConfig",
-            Self::ExtendedCard => "GetExtendedAgentCard",
+            Self::ExtendedCard { .. } => "GetExtendedAgentCard",
         }
     }
+}
+
+impl Call {
+    /// The tenant the caller names.
+    pub const fn tenant(&self) -> &Tenant {
+        match self {
+            Self::Send(c) | Self::Stream(c) => &c.tenant,
+            Self::Get(c) => &c.tenant,
+            Self::List(c) => &c.tenant,
+            Self::Cancel(c) => &c.tenant,
+            Self::Subscribe(c) => &c.tenant,
+            Self::GetPush(c) => &c.tenant,
+            Self::ListPush(c) => &c.tenant,
+            Self::DeletePush(c) => &c.tenant,
+            Self::CreatePush { tenant, .. } | Self::ExtendedCard { tenant } => tenant,
+        }
+    }
+
+    /// The same, to be filled from a path.
+    pub const fn tenant_mut(&mut self) -> &mut Tenant {
+        match self {
+            Self::Send(c) | Self::Stream(c) => &mut c.tenant,
+            Self::Get(c) => &mut c.tenant,
+            Self::List(c) => &mut c.tenant,
+            Self::Cancel(c) => &mut c.tenant,
+            Self::Subscribe(c) => &mut c.tenant,
+            Self::GetPush(c) => &mut c.tenant,
+            Self::ListPush(c) => &mut c.tenant,
+            Self::DeletePush(c) => &mut c.tenant,
+            Self::CreatePush { tenant, .. } | Self::ExtendedCard { tenant } => tenant,
+        }
+    }
+}
+
+/// What a caller says beside the operation: service parameters of whatever binding it used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// An explicit retry key.
+    pub idempotency_key: Option<String>,
+    /// The last event the caller has seen.
+    pub last_event_id: Option<Seq>,
+    /// URIs of the extensions the caller wants active.
+    pub extensions: Vec<String>,
 }
 
 /// `SendMessageRequest`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SendMessage {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// What is said.
     pub message: Message,
     /// How the caller wants it handled.
@@ -90,6 +141,9 @@ pub struct SendConfiguration {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetTask {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
     /// At most this many messages of history.
@@ -101,6 +155,9 @@ pub struct GetTask {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListTasks {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Only tasks of this conversation.
     #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
     pub context_id: Option<ContextId>,
@@ -137,6 +194,9 @@ fn state_or_unspecified<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option
 /// `CancelTaskRequest`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CancelTask {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
     /// Free metadata of the request.
@@ -147,6 +207,9 @@ pub struct CancelTask {
 /// `SubscribeToTaskRequest`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subscribe {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
 }
@@ -155,6 +218,9 @@ pub struct Subscribe {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPush {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
@@ -166,6 +232,9 @@ pub struct GetPush {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListPush {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
@@ -181,6 +250,9 @@ pub struct ListPush {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletePush {
+    /// The tenant the caller names.
+    #[serde(default, deserialize_with = "null_default")]
+    pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,

@@ -15,6 +15,11 @@ impl Caller {
         Self { name: NAME.clone() }
     }
 
+    /// A caller known by name.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.into() }
+    }
+
     /// The name under which this caller's tasks are kept.
     pub fn name(&self) -> &str {
         &self.name

@@ -3,7 +3,7 @@
 //! A task that was stored is mostly only read again. Its canonical JSON is at once the log record, the answer to *get*
 //! and an element of *list*, so it is carried as bytes with just enough beside it to cut members off its end.
 
-use crate::{Event, Seq, Task, TaskState};
+use crate::{Event, Message, Seq, Task, TaskState};
 use bytes::Bytes;
 
 /// A task's canonical JSON, and where in it the members begin that a reader may not want.
@@ -70,6 +70,16 @@ impl FrozenTask {
         serde_json::from_slice(&self.json).ok()
     }
 
+    /// The conversation, without parsing the rest.
+    pub fn context(&self) -> Option<crate::ContextId> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Head {
+            context_id: crate::ContextId,
+        }
+        serde_json::from_slice::<Head>(&self.json).ok().map(|head| head.context_id)
+    }
+
     /// Writes the task as `view` wants it.
     pub fn write(&self, view: View, out: &mut Vec<u8>) {
         let json = &self.json[..];
@@ -125,6 +135,9 @@ pub struct FrozenEvent {
     pub state: Option<TaskState>,
     /// The canonical JSON.
     pub json: Bytes,
+    /// The message that made the agent go on, where this event is the answer to one. The specification has no event for
+    /// it, so streams do not show it; the log must have it, or the history could not be folded from the log alone.
+    pub heard: Option<Bytes>,
 }
 
 impl FrozenEvent {
@@ -135,13 +148,41 @@ impl FrozenEvent {
     pub fn freeze(seq: Seq, event: &Event) -> Self {
         let mut json = Vec::with_capacity(256);
         serde_json::to_writer(&mut json, event).expect("our types serialise");
-        Self { seq, state: event.state(), json: json.into() }
+        Self { seq, state: event.state(), json: json.into(), heard: None }
+    }
+
+    /// The same event as the answer to a message.
+    ///
+    /// # Panics
+    /// Never for a message made of our types, whose serialisation cannot fail.
+    #[must_use]
+    pub fn hearing(mut self, message: &Message) -> Self {
+        self.heard = Some(serde_json::to_vec(message).expect("our types serialise").into());
+        self
+    }
+
+    /// Writes a line of the log. Compact JSON holds neither tabs nor line breaks, so both can separate.
+    pub fn write_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.json);
+        if let Some(heard) = &self.heard {
+            out.push(b'\t');
+            out.extend_from_slice(heard);
+        }
     }
 
     /// Reads a line of the log.
-    pub fn read(seq: Seq, json: Bytes) -> Option<Self> {
+    pub fn read_line(seq: Seq, line: Bytes) -> Option<Self> {
+        let (json, heard) = match line.iter().position(|b| *b == b'\t') {
+            Some(tab) => (line.slice(..tab), Some(line.slice(tab + 1..))),
+            None => (line, None),
+        };
         let event: Event = serde_json::from_slice(&json).ok()?;
-        Some(Self { seq, state: event.state(), json })
+        Some(Self { seq, state: event.state(), json, heard })
+    }
+
+    /// The message of [`FrozenEvent::hearing`], parsed.
+    pub fn thaw_heard(&self) -> Option<Message> {
+        serde_json::from_slice(self.heard.as_ref()?).ok()
     }
 
     /// The opening event of a task that is only stored whole: `{"task":…}`.
@@ -150,7 +191,7 @@ impl FrozenEvent {
         json.extend_from_slice(b"{\"task\":");
         json.extend_from_slice(&task.json);
         json.push(b'}');
-        Self { seq, state: Some(task.state), json: json.into() }
+        Self { seq, state: Some(task.state), json: json.into(), heard: None }
     }
 
     /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
@@ -162,7 +203,7 @@ impl FrozenEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Artifact, ArtifactId, ContextId, Message, MessageId, Part, Role, Stamp, TaskId, TaskStatus, Timestamp};
+    use crate::{Artifact, ArtifactId, ContextId, MessageId, Part, Role, Stamp, TaskId, TaskStatus, Timestamp};
 
     fn task(messages: usize, artifacts: usize) -> Task {
         let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));

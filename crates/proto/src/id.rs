@@ -374,6 +374,18 @@ impl Tenant {
     }
 }
 
+impl<'de> Deserialize<'de> for Tenant {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d, |text| Self::parse(text).map_err(|e| format!("tenant {e}")))
+    }
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
 /// An agent, as the configuration and the path `/agents/{name}` call it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentName(Arc<str>);

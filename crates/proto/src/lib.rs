@@ -38,6 +38,7 @@ mod task;
 pub use artifact::Artifact;
 pub use call::{
     Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, ListTasks, SendConfiguration, SendMessage, Subscribe,
+    Terms,
 };
 pub use caller::Caller;
 pub use card::AgentCard;

@@ -21,6 +21,21 @@ pub struct PushConfig {
     pub authentication: Option<Authentication>,
 }
 
+impl PushConfig {
+    /// As stored.
+    ///
+    /// # Panics
+    /// Never: strings serialise.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings serialise")
+    }
+
+    /// From [`PushConfig::to_json`].
+    pub fn from_json(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+}
+
 /// `AuthenticationInfo`
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authentication {

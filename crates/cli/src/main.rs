@@ -1,0 +1,33 @@
+//! The `sabir` binary: parse, run, exit code.
+
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Agents of every dialect behind one door, on one durable task log.
+#[derive(Debug, Parser)]
+#[command(name = "sabir", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(run::serve::Serve),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Serve(serve) => serve.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sabir: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Commands that run something.
+
+pub(crate) mod serve;

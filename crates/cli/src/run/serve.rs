@@ -1,0 +1,125 @@
+//! `sabir serve`.
+
+use anyhow::Context;
+use clap::Args;
+use sabir_server::config::agent::{AgentConfig, Kind};
+use sabir_server::{Config, Server};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// Serve agents over JSON-RPC, HTTP+JSON and gRPC on one port.
+///
+/// Without a configuration this starts three demo agents: `echo`, `stream` and `ask`. Tasks are kept in the data
+/// directory and survive a crash.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir serve                                   demo agents on 127.0.0.1:4000\n  \
+    sabir serve --exec 'python3 bot.py'           any script becomes an agent\n  \
+    sabir serve --config sabir.toml --listen 127.0.0.1:0\n\n\
+    Variables: SABIR_SECTION__KEY overrides a key of the file, such as SABIR_STORE__DURABILITY=normal;\n\
+    SABIR_LOG sets the log filter (default: info), SABIR_LOG_FORMAT=json writes JSON lines.")]
+pub(crate) struct Serve {
+    /// Configuration file; ./sabir.toml if there is one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Data directory.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The URL that cards say.
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Serve one agent that runs this command for every message.
+    #[arg(long, value_name = "CMD", conflicts_with = "echo")]
+    exec: Option<String>,
+    /// Serve one agent that says back what it hears.
+    #[arg(long)]
+    echo: bool,
+}
+
+/// What `sabir serve` offers without a configuration.
+const DEMO: &str = include_str!("demo.toml");
+
+impl Serve {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        start_log();
+        let config = self.config()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        runtime.block_on(serve(config))
+    }
+
+    /// File, then variables, then flags.
+    fn config(self) -> anyhow::Result<Config> {
+        // Ours alone and not keys of the file.
+        let variables = std::env::vars().filter(|(name, _)| !matches!(&**name, "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN"));
+        let here = PathBuf::from("sabir.toml");
+        let path = self.config.or_else(|| here.is_file().then_some(here));
+        let mut config = Config::load(path.as_deref(), variables)?;
+        if let Some(command) = self.exec {
+            config.agent = vec![single("agent", Kind::Exec, Some(command))];
+        } else if self.echo {
+            config.agent = vec![single("echo", Kind::Echo, None)];
+        } else if config.agent.is_empty() {
+            config.agent = demo_agents()?;
+        }
+        if let Some(listen) = self.listen {
+            config.server.listen = listen;
+        }
+        if let Some(data) = self.data {
+            // Relative to where the command was typed, not to the file.
+            let data = std::path::absolute(data)?;
+            config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
+        }
+        config.server.public_url = self.public_url.or(config.server.public_url);
+        Ok(config)
+    }
+}
+
+fn demo_agents() -> anyhow::Result<Vec<AgentConfig>> {
+    Ok(Config::read(DEMO).context("the built-in demo agents")?.agent)
+}
+
+fn single(name: &str, kind: Kind, command: Option<String>) -> AgentConfig {
+    AgentConfig { default: true, command, ..AgentConfig::new(name, kind) }
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    let server = Server::start(config).await?;
+    // On stdout and at once: scripts wait for this line to learn the port.
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "listening on http://{}", server.address())?;
+    stdout.flush()?;
+    server.run(stop_signal()).await;
+    Ok(())
+}
+
+/// Completes on SIGTERM or SIGINT.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        outcome = tokio::signal::ctrl_c() => {
+            if outcome.is_err() {
+                terminate.recv().await;
+            }
+        }
+    }
+    tracing::info!("stopping");
+}
+
+fn start_log() {
+    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
+        log.json().init();
+    } else {
+        log.init();
+    }
+}

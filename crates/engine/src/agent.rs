@@ -1,0 +1,279 @@
+//! What an author implements, and what an agent may count on.
+//!
+//! ```
+//! use sabir_engine::{Agent, Context, Ending, Failure};
+//!
+//! struct Echo;
+//!
+//! impl Agent for Echo {
+//!     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+//!         let parts = cx.message().parts.clone();
+//!         cx.artifact("echo", parts).await?;
+//!         Ok(Ending::complete())
+//!     }
+//! }
+//! ```
+
+use crate::host::BoxFuture;
+use crate::turn::Outlet;
+use bytes::Bytes;
+use sabir_proto::{Artifact, ArtifactId, ContextId, Json, Message, Part, Task, TaskId, Timestamp};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Something that answers messages.
+///
+/// A *turn* is the work on one message: it begins with the message and ends with an [`Ending`]. A task may take many
+/// turns, each after the caller answered a question.
+///
+/// # What an agent may count on
+///
+/// - Whatever it reports becomes visible in order, and only once it is committed. Everything it reported before it
+///   next waits for something is one step: committed together or not at all.
+/// - After a crash, an agent that declares [`Recovery::Resume`] is called again for the same turn, with the last
+///   committed [checkpoint](Context::checkpoint) and a higher [attempt](Context::attempt). Work since the last
+///   committed step runs again, so effects on the outside happen *at least once*; the [turn id](Context::turn_id) is
+///   the same on every attempt and makes a good idempotency key.
+/// - The default is [`Recovery::Fail`]: the task is failed with a reason. A turn that crashed the process three times
+///   is failed as well, whatever the agent declares.
+/// - When the caller cancels, the agent's future is dropped, and whatever it reports afterwards through a kept handle
+///   is refused and counted. What must be cleaned up belongs into a `Drop`.
+/// - A panic fails the task; nothing else is affected.
+pub trait Agent: Send + Sync + 'static {
+    /// Answers one message.
+    fn turn(&self, cx: &mut Context) -> impl Future<Output = Result<Ending, Failure>> + Send;
+
+    /// How the engine may treat this agent.
+    fn nature(&self) -> Nature {
+        Nature::default()
+    }
+}
+
+/// How the engine may treat an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nature {
+    /// The agent has no effects on the outside, so it may run before its task is committed: a task that settles at
+    /// once is then one commit instead of two. Never set this for an agent that calls, writes or spends.
+    pub instant: bool,
+    /// What to do with a turn that a crash interrupted.
+    pub recovery: Recovery,
+}
+
+/// What to do with a turn that a crash interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    /// Fail the task with a reason.
+    #[default]
+    Fail,
+    /// Call the agent again with its last committed checkpoint.
+    Resume,
+    /// Call the agent again from the beginning: it is idempotent.
+    Restart,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// The task is done; the parts, if any, are its closing words.
+    Complete(Vec<Part>),
+    /// The task could not be done.
+    Fail(Vec<Part>),
+    /// The agent will not do it.
+    Reject(Vec<Part>),
+    /// The agent asks a question; the answer begins the next turn.
+    AskInput(Vec<Part>),
+    /// The agent asks for credentials.
+    AskAuth(Vec<Part>),
+    /// A direct reply without a task. Where a task exists already, it completes with these words.
+    Reply(Vec<Part>),
+}
+
+impl Ending {
+    /// Done, without words.
+    pub const fn complete() -> Self {
+        Self::Complete(Vec::new())
+    }
+
+    /// Done, with closing words; none if the text is empty.
+    pub fn complete_with(text: impl Into<String>) -> Self {
+        Self::Complete(words(text))
+    }
+
+    /// Not done, and why.
+    pub fn fail(text: impl Into<String>) -> Self {
+        Self::Fail(words(text))
+    }
+
+    /// Not wanted, and why.
+    pub fn reject(text: impl Into<String>) -> Self {
+        Self::Reject(words(text))
+    }
+
+    /// A question.
+    pub fn ask_input(text: impl Into<String>) -> Self {
+        Self::AskInput(words(text))
+    }
+
+    /// A request for credentials.
+    pub fn ask_auth(text: impl Into<String>) -> Self {
+        Self::AskAuth(words(text))
+    }
+
+    /// A direct reply.
+    pub fn reply(text: impl Into<String>) -> Self {
+        Self::Reply(words(text))
+    }
+}
+
+/// One text part, or none for an empty text.
+pub(crate) fn words(text: impl Into<String>) -> Vec<Part> {
+    let text = text.into();
+    if text.is_empty() { Vec::new() } else { vec![Part::text(text)] }
+}
+
+/// Why a turn failed, in words the caller may read. Made by `?` from any error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A report that came too late: the task was canceled or has settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the task has ended")
+    }
+}
+
+impl std::error::Error for Ended {}
+
+/// What an agent gets for one turn.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) turn: Arc<TurnInfo>,
+    pub(crate) checkpoint: Option<Bytes>,
+}
+
+/// What does not change during a turn.
+pub(crate) struct TurnInfo {
+    pub(crate) task: TaskId,
+    pub(crate) context: ContextId,
+    pub(crate) turn: u64,
+    pub(crate) attempt: u32,
+    pub(crate) message: Message,
+    /// The task as it stood before this turn; without history for a new one.
+    pub(crate) before: Option<Box<Task>>,
+    pub(crate) host: Arc<dyn crate::Host>,
+}
+
+impl fmt::Debug for TurnInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnInfo").field("task", &self.task).field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The message to answer.
+    pub fn message(&self) -> &Message {
+        &self.turn.message
+    }
+
+    /// The task.
+    pub fn task_id(&self) -> TaskId {
+        self.turn.task
+    }
+
+    /// The conversation.
+    pub fn context_id(&self) -> &ContextId {
+        &self.turn.context
+    }
+
+    /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.
+    pub fn before(&self) -> Option<&Task> {
+        self.turn.before.as_deref()
+    }
+
+    /// Names this turn; the same on every attempt, so good as an idempotency key for effects on the outside.
+    pub fn turn_id(&self) -> String {
+        format!("{}/{}", self.turn.task, self.turn.turn)
+    }
+
+    /// 1 the first time, more after crashes.
+    pub fn attempt(&self) -> u32 {
+        self.turn.attempt
+    }
+
+    /// What the agent left for itself in the last committed step; `None` at the beginning of a task.
+    pub fn checkpoint(&self) -> Option<&[u8]> {
+        self.checkpoint.as_deref()
+    }
+
+    /// Puts an opaque checkpoint into the next step, replacing the last one.
+    pub fn set_checkpoint(&mut self, data: impl Into<Bytes>) {
+        let data = data.into();
+        self.outlet.set_checkpoint(data.clone());
+        self.checkpoint = Some(data);
+    }
+
+    /// Reports progress; an empty text says "working" without words.
+    pub async fn status(&self, text: impl Into<String>) -> Result<(), Ended> {
+        self.outlet.status(words(text)).await
+    }
+
+    /// Reports a whole artifact, creating it or replacing the one with this id.
+    pub async fn artifact(&self, id: &str, parts: Vec<Part>) -> Result<(), Ended> {
+        self.chunk(Artifact::new(artifact_id(id), parts), false, true).await
+    }
+
+    /// Reports an artifact or a chunk of one.
+    pub async fn chunk(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Ended> {
+        self.outlet.artifact(artifact, append, last_chunk).await
+    }
+
+    /// Reports a data artifact.
+    pub async fn data(&self, id: &str, json: Json) -> Result<(), Ended> {
+        self.artifact(id, vec![Part::data(json)]).await
+    }
+
+    /// The time of day, from the host.
+    pub fn now(&self) -> Timestamp {
+        self.turn.host.now()
+    }
+
+    /// Waits, by the host's clock.
+    pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.turn.host.sleep(duration)
+    }
+}
+
+/// Ids of artifacts are the agent's own; one that could not be parsed again is replaced by a legal one.
+fn artifact_id(id: &str) -> ArtifactId {
+    ArtifactId::parse(id).or_else(|_| ArtifactId::parse("artifact")).expect("a plain word is a legal id")
+}
+
+/// An [`Agent`] of any type.
+pub trait AnyAgent: Send + Sync + 'static {
+    /// See [`Agent::turn`].
+    fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
+    /// See [`Agent::nature`].
+    fn any_nature(&self) -> Nature;
+}
+
+impl<A: Agent> AnyAgent for A {
+    fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>> {
+        Box::pin(self.turn(cx))
+    }
+
+    fn any_nature(&self) -> Nature {
+        self.nature()
+    }
+}

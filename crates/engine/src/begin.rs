@@ -1,0 +1,422 @@
+//! Accepting a message: a new task, the next turn of one, or a repeat of a send we have seen.
+
+use crate::agent::{Ending, TurnInfo};
+use crate::engine::{Claimed, Core, Engine, Resident};
+use crate::live::LiveRef;
+use crate::machine;
+use crate::record::{Recorder, agent_message, collapse};
+use crate::retry::RetryKey;
+use crate::runner::Runner;
+use crate::turn::Turn;
+use crate::watch::{Until, Watch};
+use bytes::Bytes;
+use sabir_proto::{
+    ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Stamp, Task, TaskId, TaskRef,
+    TaskState, TaskStatus, Terms, Timestamp, View,
+};
+use sabir_store::{Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Whether somebody wants to see every event, or only how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Once,
+    Stream,
+}
+
+/// How far accepting a message got.
+enum Begun {
+    /// A direct reply; no task was made.
+    Reply(Message),
+    /// Opened and at rest in one commit.
+    Rested { task: FrozenTask, events: Vec<FrozenEvent> },
+    /// At work; the step of this send ends at `from`.
+    Running { id: TaskId, live: LiveRef, from: Seq },
+    /// Seen before.
+    Repeat(TaskId),
+}
+
+/// One send on its way in.
+struct Incoming<'a> {
+    core: &'a Arc<Core>,
+    resident: &'a Resident,
+    scope: Arc<Scope>,
+    request: SendMessage,
+    shape: Shape,
+}
+
+impl Engine {
+    /// *Send*: answers when the task rests, or at once if the caller wants that.
+    pub async fn send(&self, to: &Resident, scope: Arc<Scope>, request: SendMessage, terms: &Terms) -> Result<Sent, Fault> {
+        let view = View::with_history(history_length(request.configuration.history_length)?);
+        let at_once = request.configuration.return_immediately;
+        let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Once };
+        match incoming.begin(terms).await? {
+            Begun::Reply(message) => Ok(Sent::Message(Box::new(message))),
+            Begun::Rested { task, .. } => Ok(Sent::Task(task, view)),
+            Begun::Running { live, from, .. } if !at_once => {
+                let mut live = live;
+                Ok(Sent::Task(live.rested(from).await?, view))
+            }
+            Begun::Running { id, mut live, from } => {
+                live.committed(from).await?;
+                Ok(Sent::Task(self.image(&scope, id).await?, view))
+            }
+            Begun::Repeat(id) => {
+                let mut live = self.core.live.enter(id);
+                let stored = self.appeared(&scope, id).await?;
+                if live.is_running() && !at_once {
+                    return Ok(Sent::Task(live.rested(stored.head).await?, view));
+                }
+                Ok(Sent::Task(self.image(&scope, id).await?, view))
+            }
+        }
+    }
+
+    /// *Stream*: every event from the first one on, until the task settles or asks.
+    pub async fn stream(&self, to: &Resident, scope: Arc<Scope>, request: SendMessage, terms: &Terms) -> Result<Watch, Fault> {
+        history_length(request.configuration.history_length)?;
+        let follow_up = request.message.task_id.is_some();
+        let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Stream };
+        match incoming.begin(terms).await? {
+            Begun::Reply(message) => Ok(Watch::reply(message)),
+            Begun::Rested { events, .. } => Ok(Watch::replay(events)),
+            Begun::Running { id, mut live, from } => {
+                // An error before the first event is an ordinary error, so the first commit is awaited here.
+                live.committed(from).await?;
+                if !follow_up {
+                    return Ok(Watch::follow(self.core.clone(), id, live, Seq(0), Until::Question));
+                }
+                // The caller has seen the task before; it gets a snapshot from where this turn began to be visible.
+                let stored = self.owned(&scope, id).await?;
+                let snapshot = FrozenEvent::of_task(stored.head, &self.fold(&stored)?);
+                Ok(Watch::follow(self.core.clone(), id, live, from, Until::Question).starting_with(snapshot))
+            }
+            Begun::Repeat(id) => {
+                self.appeared(&scope, id).await?;
+                self.resume(&scope, id, terms.last_event_id, Until::Question, follow_up).await
+            }
+        }
+    }
+
+    /// A task that a repeated send refers to, which may still be on its way into the log.
+    async fn appeared(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
+        self.core.metrics.sends_repeated.inc();
+        for _ in 0..100 {
+            match self.owned(scope, id).await {
+                Err(Fault::TaskNotFound(_)) => self.core.host.sleep(Duration::from_millis(20)).await,
+                outcome => return outcome,
+            }
+        }
+        Err(Fault::Unavailable("the same message is still being accepted; try again".into()))
+    }
+}
+
+impl Incoming<'_> {
+    async fn begin(mut self, terms: &Terms) -> Result<Begun, Fault> {
+        self.check()?;
+        let task = match self.request.message.task_id.clone() {
+            None => None,
+            Some(TaskRef::Id(id)) => Some(id),
+            // Nobody can have given out such a name yet.
+            Some(alias @ TaskRef::Alias(_)) => return Err(Fault::TaskNotFound(alias)),
+        };
+        let key = RetryKey::of(&self.scope, task, terms.idempotency_key.as_deref(), &self.request.message);
+        if terms.last_event_id.is_some() && self.shape == Shape::Stream {
+            return self.find(key).await;
+        }
+        let id = task.unwrap_or_else(|| self.core.new_id());
+        if let Some(key) = key
+            && let Some(repeat) = self.repeat(key, id).await?
+        {
+            return Ok(repeat);
+        }
+        let outcome = match task {
+            None => self.open(id, key).await,
+            Some(id) => self.go_on(id, key).await,
+        };
+        // What never became a step must not make its retry wait for it.
+        if let (Err(_) | Ok(Begun::Reply(_)), Some(key)) = (&outcome, key) {
+            self.core.retries.forget(key.mark, id);
+        }
+        outcome
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let (message, limits) = (&self.request.message, &self.core.limits);
+        if message.role != Role::User {
+            return Err(Fault::invalid("message.role", "a message to an agent has the role ROLE_USER"));
+        }
+        if message.parts.is_empty() {
+            return Err(Fault::invalid("message.parts", "a message has at least one part"));
+        }
+        if message.parts.len() > limits.parts_max {
+            let problem = format!("{} parts, over the limit of {}", message.parts.len(), limits.parts_max);
+            return Err(Fault::invalid("message.parts", problem));
+        }
+        if self.request.configuration.task_push_notification_config.is_some() && !self.resident.push {
+            return Err(Fault::PushNotificationNotSupported);
+        }
+        if self.core.live.running() >= limits.live_tasks_max {
+            return Err(Fault::Exhausted(format!("{} tasks are at work already; try again later", limits.live_tasks_max)));
+        }
+        Ok(())
+    }
+
+    /// The task of a stream that is taken up again. Not found is an error, never a second run.
+    async fn find(&self, key: Option<RetryKey>) -> Result<Begun, Fault> {
+        let header = "Last-Event-ID";
+        let Some(key) = key else {
+            let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
+            return Err(Fault::invalid(header, problem));
+        };
+        let gone = || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
+        let stamp = self.core.stamp();
+        let task = if key.explicit {
+            let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
+            let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
+            row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task)
+        } else {
+            self.core.retries.find(key.mark, stamp).map(|known| known.task)
+        };
+        task.map(Begun::Repeat).ok_or_else(gone)
+    }
+
+    /// Recognises a repeat, or remembers this send as `id`'s.
+    async fn repeat(&self, key: RetryKey, id: TaskId) -> Result<Option<Begun>, Fault> {
+        let at = self.core.stamp();
+        let known = match self.core.retries.find_or_insert(key.mark, id, at) {
+            Some(known) => Some((known.task, known.digest)),
+            None if key.explicit => {
+                let row = self.core.log.explicit_retry(key.mark.key, at).await;
+                let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
+                row.map(|kept| (kept.task, kept.mark.digest))
+            }
+            None => None,
+        };
+        match known {
+            None => Ok(None),
+            Some((task, digest)) if digest == key.mark.digest => {
+                self.core.retries.insert(key.mark, task, at);
+                Ok(Some(Begun::Repeat(task)))
+            }
+            Some(_) if key.explicit => Err(Fault::RetryConflict),
+            // A message id that was used for something else: whoever does that did not mean a retry.
+            Some(_) => {
+                self.core.retries.insert(key.mark, id, at);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn open(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
+        let (core, stamp) = (self.core, id.stamp());
+        let message = &mut self.request.message;
+        let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
+        message.task_id = Some(id.into());
+        let mut step = opening_step(id, self.scope.clone(), context.clone(), self.resident.push);
+        keep_key(&mut step, key, stamp, core.limits.explicit_retry_time);
+        self.inline_push(&mut step);
+        let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
+        let history = vec![self.request.message.clone()];
+        let mut task = Task { id, context_id: context, status, metadata: None, history, artifacts: Vec::new() };
+        let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None);
+        let mut ending = None;
+        if self.resident.agent.any_nature().instant {
+            ending = poll_once(&mut turn).await;
+        }
+        core.metrics.tasks_opened.inc();
+        if let (Some(ended), Shape::Once) = (&ending, self.shape) {
+            let (drafts, checkpoint) = turn.outlet.take();
+            step.checkpoint = checkpoint;
+            if let (Ending::Reply(parts), true) = (ended, drafts.is_empty()) {
+                return Ok(Begun::Reply(self.direct(parts.clone(), task.context_id)));
+            }
+            collapse(core, &mut task, drafts, ending.take().unwrap_or_else(Ending::complete));
+            return self.commit_whole(step, &task).await;
+        }
+        let (drafts, checkpoint) = turn.outlet.take();
+        if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty()) {
+            return Ok(Begun::Reply(self.direct(parts.clone(), task.context_id)));
+        }
+        let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
+        recorder.open();
+        recorder.add(core, drafts);
+        let ended = ending.is_some();
+        if let Some(ending) = ending {
+            recorder.end(core, ending);
+        }
+        let recorded = recorder.step(checkpoint);
+        let step = Step { turn: (!ended).then_some((Seq(0), 1)), opening: step.opening, retry: step.retry, effects: step.effects, ..recorded };
+        if ended {
+            let task = step.snapshot.clone().unwrap_or_else(|| FrozenTask::freeze(&recorder.task));
+            let events = step.events.clone();
+            self.commit(step).await?;
+            return Ok(Begun::Rested { task, events });
+        }
+        let live = core.live.enter(id);
+        let Ok(claimed) = Claimed::take(live) else { return Err(core.internal("opening a task", &"its id is taken")) };
+        Ok(self.run(claimed, recorder, turn, step, (Seq(0), 1)))
+    }
+
+    /// A task that opened and came to rest before anybody saw it: one event, and if it settled one row.
+    async fn commit_whole(&self, mut step: Step, task: &Task) -> Result<Begun, Fault> {
+        let frozen = FrozenTask::freeze(task);
+        step.placement = Some(Placement { state: frozen.state, position: task.id.stamp() });
+        if frozen.state.is_settled() {
+            step.snapshot = Some(frozen.clone());
+        } else {
+            step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
+        }
+        self.commit(step).await?;
+        Ok(Begun::Rested { task: frozen, events: Vec::new() })
+    }
+
+    async fn commit(&self, step: Step) -> Result<(), Fault> {
+        self.core.log.append(step).await.map_err(|e| self.core.append_fault("opening a task", &e))
+    }
+
+    /// The next turn of a task that waits for its caller.
+    async fn go_on(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
+        let core = self.core;
+        // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
+        self.acceptable(id).await?;
+        let Ok(claimed) = Claimed::take(core.live.enter(id)) else {
+            let problem = format!("task {id} is at work; send when it asks for input, or cancel it");
+            return Err(Fault::UnsupportedOperation(problem));
+        };
+        let (stored, task) = self.acceptable(id).await?;
+        let message = &mut self.request.message;
+        message.context_id = Some(task.context_id.clone());
+        message.task_id = Some(id.into());
+        let (heard, number) = (message.clone(), (stored.head, 1));
+        let checkpoint = stored.progress.checkpoint.clone();
+        let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint);
+        let mut recorder = Recorder::new(task, stored.head, self.resident.push);
+        recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
+        let mut checkpoint = None;
+        if self.resident.agent.any_nature().instant {
+            let ending = poll_once(&mut turn).await;
+            let (drafts, left) = turn.outlet.take();
+            checkpoint = left;
+            recorder.add(core, drafts);
+            if let Some(ending) = ending {
+                recorder.end(core, ending);
+            }
+        }
+        let mut step = recorder.step(checkpoint);
+        step.turn = Some(number);
+        let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
+        keep_key(&mut step, key, at, core.limits.explicit_retry_time);
+        self.inline_push(&mut step);
+        Ok(self.run(claimed, recorder, turn, step, number))
+    }
+
+    /// The task, if this message may continue it.
+    async fn acceptable(&self, id: TaskId) -> Result<(Stored, Task), Fault> {
+        let engine = Engine { core: self.core.clone() };
+        let stored = engine.owned(&self.scope, id).await?;
+        if stored.state.is_settled() {
+            return Err(Fault::TaskSettled { id: id.into(), state: stored.state });
+        }
+        let task = machine::thaw(&stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        if self.request.message.context_id.as_ref().is_some_and(|c| *c != task.context_id) {
+            return Err(Fault::invalid("message.contextId", "is not the context of the task in message.taskId"));
+        }
+        if !stored.state.is_interrupted() && !self.core.live.enter(id).is_running() {
+            let problem = format!("task {id} is {}; it takes messages only when it asks for input", stored.state);
+            return Err(Fault::UnsupportedOperation(problem));
+        }
+        if task.history.len() >= self.core.limits.history_messages_max {
+            let most = self.core.limits.history_messages_max;
+            return Err(Fault::Exhausted(format!("a task has at most {most} messages; open a new one in its context")));
+        }
+        Ok((stored, task))
+    }
+
+    /// Hands a turn to a runner, before anybody waits for anything: a caller that leaves never cancels an agent.
+    fn run(&self, claimed: Claimed, recorder: Recorder, turn: Turn, first: Step, number: (Seq, u32)) -> Begun {
+        let (id, from) = (first.task, first.head());
+        let runner = Runner { core: self.core.clone(), live: claimed.into_live(), recorder, turn, first: Some(first), number };
+        let live = self.core.live.enter(id);
+        self.core.host.spawn(Box::pin(runner.run()));
+        Begun::Running { id, live, from }
+    }
+
+    fn turn(&self, id: TaskId, context: &ContextId, number: (Seq, u32), before: Option<Box<Task>>, checkpoint: Option<Bytes>) -> Turn {
+        let info = TurnInfo {
+            task: id,
+            context: context.clone(),
+            turn: number.0.0,
+            attempt: number.1,
+            message: self.request.message.clone(),
+            before,
+            host: self.core.host.clone(),
+        };
+        Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)
+    }
+
+    fn direct(&self, parts: Vec<sabir_proto::Part>, context: ContextId) -> Message {
+        let mut message = agent_message(self.core, parts);
+        message.context_id = Some(context);
+        message
+    }
+
+    fn inline_push(&mut self, step: &mut Step) {
+        if let Some(config) = self.request.configuration.task_push_notification_config.take() {
+            let config = crate::push::with_id(self.core, config);
+            step.effects.push(Effect::PutPush { config, configs_max: self.core.limits.push_configs_max });
+        }
+    }
+}
+
+/// Polls a turn once, in place; `None` if it has to wait for something.
+async fn poll_once(turn: &mut Turn) -> Option<Ending> {
+    poll_fn(|cx| {
+        Poll::Ready(match turn.poll(cx) {
+            Poll::Ready(ending) => Some(ending),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool) -> Step {
+    Step {
+        task: id,
+        opening: Some(Opening { scope, context }),
+        after: Seq(0),
+        events: Vec::new(),
+        snapshot: None,
+        placement: None,
+        turn: None,
+        checkpoint: None,
+        retry: None,
+        notify,
+        effects: Vec::new(),
+    }
+}
+
+/// An implicit key is a column of the step, an explicit one a row of its own.
+fn keep_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
+    let Some(RetryKey { mark, explicit }) = key else { return };
+    if explicit {
+        step.effects.push(Effect::Key { mark, at, until: later(at, time) });
+    } else {
+        let mark: RetryMark = mark;
+        step.retry = Some(mark);
+    }
+}
+
+fn later(at: Stamp, time: Duration) -> Stamp {
+    let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    Stamp::first_of(Timestamp::from_millis(at.time().millis().saturating_add(time)))
+}
+
+/// `historyLength`: absent is all, negative is an error.
+pub(crate) fn history_length(wanted: Option<i32>) -> Result<Option<u32>, Fault> {
+    wanted.map(|n| u32::try_from(n).map_err(|_| Fault::invalid("historyLength", "must not be negative"))).transpose()
+}

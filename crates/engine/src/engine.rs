@@ -1,0 +1,147 @@
+//! The handle: what a server asks of the engine.
+
+use crate::agent::AnyAgent;
+use crate::host::{Host, Stamper};
+use crate::limits::Limits;
+use crate::live::{LiveMap, LiveRef, Order};
+use crate::metrics::Metrics;
+use crate::retry::Retries;
+use sabir_proto::{AgentName, Fault, Stamp, TaskId};
+use sabir_store::{AppendError, Effect, Step, StoreError, TaskLog};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The engine. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) core: Arc<Core>,
+}
+
+/// An agent that lives here.
+pub struct Resident {
+    /// Its name, part of who owns a task.
+    pub name: AgentName,
+    /// What it does.
+    pub agent: Arc<dyn AnyAgent>,
+    /// Whether it offers push notifications.
+    pub push: bool,
+}
+
+pub(crate) struct Core {
+    pub(crate) log: Arc<dyn TaskLog>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    pub(crate) live: Arc<LiveMap>,
+    pub(crate) retries: Retries,
+    stamper: Stamper,
+}
+
+impl Engine {
+    /// Takes up a log: learns its latest stamp and its recent retry keys. Unfinished tasks wait for
+    /// [`Engine::recover`].
+    pub async fn open(
+        log: Arc<dyn TaskLog>,
+        host: Arc<dyn Host>,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Result<Self, StoreError> {
+        let stamper = Stamper::default();
+        stamper.rise_above(log.last_stamp().await?);
+        let retries = Retries::new(limits.implicit_retry_time, limits.implicit_retries_max);
+        retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
+        let live = Arc::new(LiveMap::new(&limits));
+        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, stamper }) })
+    }
+
+    /// Stops all agents in an orderly way; their tasks go on after the next start.
+    pub async fn stop(&self) {
+        self.core.live.order_all(Order::Park);
+        // Runners answer at once unless the store is stuck; a stop must not hang on that.
+        for _ in 0..200 {
+            if self.core.live.running() == 0 {
+                return;
+            }
+            self.core.host.sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// How many agents are at work.
+    pub fn running(&self) -> usize {
+        self.core.live.running()
+    }
+}
+
+impl Core {
+    /// A fresh stamp.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamper.next(self.host.now())
+    }
+
+    /// A new task's id.
+    pub(crate) fn new_id(&self) -> TaskId {
+        TaskId::new(self.stamp(), self.host.random())
+    }
+
+    /// What a caller is told when the store fails. The cause goes to our log under a reference, not to the caller.
+    pub(crate) fn store_fault(&self, doing: &str, error: &StoreError) -> Fault {
+        match error {
+            StoreError::PageToken => Fault::invalid("pageToken", "not valid here or too old; start again without one"),
+            StoreError::Full => Fault::Unavailable("the server cannot store anything right now; try again later".into()),
+            StoreError::Corrupt(_) | StoreError::Io(_) | StoreError::Closed => self.internal(doing, error),
+        }
+    }
+
+    pub(crate) fn append_fault(&self, doing: &str, error: &AppendError) -> Fault {
+        match error {
+            AppendError::Store(error) => self.store_fault(doing, error),
+            AppendError::KeyTaken => Fault::RetryConflict,
+            AppendError::TooManyConfigs => {
+                let most = self.limits.push_configs_max;
+                Fault::Exhausted(format!("a task has at most {most} push notification configs; delete one first"))
+            }
+            AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
+        }
+    }
+
+    /// A failure whose cause is none of the caller's business.
+    pub(crate) fn internal(&self, doing: &str, cause: &dyn std::fmt::Display) -> Fault {
+        let reference = format!("{:016x}", self.host.random());
+        tracing::error!(reference, doing, %cause, "internal error");
+        Fault::Internal(reference)
+    }
+
+    /// Forgets the retry key of a step that was not committed: the send may come again.
+    pub(crate) fn forget_retry(&self, step: &Step) {
+        let explicit = step.effects.iter().find_map(|e| match e {
+            Effect::Key { mark, .. } => Some(*mark),
+            Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+        });
+        if let Some(mark) = step.retry.or(explicit) {
+            self.retries.forget(mark, step.task);
+        }
+    }
+}
+
+/// Ownership of a task, given back when dropped.
+pub(crate) struct Claimed(Option<LiveRef>);
+
+impl Claimed {
+    /// Claims a task, unless it has an owner.
+    pub(crate) fn take(live: LiveRef) -> Result<Self, LiveRef> {
+        if live.claim() { Ok(Self(Some(live))) } else { Err(live) }
+    }
+
+    /// Hands ownership on.
+    pub(crate) fn into_live(mut self) -> LiveRef {
+        self.0.take().expect("a claim is handed on only once")
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(live) = &self.0 {
+            live.release();
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The life of a task, from the first message to the last event.
+//!
+//! | Room | What is decided there |
+//! |---|---|
+//! | [`machine`] | what a task may do next, and what an event does to it |
+//! | [`agent`] | what an author implements, and what an agent may count on |
+//! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
+//! | `runner` | one owner per live task: agent → step → log → watchers |
+//! | `live`, [`watch`] | following a task without a gap, however slowly |
+//! | `retry` | which sends are the same send |
+//! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | [`limits`] | every bound, named |
+//!
+//! The engine opens no sockets, reads no clock and draws no random numbers: those come through [`Host`], storage
+//! through [`TaskLog`]. The simulator stands behind both. And nobody (watcher, reply, get, list, push) sees an event
+//! before its commit has returned.
+
+pub mod agent;
+pub mod limits;
+pub mod machine;
+pub mod watch;
+
+mod begin;
+mod engine;
+mod host;
+mod live;
+mod metrics;
+mod push;
+mod query;
+mod record;
+mod recover;
+mod retry;
+mod runner;
+mod turn;
+
+pub use agent::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
+pub use engine::{Engine, Resident};
+pub use host::{BoxFuture, Host};
+pub use limits::Limits;
+pub use metrics::Metrics;
+pub use sabir_store::TaskLog;
+pub use watch::Watch;

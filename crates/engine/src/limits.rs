@@ -1,0 +1,77 @@
+//! Every bound of the engine: a name, a unit, a reason.
+
+use std::time::Duration;
+
+/// What one engine allows. Server-wide; the defaults suit a small machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Parts in one message or artifact. Ten thousand tiny parts cost far more than their bytes.
+    pub parts_max: usize,
+    /// Tasks with a running agent at the same time. Each holds a future and its task in memory.
+    pub live_tasks_max: usize,
+    /// Events a task's log may hold, so that a runaway agent ends.
+    pub task_events_max: u64,
+    /// Bytes a folded task may have. It is held in memory while its agent runs, and rewritten with every snapshot.
+    pub task_bytes_max: usize,
+    /// Messages in a task's history.
+    pub history_messages_max: usize,
+    /// Push configurations per task.
+    pub push_configs_max: u32,
+    /// How long an agent may work on one message.
+    pub turn_time_max: Duration,
+    /// How long an agent gets to clean up after it was canceled.
+    pub cancel_grace: Duration,
+    /// Events an agent may report before it has to wait for their commit.
+    pub draft_events_max: usize,
+    /// The same in bytes.
+    pub draft_bytes_max: usize,
+    /// Recent events of a live task kept in memory for its watchers; slower ones read the log.
+    pub ring_events_max: usize,
+    /// The same in bytes.
+    pub ring_bytes_max: usize,
+    /// Events a watcher that fell behind reads from the log at a time.
+    pub replay_events_max: usize,
+    /// How long a message id serves as a retry key.
+    pub implicit_retry_time: Duration,
+    /// How many message ids are remembered as retry keys.
+    pub implicit_retries_max: usize,
+    /// How long an explicit retry key is kept.
+    pub explicit_retry_time: Duration,
+    /// How often a turn is begun before its task is failed: it has crashed the process each time.
+    pub attempts_max: u32,
+    /// How long a step is tried again while the store refuses writes.
+    pub store_patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            parts_max: 1000,
+            live_tasks_max: 100_000,
+            task_events_max: 1_000_000,
+            task_bytes_max: 64 << 20,
+            history_messages_max: 10_000,
+            push_configs_max: 100,
+            turn_time_max: Duration::from_secs(7 * 24 * 3600),
+            cancel_grace: Duration::from_secs(5),
+            draft_events_max: 256,
+            draft_bytes_max: 1 << 20,
+            ring_events_max: 256,
+            ring_bytes_max: 256 << 10,
+            replay_events_max: 128,
+            implicit_retry_time: Duration::from_secs(600),
+            implicit_retries_max: 200_000,
+            explicit_retry_time: Duration::from_secs(24 * 3600),
+            attempts_max: 3,
+            store_patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A snapshot is due after this many events …
+pub const SNAPSHOT_EVENTS: u64 = 64;
+/// … or this many bytes since the last one, but never before the log has also grown by [`SNAPSHOT_GROWTH`] times the
+/// last snapshot: otherwise a long artifact would be written again and again, in the square of its length.
+pub const SNAPSHOT_BYTES: usize = 256 << 10;
+/// See [`SNAPSHOT_BYTES`].
+pub const SNAPSHOT_GROWTH: usize = 2;

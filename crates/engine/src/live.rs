@@ -1,0 +1,293 @@
+//! Tasks that somebody works on or watches right now: the meeting place of one runner and any number of watchers.
+//!
+//! A live task keeps its latest committed events in a small ring. A watcher is only a position and a waker; when the
+//! ring no longer reaches back to its position it reads the log. So a slow reader costs nothing and is never cut off.
+
+use crate::limits::Limits;
+use sabir_proto::{Fault, FrozenEvent, FrozenTask, Seq, TaskId, TaskState};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Shards of the map, so that tasks rarely wait for each other's bookkeeping.
+const SHARDS: usize = 32;
+
+/// All live tasks.
+#[derive(Debug)]
+pub(crate) struct LiveMap {
+    shards: Vec<Mutex<HashMap<TaskId, Arc<Live>>>>,
+    hasher: RandomState,
+    running: AtomicUsize,
+    ring_events_max: usize,
+    ring_bytes_max: usize,
+}
+
+/// One live task.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Runner and watchers; the last one out removes the entry.
+    users: usize,
+    /// The last committed event known here; zero until one was published or read.
+    head: Seq,
+    ring: VecDeque<FrozenEvent>,
+    ring_bytes: usize,
+    /// The image at the last rest (settled, or waiting for the caller), and where that was.
+    rest: Option<(Seq, FrozenTask)>,
+    failed: Option<Fault>,
+    running: bool,
+    order: Option<Order>,
+    runner: Option<Waker>,
+    watchers: BTreeMap<u64, Waker>,
+    next_watcher: u64,
+}
+
+/// What a runner is told from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The caller no longer wants the task.
+    Cancel,
+    /// The server stops; the task goes on after the next start.
+    Park,
+}
+
+/// A share in a live task.
+#[derive(Debug)]
+pub(crate) struct LiveRef {
+    map: Arc<LiveMap>,
+    id: TaskId,
+    live: Arc<Live>,
+    watcher: Option<u64>,
+}
+
+impl LiveMap {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            running: AtomicUsize::new(0),
+            ring_events_max: limits.ring_events_max,
+            ring_bytes_max: limits.ring_bytes_max,
+        }
+    }
+
+    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Arc<Live>>> {
+        let at = usize::try_from(self.hasher.hash_one(id)).unwrap_or(0) % SHARDS;
+        self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins a task, making its entry if nobody was there.
+    pub(crate) fn enter(self: &Arc<Self>, id: TaskId) -> LiveRef {
+        let mut shard = self.shard(id);
+        let live = shard.entry(id).or_default().clone();
+        live.lock().users += 1;
+        drop(shard);
+        LiveRef { map: self.clone(), id, live, watcher: None }
+    }
+
+    /// How many agents are at work.
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Gives every runner an order.
+    pub(crate) fn order_all(&self, order: Order) {
+        for shard in &self.shards {
+            let tasks: Vec<_> = shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            tasks.iter().for_each(|live| live.order(order));
+        }
+    }
+}
+
+impl Live {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn order(&self, order: Order) {
+        let mut state = self.lock();
+        if state.running {
+            // A cancel outranks a stop: the caller was promised an outcome.
+            if state.order != Some(Order::Cancel) {
+                state.order = Some(order);
+            }
+            if let Some(waker) = state.runner.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl State {
+    fn wake_watchers(&mut self) {
+        for (_, waker) in std::mem::take(&mut self.watchers) {
+            waker.wake();
+        }
+    }
+}
+
+impl LiveRef {
+    /// Becomes the task's one owner, unless it has one.
+    pub(crate) fn claim(&self) -> bool {
+        let mut state = self.live.lock();
+        if state.running {
+            return false;
+        }
+        state.running = true;
+        state.order = None;
+        state.failed = None;
+        self.map.running.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives ownership back.
+    pub(crate) fn release(&self) {
+        let mut state = self.live.lock();
+        if state.running {
+            state.running = false;
+            state.runner = None;
+            self.map.running.fetch_sub(1, Ordering::Relaxed);
+            state.wake_watchers();
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.live.lock().running
+    }
+
+    pub(crate) fn order(&self, order: Order) {
+        self.live.order(order);
+    }
+
+    /// The runner's look at its orders; it is woken by the next one.
+    pub(crate) fn poll_order(&self, cx: &std::task::Context<'_>) -> Option<Order> {
+        let mut state = self.live.lock();
+        let order = state.order.take();
+        if order.is_none() {
+            state.runner = Some(cx.waker().clone());
+        }
+        order
+    }
+
+    /// Tells watchers what was committed. `rest` is the image where the task came to rest with this step.
+    pub(crate) fn publish(&self, head: Seq, events: &[FrozenEvent], rest: Option<FrozenTask>) {
+        let mut state = self.live.lock();
+        state.head = state.head.max(head);
+        for event in events {
+            state.ring_bytes += event.json.len();
+            state.ring.push_back(event.clone());
+        }
+        while state.ring.len() > self.map.ring_events_max || state.ring_bytes > self.map.ring_bytes_max {
+            let Some(old) = state.ring.pop_front() else { break };
+            state.ring_bytes -= old.json.len();
+        }
+        if let Some(task) = rest {
+            state.rest = Some((head, task));
+        }
+        state.wake_watchers();
+    }
+
+    /// Tells watchers that nothing more will come, and why.
+    pub(crate) fn fail(&self, fault: Fault) {
+        let mut state = self.live.lock();
+        state.failed = Some(fault);
+        state.wake_watchers();
+    }
+
+    /// What a watcher at `cursor` finds: events, the need to read the log, an end, or nothing yet.
+    pub(crate) fn poll_events(&mut self, cursor: Seq, cx: &std::task::Context<'_>) -> Found {
+        let mut state = self.live.lock();
+        if state.head > cursor {
+            return match state.ring.front() {
+                Some(oldest) if oldest.seq <= cursor.next() => {
+                    let skip = usize::try_from(cursor.0 + 1 - oldest.seq.0).unwrap_or(usize::MAX);
+                    Found::Events(state.ring.iter().skip(skip).cloned().collect())
+                }
+                _ => Found::InLog,
+            };
+        }
+        if let Some(fault) = &state.failed {
+            return Found::Failed(fault.clone());
+        }
+        let id = *self.watcher.get_or_insert_with(|| {
+            state.next_watcher += 1;
+            state.next_watcher
+        });
+        state.watchers.insert(id, cx.waker().clone());
+        Found::Nothing
+    }
+
+    /// The last committed event known here.
+    pub(crate) fn head(&self) -> Seq {
+        self.live.lock().head
+    }
+
+    /// Waits until `seq` is committed.
+    pub(crate) async fn committed(&mut self, seq: Seq) -> Result<(), Fault> {
+        self.wait(|state| (state.head >= seq).then_some(())).await
+    }
+
+    /// Waits until the task rests at or after `seq`.
+    pub(crate) async fn rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
+        self.wait(|state| state.rest.as_ref().filter(|(at, _)| *at >= seq).map(|(_, task)| task.clone())).await
+    }
+
+    /// Waits until nobody owns the task.
+    pub(crate) async fn released(&mut self) {
+        // A failure releases too, right after; either way the owner is gone.
+        drop(self.wait(|state| (!state.running).then_some(())).await);
+    }
+
+    async fn wait<T>(&mut self, mut check: impl FnMut(&State) -> Option<T>) -> Result<T, Fault> {
+        poll_fn(|cx| {
+            let mut state = self.live.lock();
+            if let Some(found) = check(&state) {
+                return Poll::Ready(Ok(found));
+            }
+            if let Some(fault) = &state.failed {
+                return Poll::Ready(Err(fault.clone()));
+            }
+            let id = *self.watcher.get_or_insert_with(|| {
+                state.next_watcher += 1;
+                state.next_watcher
+            });
+            state.watchers.insert(id, cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// See [`LiveRef::poll_events`].
+pub(crate) enum Found {
+    Events(Vec<FrozenEvent>),
+    InLog,
+    Failed(Fault),
+    Nothing,
+}
+
+impl Drop for LiveRef {
+    fn drop(&mut self) {
+        let mut shard = self.map.shard(self.id);
+        let mut state = self.live.lock();
+        if let Some(watcher) = self.watcher {
+            state.watchers.remove(&watcher);
+        }
+        state.users -= 1;
+        if state.users == 0 {
+            shard.remove(&self.id);
+        }
+    }
+}
+
+/// Whether a state is one that a waiting sender is answered at.
+pub(crate) const fn rests(state: TaskState) -> bool {
+    state.is_settled() || state.is_interrupted()
+}

@@ -1,0 +1,162 @@
+//! What a task may do next, and what an event does to it. Pure, total, and the only place that decides either.
+
+use sabir_proto::{ArtifactUpdate, Event, FrozenEvent, FrozenTask, Message, StatusUpdate, Task, TaskState};
+use sabir_store::Stored;
+
+/// What somebody wants a task to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
+    /// The agent works, or reports progress.
+    Work,
+    /// The agent asks a question.
+    AskInput,
+    /// The agent asks for credentials.
+    AskAuth,
+    /// The agent is done.
+    Finish,
+    /// The agent will not do it.
+    Decline,
+    /// The agent, or we on its behalf, could not do it.
+    Fail,
+    /// The caller no longer wants it.
+    Cancel,
+    /// The task left for another server.
+    HandOver,
+}
+
+impl Move {
+    /// The move that leads to a state; `None` for the state no move leads to.
+    pub const fn to(state: TaskState) -> Option<Self> {
+        Some(match state {
+            TaskState::Submitted => return None,
+            TaskState::Working => Self::Work,
+            TaskState::InputRequired => Self::AskInput,
+            TaskState::AuthRequired => Self::AskAuth,
+            TaskState::Completed => Self::Finish,
+            TaskState::Rejected => Self::Decline,
+            TaskState::Failed => Self::Fail,
+            TaskState::Canceled => Self::Cancel,
+            TaskState::Transferred => Self::HandOver,
+        })
+    }
+}
+
+/// Why a move is not legal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Nothing follows a settled state.
+    #[error("the task is {0}")]
+    Settled(TaskState),
+    /// Only a working agent can hand its task over.
+    #[error("a task that is {0} cannot do this")]
+    OutOfOrder(TaskState),
+}
+
+/// Where a move leads. The runner, recovery, the simulator and the console all ask here, so a rule is changed in one
+/// line and tested in one loop.
+pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
+    use Move::{AskAuth, AskInput, Cancel, Decline, Fail, Finish, HandOver, Work};
+    use TaskState::{
+        AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Transferred, Working,
+    };
+    Ok(match (from, step) {
+        // Also `Working` to `Working`: progress is news even when the state stands still.
+        (Submitted | Working | InputRequired | AuthRequired, Work) => Working,
+        // An upstream may ask again before it was answered, or finish while it waits; quick agents report no progress.
+        (Submitted | Working | InputRequired | AuthRequired, AskInput) => InputRequired,
+        (Submitted | Working | InputRequired | AuthRequired, AskAuth) => AuthRequired,
+        (Submitted | Working | InputRequired | AuthRequired, Finish) => Completed,
+        // The specification lets an agent decline late, once it has understood what is asked.
+        (Submitted | Working | InputRequired | AuthRequired, Decline) => Rejected,
+        (Submitted | Working | InputRequired | AuthRequired, Fail) => Failed,
+        (Submitted | Working | InputRequired | AuthRequired, Cancel) => Canceled,
+        (Working, HandOver) => Transferred,
+        (Submitted | InputRequired | AuthRequired, HandOver) => return Err(Refused::OutOfOrder(from)),
+        // Settled means settled. A late event is refused and counted, never merged: a client that has been told
+        // `completed` must not see it taken back.
+        (Completed | Failed | Canceled | Rejected | Transferred, _) => return Err(Refused::Settled(from)),
+    })
+}
+
+/// Applies one event to a task. `heard` is the message the event answers to, if it answers to one.
+pub fn apply(task: &mut Task, event: Event, heard: Option<Message>) {
+    match event {
+        Event::Task(whole) => *task = whole,
+        Event::StatusUpdate(update) => apply_status(task, update, heard),
+        Event::ArtifactUpdate(update) => apply_artifact(task, update),
+        // A direct reply belongs to no task.
+        Event::Message(_) => {}
+    }
+}
+
+fn apply_status(task: &mut Task, update: StatusUpdate, heard: Option<Message>) {
+    // A question is part of the conversation and stays in the history once it is answered; progress notes are not.
+    if task.status.state.is_interrupted()
+        && let Some(question) = task.status.message.take()
+    {
+        task.history.push(question);
+    }
+    task.history.extend(heard);
+    task.status = update.status;
+}
+
+fn apply_artifact(task: &mut Task, update: ArtifactUpdate) {
+    let known = task.artifacts.iter_mut().find(|a| a.artifact_id == update.artifact.artifact_id);
+    match known {
+        Some(artifact) if update.append => artifact.append(update.artifact),
+        Some(artifact) => *artifact = update.artifact,
+        // A chunk whose beginning we never saw: better its end than nothing.
+        None => task.artifacts.push(update.artifact),
+    }
+}
+
+/// The current image of a stored task. `None` only for a damaged record.
+pub fn fold(stored: &Stored) -> Option<FrozenTask> {
+    match (&stored.base, &stored.tail[..]) {
+        (Some(base), []) => Some(base.task.clone()),
+        _ => thaw(stored).map(|task| FrozenTask::freeze(&task)),
+    }
+}
+
+/// Like [`fold`], as a structure.
+pub fn thaw(stored: &Stored) -> Option<Task> {
+    let mut tail = stored.tail.iter();
+    let mut task = match &stored.base {
+        Some(base) => base.task.thaw()?,
+        None => match tail.next()?.thaw()? {
+            Event::Task(task) => task,
+            Event::Message(_) | Event::StatusUpdate(_) | Event::ArtifactUpdate(_) => return None,
+        },
+    };
+    for event in tail {
+        apply_frozen(&mut task, event)?;
+    }
+    Some(task)
+}
+
+fn apply_frozen(task: &mut Task, event: &FrozenEvent) -> Option<()> {
+    apply(task, event.thaw()?, event.thaw_heard());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOVES: [Move; 8] = [
+        Move::Work, Move::AskInput, Move::AskAuth, Move::Finish, Move::Decline, Move::Fail, Move::Cancel, Move::HandOver,
+    ];
+
+    #[test]
+    fn settled_states_refuse_every_move_and_the_others_lead_where_the_move_says() {
+        for from in TaskState::ALL {
+            for step in MOVES {
+                match next(from, step) {
+                    Err(Refused::Settled(state)) => assert!(state == from && from.is_settled()),
+                    Err(Refused::OutOfOrder(_)) => assert!(step == Move::HandOver && from != TaskState::Working),
+                    Ok(to) => assert!(!from.is_settled() && Move::to(to) == Some(step)),
+                }
+            }
+        }
+    }
+}

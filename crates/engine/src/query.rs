@@ -1,0 +1,183 @@
+//! Reading, following and canceling tasks that exist.
+
+use crate::begin::history_length;
+use crate::engine::{Claimed, Engine};
+use crate::live::Order;
+use crate::machine;
+use crate::record::Recorder;
+use crate::watch::{Until, Watch};
+use sabir_proto::{
+    CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskRef,
+    TaskState, Terms, View,
+};
+use sabir_store::{Listing, PageToken, Scope, Stored};
+use std::sync::Arc;
+
+/// Tasks on a page when the caller does not say.
+const PAGE_DEFAULT: u32 = 50;
+/// Tasks on a page at most; the specification's bound.
+const PAGE_MAX: u32 = 100;
+
+impl Engine {
+    /// *Get*.
+    pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
+        let view = View::with_history(history_length(call.history_length)?);
+        Ok((self.image(scope, self.resolve(&call.id)?).await?, view))
+    }
+
+    /// *List*.
+    pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
+        let page_size = match call.page_size {
+            None => PAGE_DEFAULT,
+            Some(n) => u32::try_from(n).ok().filter(|n| (1..=PAGE_MAX).contains(n)).ok_or_else(|| {
+                Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}"))
+            })?,
+        };
+        let fault = |e| self.core.store_fault("listing tasks", &e);
+        let token = match &*call.page_token {
+            "" => None,
+            text => Some(PageToken::decode(text).map_err(fault)?),
+        };
+        let view = View { history: history_length(call.history_length)?, artifacts: call.include_artifacts == Some(true) };
+        let listing = Listing {
+            scope,
+            context: call.context_id.clone(),
+            state: call.status,
+            since: call.status_timestamp_after.map(Stamp::first_of),
+            limit: page_size as usize,
+            token,
+        };
+        let listed = self.core.log.list(listing).await.map_err(fault)?;
+        let mut tasks = Vec::with_capacity(listed.tasks.len());
+        for stored in &listed.tasks {
+            tasks.push(self.fold(stored)?);
+        }
+        let next_page_token = listed.next.map(PageToken::encode).unwrap_or_default();
+        Ok(TaskPage { tasks, view, next_page_token, page_size, total_size: listed.total })
+    }
+
+    /// *Subscribe*: a snapshot and what follows; or, from a given event on, exactly what follows that.
+    pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &Terms) -> Result<Watch, Fault> {
+        let id = self.resolve(&call.id)?;
+        self.resume(scope, id, terms.last_event_id, Until::Settled, true).await
+    }
+
+    /// Follows a task from after `last`. Without it, from the beginning of the log or from a snapshot.
+    pub(crate) async fn resume(
+        &self,
+        scope: &Scope,
+        id: TaskId,
+        last: Option<Seq>,
+        until: Until,
+        snapshot: bool,
+    ) -> Result<Watch, Fault> {
+        // Joined before the log is read: what is committed after that reading is published to us.
+        let live = self.core.live.enter(id);
+        let stored = self.owned(scope, id).await?;
+        if last.is_some_and(|last| last > stored.head) {
+            let problem = format!("is after the last event of task {id}, which is {}", stored.head);
+            return Err(Fault::invalid("Last-Event-ID", problem));
+        }
+        live.publish(stored.head, &[], None);
+        let watch = |cursor| Watch::follow(self.core.clone(), id, live, cursor, until);
+        match last {
+            Some(last) if stored.state.is_settled() && last == stored.head => Ok(Watch::replay(Vec::new())),
+            Some(last) => Ok(watch(last)),
+            None if !snapshot => Ok(watch(Seq(0))),
+            None if stored.state.is_settled() && until == Until::Settled => {
+                Err(Fault::NothingToSubscribe { id: id.into(), state: stored.state })
+            }
+            None => {
+                let image = self.fold(&stored)?;
+                Ok(watch(stored.head).starting_with(FrozenEvent::of_task(stored.head, &image)))
+            }
+        }
+    }
+
+    /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
+    pub async fn cancel(&self, scope: &Scope, push: bool, call: &CancelTask) -> Result<FrozenTask, Fault> {
+        let id = self.resolve(&call.id)?;
+        loop {
+            let stored = self.owned(scope, id).await?;
+            if stored.state.is_settled() {
+                return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
+            }
+            match Claimed::take(self.core.live.enter(id)) {
+                Ok(claimed) => {
+                    let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
+                    self.settle(claimed, id, TaskState::Canceled, "", push);
+                    // Had another step come in between, the head has moved and settling found that out by itself.
+                    match waiting.rested(outcome.next()).await {
+                        Ok(task) if task.state == TaskState::Canceled => return Ok(task),
+                        Ok(_) => {}
+                        Err(fault) => return Err(fault),
+                    }
+                }
+                Err(mut live) => {
+                    live.order(Order::Cancel);
+                    live.released().await;
+                    let now = self.owned(scope, id).await?;
+                    if now.state == TaskState::Canceled {
+                        return self.fold(&now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a task that nobody works on; as a runner would, so that it happens whatever becomes of the caller.
+    pub(crate) fn settle(&self, claimed: Claimed, id: TaskId, state: TaskState, words: &str, notify: bool) {
+        let (engine, words) = (self.clone(), crate::agent::words(words));
+        self.core.host.spawn(Box::pin(async move {
+            let live = claimed.into_live();
+            let outcome = engine.settle_now(id, state, words, notify).await;
+            match outcome {
+                Ok((step, image)) => live.publish(step.head(), &step.events, Some(image)),
+                Err(fault) => live.fail(fault),
+            }
+            live.release();
+        }));
+    }
+
+    async fn settle_now(
+        &self,
+        id: TaskId,
+        state: TaskState,
+        words: Vec<sabir_proto::Part>,
+        notify: bool,
+    ) -> Result<(sabir_store::Step, FrozenTask), Fault> {
+        let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
+        let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
+        if stored.state.is_settled() {
+            return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
+        }
+        let task = machine::thaw(&stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        let mut recorder = Recorder::new(task, stored.head, notify);
+        recorder.status(&self.core, state, words, None);
+        let step = recorder.step(None);
+        self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
+        Ok((step, FrozenTask::freeze(&recorder.task)))
+    }
+
+    /// The task a caller means.
+    pub(crate) fn resolve(&self, name: &TaskRef) -> Result<TaskId, Fault> {
+        match name {
+            TaskRef::Id(id) => Ok(*id),
+            TaskRef::Alias(_) => Err(Fault::TaskNotFound(name.clone())),
+        }
+    }
+
+    /// A task, if it is this owner's. Another owner's is "not found": existence is information.
+    pub(crate) async fn owned(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
+        let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
+        stored.filter(|s| *s.scope == *scope).ok_or(Fault::TaskNotFound(id.into()))
+    }
+
+    pub(crate) async fn image(&self, scope: &Scope, id: TaskId) -> Result<FrozenTask, Fault> {
+        self.fold(&self.owned(scope, id).await?)
+    }
+
+    pub(crate) fn fold(&self, stored: &Stored) -> Result<FrozenTask, Fault> {
+        machine::fold(stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))
+    }
+}

@@ -1,0 +1,185 @@
+//! From what an agent reports to what is committed: numbering events, folding them, and deciding when a snapshot is due.
+
+use crate::agent::Ending;
+use crate::engine::Core;
+use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_EVENTS, SNAPSHOT_GROWTH};
+use crate::live::rests;
+use crate::machine::{self, Move};
+use crate::turn::Draft;
+use bytes::Bytes;
+use sabir_proto::{
+    ArtifactUpdate, Event, FrozenEvent, FrozenTask, Message, MessageId, Part, Role, Seq, StatusUpdate, Task, TaskId,
+    TaskState, TaskStatus,
+};
+use sabir_store::{Placement, Step};
+
+/// The owner's view of a task: its image after everything that was put into a step so far.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) task: Task,
+    pub(crate) head: Seq,
+    notify: bool,
+    since_snapshot: (u64, usize),
+    snapshot_bytes: usize,
+    pending: Pending,
+}
+
+/// A step in the making.
+#[derive(Debug, Default)]
+struct Pending {
+    events: Vec<FrozenEvent>,
+    placement: Option<Placement>,
+}
+
+impl Recorder {
+    /// Takes over a task whose log ends at `head`.
+    pub(crate) fn new(task: Task, head: Seq, notify: bool) -> Self {
+        let pending = Pending::default();
+        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, pending }
+    }
+
+    /// Where the next step begins.
+    fn after(&self) -> Seq {
+        Seq(self.head.0 - u64::try_from(self.pending.events.len()).unwrap_or(0))
+    }
+
+    /// Roughly how many bytes the task has: what its last snapshot had and what was added since.
+    pub(crate) const fn written(&self) -> usize {
+        self.snapshot_bytes + self.since_snapshot.1
+    }
+
+    /// Event 1: the task itself.
+    pub(crate) fn open(&mut self) {
+        let event = Event::Task(self.task.clone());
+        self.head = self.head.next();
+        self.pending.events.push(FrozenEvent::freeze(self.head, &event));
+        self.pending.placement =
+            Some(Placement { state: self.task.status.state, position: self.task.id.stamp() });
+    }
+
+    /// Adds what an agent reported. Reports that a settled task refuses are dropped; the outlet counted them.
+    pub(crate) fn add(&mut self, core: &Core, drafts: Vec<Draft>) {
+        for draft in drafts {
+            match draft {
+                Draft::Status(parts) => self.status(core, TaskState::Working, parts, None),
+                Draft::Artifact { artifact, append, last_chunk } => {
+                    let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+                    let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
+                    self.event(Event::ArtifactUpdate(update), None);
+                }
+            }
+        }
+    }
+
+    /// Adds the end of a turn.
+    pub(crate) fn end(&mut self, core: &Core, ending: Ending) {
+        let (state, parts) = ending_state(ending);
+        self.status(core, state, parts, None);
+    }
+
+    /// Adds a status, if the table allows it.
+    pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, heard: Option<Message>) {
+        let legal = Move::to(state).is_some_and(|step| machine::next(self.task.status.state, step).is_ok());
+        if !legal {
+            tracing::warn!(task = %self.task.id, from = %self.task.status.state, to = %state, "refused a status");
+            return;
+        }
+        let stamp = core.stamp();
+        let message = said(core, &self.task, parts);
+        let status = TaskStatus { state, message, timestamp: Some(stamp.time()) };
+        let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata: None }), heard);
+        self.pending.placement = Some(Placement { state, position: stamp });
+    }
+
+    fn event(&mut self, event: Event, heard: Option<Message>) {
+        self.head = self.head.next();
+        let mut frozen = FrozenEvent::freeze(self.head, &event);
+        if let Some(message) = &heard {
+            frozen = frozen.hearing(message);
+        }
+        self.pending.events.push(frozen);
+        machine::apply(&mut self.task, event, heard);
+    }
+
+    /// The step with everything added since the last one.
+    pub(crate) fn step(&mut self, checkpoint: Option<Bytes>) -> Step {
+        let after = self.after();
+        let Pending { events, placement } = std::mem::take(&mut self.pending);
+        let bytes: usize = events.iter().map(|e| e.json.len()).sum();
+        self.since_snapshot.0 += u64::try_from(events.len()).unwrap_or(0);
+        self.since_snapshot.1 += bytes;
+        let snapshot = self.snapshot_due(after, placement).then(|| FrozenTask::freeze(&self.task));
+        if let Some(snapshot) = &snapshot {
+            self.since_snapshot = (0, 0);
+            self.snapshot_bytes = snapshot.json.len();
+        }
+        Step {
+            task: self.task.id,
+            opening: None,
+            after,
+            events,
+            snapshot,
+            placement,
+            turn: None,
+            checkpoint,
+            retry: None,
+            notify: self.notify,
+            effects: Vec::new(),
+        }
+    }
+
+    fn snapshot_due(&self, after: Seq, placement: Option<Placement>) -> bool {
+        let (events, bytes) = self.since_snapshot;
+        // An opening that waits for its caller is its own snapshot: event 1 is the task.
+        let only_opening = after == Seq(0) && self.head == Seq(1);
+        let rested = placement.is_some_and(|p| rests(p.state)) && !(only_opening && !self.task.status.state.is_settled());
+        let grown = bytes >= SNAPSHOT_GROWTH * self.snapshot_bytes;
+        rested || (grown && (events >= SNAPSHOT_EVENTS || bytes >= SNAPSHOT_BYTES))
+    }
+}
+
+/// Applies reports and ending without numbering them: for a task that nobody has seen yet, whose first event will be
+/// the task as it stands then.
+pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending: Ending) {
+    for draft in drafts {
+        // Progress notes of a task that nobody saw are news to nobody.
+        if let Draft::Artifact { artifact, append, last_chunk } = draft {
+            let (task_id, context_id) = (task.id, task.context_id.clone());
+            let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
+            machine::apply(task, Event::ArtifactUpdate(update), None);
+        }
+    }
+    let (state, parts) = ending_state(ending);
+    let message = said(core, task, parts);
+    task.status = TaskStatus { state, message, timestamp: Some(task.id.stamp().time()) };
+}
+
+fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
+    match ending {
+        // Where a task exists, a direct reply is its closing words.
+        Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
+        Ending::Fail(parts) => (TaskState::Failed, parts),
+        Ending::Reject(parts) => (TaskState::Rejected, parts),
+        Ending::AskInput(parts) => (TaskState::InputRequired, parts),
+        Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),
+    }
+}
+
+fn said(core: &Core, task: &Task, parts: Vec<Part>) -> Option<Message> {
+    if parts.is_empty() {
+        return None;
+    }
+    let mut message = agent_message(core, parts);
+    message.context_id = Some(task.context_id.clone());
+    message.task_id = Some(task.id.into());
+    Some(message)
+}
+
+/// A message of the agent, with an id of its own.
+pub(crate) fn agent_message(core: &Core, parts: Vec<Part>) -> Message {
+    let id = TaskId::new(core.stamp(), core.host.random()).to_string();
+    let mut message = Message::text(MessageId::parse(&id).expect("a UUID is a legal id"), Role::Agent, "");
+    message.parts = parts;
+    message
+}

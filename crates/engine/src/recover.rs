@@ -1,0 +1,99 @@
+//! After a crash: which tasks were being worked on, and what becomes of them.
+//!
+//! | Found | Agent declares | Then |
+//! |---|---|---|
+//! | a turn begun fewer than `attempts_max` times | `Resume` | called again with its last committed checkpoint |
+//! | the same | `Restart` | called again from the beginning |
+//! | the same | `Fail` | failed: the server stopped while the agent was at work |
+//! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
+//! | a task whose agent is no longer configured | – | failed, saying so |
+//!
+//! Half-finished steps need no care here: a step is a transaction.
+
+use crate::agent::{Recovery, TurnInfo};
+use crate::engine::{Claimed, Engine, Resident};
+use crate::machine;
+use crate::record::Recorder;
+use crate::runner::Runner;
+use crate::turn::Turn;
+use sabir_proto::{AgentName, Role, TaskState};
+use sabir_store::{StoreError, Stored};
+use std::sync::Arc;
+
+/// How many unfinished tasks are read at a time.
+const PAGE: usize = 256;
+
+impl Engine {
+    /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
+    pub async fn recover(&self, resident: impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(usize, usize), StoreError> {
+        let (mut resumed, mut failed) = (0, 0);
+        let mut after = None;
+        loop {
+            let page = self.core.log.unfinished(after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok((resumed, failed)) };
+            after = Some(last.id);
+            for stored in page {
+                let agent = resident(&stored.scope.agent);
+                match self.verdict(&stored, agent.as_deref()) {
+                    Ok(agent) => {
+                        self.go_on_after_crash(&stored, agent);
+                        self.core.metrics.turns_recovered.inc();
+                        resumed += 1;
+                    }
+                    Err(why) => {
+                        let push = agent.is_some_and(|a| a.push);
+                        if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
+                            self.settle(claimed, stored.id, TaskState::Failed, &why, push);
+                        }
+                        self.core.metrics.turns_lost.inc();
+                        failed += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn verdict<'a>(&self, stored: &Stored, agent: Option<&'a Resident>) -> Result<&'a Resident, String> {
+        let agent = agent.ok_or_else(|| format!("the agent {} is no longer configured", stored.scope.agent))?;
+        let begun = stored.progress.attempt;
+        if begun >= self.core.limits.attempts_max {
+            return Err(format!("the server stopped {begun} times while the agent was at work on this"));
+        }
+        match agent.agent.any_nature().recovery {
+            Recovery::Resume | Recovery::Restart => Ok(agent),
+            Recovery::Fail => Err("the server stopped while the agent was at work; send the message again".into()),
+        }
+    }
+
+    fn go_on_after_crash(&self, stored: &Stored, resident: &Resident) {
+        let core = &self.core;
+        let Some(task) = machine::thaw(stored) else {
+            tracing::error!(task = %stored.id, "a damaged record; the task stays as it is");
+            return;
+        };
+        let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return };
+        let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return };
+        let number = (stored.progress.turn, stored.progress.attempt + 1);
+        let checkpoint = match resident.agent.any_nature().recovery {
+            Recovery::Restart => None,
+            Recovery::Resume | Recovery::Fail => stored.progress.checkpoint.clone(),
+        };
+        let info = TurnInfo {
+            task: stored.id,
+            context: task.context_id.clone(),
+            turn: number.0.0,
+            attempt: number.1,
+            message,
+            before: (number.0.0 > 0).then(|| Box::new(task.clone())),
+            host: core.host.clone(),
+        };
+        let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
+        let mut recorder = Recorder::new(task, stored.head, resident.push);
+        let mut first = recorder.step(None);
+        first.turn = Some(number);
+        let live = claimed.into_live();
+        live.publish(stored.head, &[], None);
+        let runner = Runner { core: core.clone(), live, recorder, turn, first: Some(first), number };
+        core.host.spawn(Box::pin(runner.run()));
+    }
+}

@@ -1,0 +1,226 @@
+//! Which sends are the same send.
+//!
+//! A retry key is explicit, or the message id when that was made to be unique. Explicit keys are rows of the store;
+//! implicit ones live here, bounded in time and number, and are rebuilt at start from the tail of the log.
+
+use sabir_proto::{Content, Message, Stamp, TaskId, Timestamp};
+use sabir_store::{Digest, KeptRetry, RetryMark, Scope};
+use sha2::{Digest as _, Sha256};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a send may be recognised by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetryKey {
+    pub(crate) mark: RetryMark,
+    pub(crate) explicit: bool,
+}
+
+impl RetryKey {
+    /// The key of a send, if it has one.
+    pub(crate) fn of(scope: &Scope, task: Option<TaskId>, explicit: Option<&str>, message: &Message) -> Option<Self> {
+        let (kind, text) = match explicit {
+            Some(text) => (&b"explicit"[..], text),
+            None if message.message_id.is_unique_by_form() => (&b"implicit"[..], message.message_id.as_str()),
+            None => return None,
+        };
+        let task = task.map(TaskId::to_bytes).unwrap_or_default();
+        let (tenant, caller, agent) = (scope.tenant.as_str(), scope.caller.name(), scope.agent.as_str());
+        let fields = [kind, tenant.as_bytes(), caller.as_bytes(), agent.as_bytes(), &task, text.as_bytes()];
+        let mut hash = Sha256::new();
+        for field in fields {
+            // Lengths first, so that no two lists of fields run together to the same bytes.
+            hash.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(field);
+        }
+        Some(Self { mark: RetryMark { key: short(hash), digest: digest(message) }, explicit: explicit.is_some() })
+    }
+}
+
+fn short(hash: Sha256) -> Digest {
+    let full = hash.finalize();
+    let mut short = Digest::default();
+    short.copy_from_slice(&full[..16]);
+    short
+}
+
+/// The digest of a message, whatever binding it came by: metadata and data are compared by value, since member order
+/// and the spelling of numbers differ between JSON and protobuf.
+fn digest(message: &Message) -> Digest {
+    let free_form = message.metadata.is_some()
+        || message.parts.iter().any(|p| p.metadata.is_some() || matches!(p.content, Content::Data(_)));
+    let bytes = if free_form {
+        let mut value = serde_json::to_value(message).unwrap_or_default();
+        level_numbers(&mut value);
+        serde_json::to_vec(&value)
+    } else {
+        serde_json::to_vec(message)
+    };
+    let mut hash = Sha256::new();
+    hash.update(bytes.unwrap_or_default());
+    short(hash)
+}
+
+/// Every number as a double, which is all that protobuf can carry.
+fn level_numbers(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Number(number) => {
+            *value = number.as_f64().and_then(serde_json::Number::from_f64).map_or(serde_json::Value::Null, Into::into);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(level_numbers),
+        serde_json::Value::Object(members) => members.values_mut().for_each(level_numbers),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::String(_) => {}
+    }
+}
+
+/// The implicit keys in force.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    inner: Mutex<Inner>,
+    time: Duration,
+    keys_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_key: HashMap<Digest, Known>,
+    order: VecDeque<(Stamp, Digest)>,
+}
+
+/// A send we have seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) task: TaskId,
+    pub(crate) digest: Digest,
+    at: Stamp,
+}
+
+impl Retries {
+    pub(crate) fn new(time: Duration, keys_max: usize) -> Self {
+        Self { inner: Mutex::default(), time, keys_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The earliest send that still counts.
+    pub(crate) fn horizon(&self, now: Timestamp) -> Stamp {
+        let time = i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX);
+        Stamp::first_of(Timestamp::from_millis(now.millis().saturating_sub(time)))
+    }
+
+    /// Finds a key, or remembers it as this task's. One lock for both, so that two copies of a send that arrive
+    /// together cannot both be the first.
+    pub(crate) fn find_or_insert(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Option<Known> {
+        let horizon = self.horizon(at.time());
+        let mut inner = self.lock();
+        inner.forget_before(horizon, self.keys_max);
+        if let Some(known) = inner.by_key.get(&mark.key).filter(|known| known.at >= horizon) {
+            return Some(*known);
+        }
+        inner.insert(mark, task, at);
+        None
+    }
+
+    /// Finds a key with the same content.
+    pub(crate) fn find(&self, mark: RetryMark, now: Stamp) -> Option<Known> {
+        let horizon = self.horizon(now.time());
+        self.lock().by_key.get(&mark.key).filter(|known| known.at >= horizon && known.digest == mark.digest).copied()
+    }
+
+    /// Replaces whatever the key stood for.
+    pub(crate) fn insert(&self, mark: RetryMark, task: TaskId, at: Stamp) {
+        self.lock().insert(mark, task, at);
+    }
+
+    /// Forgets a send that came to nothing.
+    pub(crate) fn forget(&self, mark: RetryMark, task: TaskId) {
+        let mut inner = self.lock();
+        if inner.by_key.get(&mark.key).is_some_and(|known| known.task == task) {
+            inner.by_key.remove(&mark.key);
+        }
+    }
+
+    pub(crate) fn keys_max(&self) -> usize {
+        self.keys_max
+    }
+
+    /// Takes over what the log remembers.
+    pub(crate) fn rebuild(&self, kept: Vec<KeptRetry>) {
+        let mut inner = self.lock();
+        for retry in kept {
+            inner.insert(retry.mark, retry.task, retry.at);
+        }
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp) {
+        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at });
+        self.order.push_back((at, mark.key));
+    }
+
+    fn forget_before(&mut self, horizon: Stamp, keys_max: usize) {
+        while let Some(&(at, key)) = self.order.front() {
+            if at >= horizon && self.order.len() < keys_max {
+                break;
+            }
+            self.order.pop_front();
+            // The key may have been used again since; then the later entry decides.
+            if self.by_key.get(&key).is_some_and(|known| known.at == at) {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{AgentName, Caller, Json, MessageId, Part, Role, Tenant};
+
+    fn scope() -> Scope {
+        Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: AgentName::parse("a").unwrap() }
+    }
+
+    fn message(id: &str, part: Part) -> Message {
+        let mut message = Message::text(MessageId::parse(id).unwrap(), Role::User, "");
+        message.parts = vec![part];
+        message
+    }
+
+    const UUID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    #[test]
+    fn hand_made_ids_are_no_keys_and_explicit_ones_always_are() {
+        let of = |id, explicit| RetryKey::of(&scope(), None, explicit, &message(id, Part::text("x")));
+        assert_eq!(of("msg-1", None), None);
+        assert!(of("msg-1", Some("k")).unwrap().explicit);
+        assert!(!of(UUID, None).unwrap().explicit);
+        assert_ne!(of(UUID, None).unwrap().mark.key, of(UUID, Some(UUID)).unwrap().mark.key);
+    }
+
+    #[test]
+    fn data_is_compared_by_value() {
+        let of = |json| digest(&message(UUID, Part::data(Json::parse(json).unwrap())));
+        assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
+        assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":2}"#));
+    }
+
+    #[test]
+    fn keys_are_bounded_in_time_and_number() {
+        let retries = Retries::new(Duration::from_secs(10), 3);
+        let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
+        let mark = |n| RetryMark { key: [n; 16], digest: [0; 16] };
+        let id = |ms| TaskId::new(at(ms), 0);
+        assert_eq!(retries.find_or_insert(mark(1), id(1000), at(1000)), None);
+        assert_eq!(retries.find_or_insert(mark(1), id(2000), at(2000)).unwrap().task, id(1000));
+        assert_eq!(retries.find_or_insert(mark(1), id(12_000), at(12_000)), None, "ten seconds have passed");
+        for n in 2..5 {
+            assert_eq!(retries.find_or_insert(mark(n), id(12_001), at(12_001)), None);
+        }
+        assert_eq!(retries.find_or_insert(mark(1), id(12_002), at(12_002)), None, "three newer ones pushed it out");
+    }
+}

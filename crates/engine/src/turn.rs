@@ -1,0 +1,151 @@
+//! One turn of an agent: its future, and what it has reported but nobody has committed yet.
+
+use crate::agent::{AnyAgent, Context, Ended, Ending, Failure, TurnInfo};
+use crate::host::BoxFuture;
+use crate::limits::Limits;
+use bytes::Bytes;
+use sabir_proto::{Artifact, Part};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Something an agent reported.
+#[derive(Debug)]
+pub(crate) enum Draft {
+    Status(Vec<Part>),
+    Artifact { artifact: Artifact, append: bool, last_chunk: bool },
+}
+
+/// Where reports wait for their commit.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    state: Mutex<State>,
+    events_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    drafts: Vec<Draft>,
+    bytes: usize,
+    checkpoint: Option<Bytes>,
+    closed: bool,
+    refused: u64,
+    waiting: Option<Waker>,
+}
+
+impl Outlet {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { state: Mutex::default(), events_max: limits.draft_events_max, bytes_max: limits.draft_bytes_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn status(&self, parts: Vec<Part>) -> Result<(), Ended> {
+        self.report(Draft::Status(parts), 256).await
+    }
+
+    pub(crate) async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Ended> {
+        let bytes = 256 + artifact.parts.iter().map(weight).sum::<usize>();
+        self.report(Draft::Artifact { artifact, append, last_chunk }, bytes).await
+    }
+
+    /// Takes a report; waits only when too many are on their way already.
+    async fn report(&self, draft: Draft, bytes: usize) -> Result<(), Ended> {
+        let mut draft = Some(draft);
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.closed {
+                state.refused += 1;
+                return Poll::Ready(Err(Ended));
+            }
+            let full = state.drafts.len() >= self.events_max || state.bytes >= self.bytes_max;
+            if full {
+                state.waiting = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            state.bytes += bytes;
+            state.drafts.extend(draft.take());
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    pub(crate) fn set_checkpoint(&self, data: Bytes) {
+        self.lock().checkpoint = Some(data);
+    }
+
+    /// Everything reported so far; makes room for more.
+    pub(crate) fn take(&self) -> (Vec<Draft>, Option<Bytes>) {
+        let mut state = self.lock();
+        state.bytes = 0;
+        let taken = (std::mem::take(&mut state.drafts), state.checkpoint.take());
+        if let Some(waker) = state.waiting.take() {
+            waker.wake();
+        }
+        taken
+    }
+
+    pub(crate) fn has_drafts(&self) -> bool {
+        !self.lock().drafts.is_empty()
+    }
+
+    /// Refuses everything from now on.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        if let Some(waker) = state.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// How many reports came too late.
+    pub(crate) fn refused(&self) -> u64 {
+        self.lock().refused
+    }
+}
+
+fn weight(part: &Part) -> usize {
+    match &part.content {
+        sabir_proto::Content::Text(text) | sabir_proto::Content::Url(text) => text.len(),
+        sabir_proto::Content::Raw(bytes) => bytes.len() * 4 / 3,
+        sabir_proto::Content::Data(json) => json.as_str().len(),
+    }
+}
+
+/// An agent at work on one message.
+pub(crate) struct Turn {
+    future: BoxFuture<'static, Result<Ending, Failure>>,
+    pub(crate) outlet: Arc<Outlet>,
+}
+
+impl Turn {
+    pub(crate) fn new(agent: Arc<dyn AnyAgent>, info: Arc<TurnInfo>, checkpoint: Option<Bytes>, limits: &Limits) -> Self {
+        let outlet = Arc::new(Outlet::new(limits));
+        let mut cx = Context { outlet: outlet.clone(), turn: info, checkpoint };
+        Self { future: Box::pin(async move { agent.any_turn(&mut cx).await }), outlet }
+    }
+
+    /// Polls the agent; a panic is a failure.
+    pub(crate) fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Ending> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(ending))) => Poll::Ready(ending),
+            Ok(Poll::Ready(Err(Failure(why)))) => Poll::Ready(Ending::fail(why)),
+            Err(_) => {
+                tracing::error!("an agent panicked");
+                Poll::Ready(Ending::fail("the agent broke down while working on this"))
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.outlet.close();
+    }
+}

@@ -1,0 +1,150 @@
+//! Subscriptions: following a task from any point of its log.
+//!
+//! A watcher reads what is committed after its cursor, from the live ring if that reaches back far enough and from the
+//! log if not, and then waits. Both sources number events the same way, so there is neither a gap nor a repeat; and a
+//! slow watcher is never cut off, it just reads the log.
+//!
+//! Nothing here knows SSE, gRPC or dialects; callers receive numbered events and frame them as they like.
+
+use crate::engine::Core;
+use crate::live::{Found, LiveRef};
+use sabir_proto::{Fault, FrozenEvent, Message, Seq, TaskId, TaskState};
+use sabir_store::Answer;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// When a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When the task settles: subscriptions.
+    Settled,
+    /// When the task settles or asks a question: the answer of a streaming send. It stays open while the task waits
+    /// for credentials, which arrive by another way (A2A 1.0 §7.6.1).
+    Question,
+}
+
+/// A stream of numbered events.
+pub struct Watch {
+    queue: VecDeque<FrozenEvent>,
+    cursor: Seq,
+    until: Until,
+    source: Source,
+    reply: Option<Box<Message>>,
+}
+
+enum Source {
+    /// Everything is in the queue already.
+    Done,
+    /// The task is followed.
+    Task { core: Arc<Core>, id: TaskId, live: LiveRef, reading: Option<Answer<Vec<FrozenEvent>>> },
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("cursor", &self.cursor).field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+/// What a stream carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A numbered event of a task.
+    Event(FrozenEvent),
+    /// A direct reply: the stream's only item.
+    Reply(Box<Message>),
+}
+
+impl Watch {
+    /// A stream of events that are all there already.
+    pub(crate) fn replay(events: Vec<FrozenEvent>) -> Self {
+        Self { queue: events.into(), cursor: Seq(0), until: Until::Settled, source: Source::Done, reply: None }
+    }
+
+    /// A stream of one direct reply.
+    pub(crate) fn reply(message: Message) -> Self {
+        let reply = Some(Box::new(message));
+        Self { queue: VecDeque::new(), cursor: Seq(0), until: Until::Settled, source: Source::Done, reply }
+    }
+
+    /// Follows a task from after the cursor.
+    pub(crate) fn follow(core: Arc<Core>, id: TaskId, live: LiveRef, cursor: Seq, until: Until) -> Self {
+        let source = Source::Task { core, id, live, reading: None };
+        Self { queue: VecDeque::new(), cursor, until, source, reply: None }
+    }
+
+    /// The same, beginning with an event that stands for everything up to its number.
+    pub(crate) fn starting_with(mut self, snapshot: FrozenEvent) -> Self {
+        self.cursor = snapshot.seq;
+        self.queue.push_back(snapshot);
+        self
+    }
+
+    /// The next item; `None` at the end. A fault is the last item.
+    pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// What is there without waiting; see [`Watch::next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
+        if let Some(reply) = self.reply.take() {
+            return Poll::Ready(Some(Ok(Item::Reply(reply))));
+        }
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                if self.ends_with(&event) {
+                    self.source = Source::Done;
+                    self.queue.clear();
+                }
+                return Poll::Ready(Some(Ok(Item::Event(event))));
+            }
+            let Source::Task { core, id, live, reading } = &mut self.source else {
+                return Poll::Ready(None);
+            };
+            if let Some(answer) = reading {
+                let Poll::Ready(read) = Pin::new(answer).poll(cx) else { return Poll::Pending };
+                *reading = None;
+                match read {
+                    Ok(events) if !events.is_empty() => self.take_in(events),
+                    outcome => {
+                        // The live head says there is more, the log says there is not, or cannot be read.
+                        let fault = core.store_fault("replaying a task", &outcome.err().unwrap_or(sabir_store::StoreError::Closed));
+                        self.source = Source::Done;
+                        return Poll::Ready(Some(Err(fault)));
+                    }
+                }
+                continue;
+            }
+            match live.poll_events(self.cursor, cx) {
+                Found::Events(events) => self.take_in(events),
+                Found::InLog => *reading = Some(core.log.events(*id, self.cursor, core.limits.replay_events_max)),
+                Found::Nothing => return Poll::Pending,
+                Found::Failed(fault) => {
+                    self.source = Source::Done;
+                    return Poll::Ready(Some(Err(fault)));
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, events: Vec<FrozenEvent>) {
+        if let Some(last) = events.last() {
+            self.cursor = last.seq;
+        }
+        self.queue.extend(events);
+    }
+
+    fn ends_with(&self, event: &FrozenEvent) -> bool {
+        let Some(state) = event.state else { return false };
+        let question = state == TaskState::InputRequired && self.until == Until::Question;
+        // A question that was answered meanwhile is history, not an end.
+        let latest = self.queue.is_empty()
+            && match &self.source {
+                Source::Done => true,
+                Source::Task { live, .. } => live.head() <= event.seq,
+            };
+        state.is_settled() || (question && latest)
+    }
+}

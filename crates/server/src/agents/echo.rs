@@ -1,0 +1,19 @@
+//! The smallest agent: says back what it hears.
+
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+
+/// Answers every message with one artifact that has its parts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Echo;
+
+impl Agent for Echo {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let parts = cx.message().parts.clone();
+        cx.artifact("echo", parts).await?;
+        Ok(Ending::complete())
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { instant: true, recovery: Recovery::Restart }
+    }
+}

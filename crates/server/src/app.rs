@@ -1,0 +1,269 @@
+//! The composition root: the only place that names concrete types.
+
+use crate::card::{CardDocument, PublicAddress};
+use crate::config::{Config, Durability, LimitsConfig};
+use crate::door::Door;
+use crate::host::TokioHost;
+use crate::metrics::Metrics;
+use crate::{agents, card, listen};
+use prometheus_client::registry::Registry;
+use sabir_engine::{AnyAgent, Engine, Resident, TaskLog};
+use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
+use sabir_store::memory::MemoryLog;
+use sabir_store::sqlite::{self, SqliteLog};
+use sabir_store::{OpenError, Scope, StoreError};
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration cannot be served.
+    #[error("{0}")]
+    Config(String),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store was opened but does not answer.
+    #[error("the store does not answer: {0}")]
+    Store(#[from] StoreError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        reason: String,
+    },
+}
+
+/// A server that is ready to serve.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    drain: Duration,
+}
+
+/// What every request sees.
+pub(crate) struct App {
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Metrics,
+    pub(crate) limits: LimitsConfig,
+    pub(crate) door: Door,
+    pub(crate) keep_alive: Duration,
+    pub(crate) body_time_max: Duration,
+    agents: HashMap<String, Arc<Served>>,
+    default: Option<Arc<Served>>,
+    registry: Registry,
+    stopping: AtomicBool,
+}
+
+/// An agent as it is served.
+pub(crate) struct Served {
+    pub(crate) resident: Arc<Resident>,
+    pub(crate) card: AgentCard,
+    pub(crate) document: CardDocument,
+    pub(crate) plain_scope: Arc<Scope>,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Opens the store, listens, and takes up what a crash interrupted.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, HashMap::new()).await
+    }
+
+    /// The same, with agents written in Rust beside those of the configuration: each is named by an `[[agent]]` entry
+    /// of its own, whose kind it replaces.
+    pub async fn start_with(config: Config, own: HashMap<String, Arc<dyn AnyAgent>>) -> Result<Self, StartError> {
+        let address = config.server.listen;
+        if !address.ip().is_loopback() && !config.auth.open {
+            return Err(StartError::Config(format!(
+                "{address} is reachable from other machines and no authentication is configured; listen on 127.0.0.1, \
+                 or set open = true in [auth] if everybody may call"
+            )));
+        }
+        let mut registry = Registry::default();
+        let log = open_store(&config, &mut registry)?;
+        let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let engine_metrics = sabir_engine::Metrics::default();
+        engine_metrics.register(&mut registry);
+        let metrics = Metrics::register(&mut registry);
+        let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
+        let public = public_address(&config, address);
+        let (agents, default) = serve_agents(&config, &public, &own)?;
+        let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
+        let (resumed, failed) = engine.recover(residents).await?;
+        if resumed + failed > 0 {
+            tracing::info!(resumed, failed, "took up what was running when the last process ended");
+        }
+        let app = App {
+            engine,
+            metrics,
+            door: Door::new(authorities(&public, address)),
+            keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
+            body_time_max: Duration::from_secs(config.limits.body_seconds_max),
+            limits: config.limits,
+            agents,
+            default,
+            registry,
+            stopping: AtomicBool::new(false),
+        };
+        let drain = Duration::from_secs(config.server.drain_seconds);
+        Ok(Self { app: Arc::new(app), listener, drain })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let engine = self.app.engine.clone();
+        listen::serve(self.app, self.listener, stop, self.drain).await;
+        engine.stop().await;
+    }
+}
+
+impl App {
+    pub(crate) fn agent(&self, name: &str) -> Option<&Arc<Served>> {
+        self.agents.get(name)
+    }
+
+    pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
+        self.default.as_ref()
+    }
+
+    pub(crate) fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// All metrics as text.
+    pub(crate) fn exposition(&self) -> String {
+        let mut text = String::new();
+        let written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        debug_assert!(written.is_ok(), "writing to a string cannot fail");
+        text
+    }
+}
+
+fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLog>, StartError> {
+    let metrics = sabir_store::Metrics::default();
+    metrics.register(registry);
+    if config.store.url == "memory:" {
+        return Ok(Arc::new(MemoryLog::new()));
+    }
+    let Some(path) = config.store.url.strip_prefix("sqlite:") else {
+        let problem = format!("store.url = {:?} is not known; write sqlite:PATH or memory:", config.store.url);
+        return Err(StartError::Config(problem));
+    };
+    let path = config.resolve(Path::new(path));
+    if let Some(directory) = path.parent() {
+        make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
+    }
+    let durability = match config.store.durability {
+        Durability::Full => sqlite::Durability::Full,
+        Durability::Normal => sqlite::Durability::Normal,
+    };
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics };
+    Ok(Arc::new(SqliteLog::open(&path, options)?))
+}
+
+/// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
+fn make_private(directory: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    if directory.as_os_str().is_empty() || directory.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // The mask may have taken bits away from the mode above, or a parent was made with it; this one is certain.
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
+}
+
+type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
+
+fn serve_agents(
+    config: &Config,
+    public: &PublicAddress,
+    own: &HashMap<String, Arc<dyn AnyAgent>>,
+) -> Result<Agents, StartError> {
+    let started = SystemTime::now();
+    let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
+    let mut agents = HashMap::new();
+    let mut default = None;
+    for entry in &config.agent {
+        let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
+        let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
+        let agent = match own.get(&entry.name) {
+            Some(agent) => agent.clone(),
+            None => agents::make(entry, grace).map_err(wrong)?,
+        };
+        let push = entry.card.capabilities.push_notifications;
+        if push {
+            tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
+        }
+        let card = card::build(entry, public);
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let served = Arc::new(Served {
+            document: CardDocument::new(&card, started),
+            card,
+            plain_scope: Arc::new(scope),
+            resident: Arc::new(Resident { name, agent, push }),
+        });
+        if agents.insert(entry.name.clone(), served.clone()).is_some() {
+            return Err(wrong("there are two agents with this name".into()));
+        }
+        if entry.default && default.replace(served).is_some() {
+            return Err(wrong("another agent is the default already".into()));
+        }
+    }
+    if agents.is_empty() {
+        return Err(StartError::Config("no agent is configured; add an [[agent]] section".into()));
+    }
+    Ok((agents, default))
+}
+
+fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
+    match &config.server.public_url {
+        Some(url) => {
+            let url = url.trim_end_matches('/').to_owned();
+            let host = url.split_once("://").map_or(&*url, |(_, rest)| rest);
+            let host = host.split('/').next().unwrap_or(host);
+            // A gRPC target needs its port, also where the URL may leave it out.
+            let port = if url.starts_with("https://") { 443 } else { 80 };
+            let has_port = host.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+            let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
+            PublicAddress { authority, url }
+        }
+        None => PublicAddress { url: format!("http://{address}"), authority: address.to_string() },
+    }
+}
+
+/// The names under which this server may be called.
+fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
+    let port = address.port();
+    let mut names = vec![public.authority.clone(), address.to_string(), format!("localhost:{port}")];
+    names.extend([format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);
+    let bare = |name: &String| name.strip_suffix(":80").or_else(|| name.strip_suffix(":443")).map(str::to_owned);
+    let bare: Vec<String> = names.iter().filter_map(bare).collect();
+    names.extend(bare);
+    names
+}

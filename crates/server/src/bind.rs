@@ -1,0 +1,58 @@
+//! The bindings: decode, ask, encode.
+
+pub(crate) mod grpc;
+pub(crate) mod http;
+pub(crate) mod jsonrpc;
+
+use ::http::HeaderMap;
+use ::http::header::{HeaderName, HeaderValue};
+use sabir_proto::{Fault, Seq, Terms};
+
+pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("a2a-version");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Longest idempotency key, in bytes.
+const KEY_BYTES_MAX: usize = 256;
+/// Most extensions one request may list.
+const EXTENSIONS_MAX: usize = 64;
+
+/// What a caller says in headers beside the operation.
+pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
+    let mut terms = Terms::default();
+    if let Some(value) = headers.get(IDEMPOTENCY_KEY) {
+        let key = value.to_str().ok().filter(|k| (1..=KEY_BYTES_MAX).contains(&k.len()));
+        let key = key.ok_or_else(|| Fault::invalid("Idempotency-Key", "must be 1 to 256 visible characters"))?;
+        terms.idempotency_key = Some(key.to_owned());
+    }
+    if let Some(value) = headers.get(LAST_EVENT_ID) {
+        let number = value.to_str().ok().and_then(|t| t.trim().parse().ok());
+        terms.last_event_id = Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
+    }
+    for value in headers.get_all(EXTENSIONS) {
+        let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
+        terms.extensions.extend(uris.split(',').map(str::trim).filter(|u| !u.is_empty()).map(str::to_owned));
+    }
+    if terms.extensions.len() > EXTENSIONS_MAX {
+        return Err(Fault::invalid("A2A-Extensions", format!("lists more than {EXTENSIONS_MAX} extensions")));
+    }
+    Ok(terms)
+}
+
+/// The version a caller asks for: the header, else the query parameter of the same name.
+pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a str> {
+    let header = headers.get(VERSION).and_then(|v| v.to_str().ok());
+    header.or_else(|| {
+        query.split('&').filter_map(|p| p.split_once('=')).find(|(n, _)| n.eq_ignore_ascii_case("A2A-Version")).map(|(_, v)| v)
+    })
+}
+
+/// Tells the caller which extensions were active.
+pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String]) {
+    if !active.is_empty()
+        && let Ok(value) = HeaderValue::from_str(&active.join(","))
+    {
+        headers.insert(EXTENSIONS, value);
+    }
+}

@@ -1,0 +1,65 @@
+//! The body of an answer: whole, a stream of events, or gRPC's own.
+
+use crate::sse::EventStream;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What all answers are made of.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Whole(Option<Bytes>),
+    Events(Box<EventStream>),
+    Grpc(tonic::body::Body),
+}
+
+/// Why a body broke off. Only gRPC bodies can.
+pub(crate) type BodyError = tonic::Status;
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            Self::Events(stream) => stream.poll_bytes(cx).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
+            Self::Grpc(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Events(stream) => stream.is_done(),
+            Self::Grpc(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Self::Events(_) => SizeHint::default(),
+            Self::Grpc(body) => body.size_hint(),
+        }
+    }
+}
+
+/// An answer with a body of a given type.
+pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let bytes: Bytes = body.into();
+    let mut response = Response::new(Body::Whole(Some(bytes).filter(|b| !b.is_empty())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// JSON, as JSON-RPC and operators get it.
+pub(crate) const JSON: &str = "application/json";
+/// JSON, as HTTP+JSON has it since 1.0.1.
+pub(crate) const A2A_JSON: &str = "application/a2a+json";
+/// Plain text.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";

@@ -1,0 +1,155 @@
+//! The way of a call to the engine: policies in their order, then the route.
+//!
+//! Policies are plain functions on `Call`, so every binding is governed by the same lines and none costs a boxed future.
+//! Their order: which agent → extensions → what the agent offers → media types → the engine.
+
+use crate::app::{App, Served};
+use sabir_engine::Watch;
+use sabir_proto::{Call, Caller, Fault, Message, Reply, Tenant, Terms};
+use sabir_store::Scope;
+use std::sync::Arc;
+
+/// A call on its way in, with everything that was said beside it.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// The agent of the path; `None` at the root.
+    pub(crate) at: Option<&'a Arc<Served>>,
+    pub(crate) caller: Caller,
+    pub(crate) call: Call,
+    pub(crate) terms: Terms,
+}
+
+/// An answer with the extensions that were active for it.
+pub(crate) type Answered = (Reply<Watch>, Vec<String>);
+
+impl App {
+    /// Serves a call.
+    pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
+        let Ask { at, caller, mut call, terms } = ask;
+        let served = self.target(at, &mut call)?;
+        let active = extensions(served, &terms)?;
+        offered(served, &call)?;
+        let scope = served.scope(call.tenant(), &caller);
+        let engine = &self.engine;
+        let reply = match call {
+            Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, *request, &terms).await?),
+            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, *request, &terms).await?),
+            Call::Get(call) => {
+                let (task, view) = engine.get(&scope, &call).await?;
+                Reply::Task(task, view)
+            }
+            Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
+            Call::Cancel(call) => {
+                let task = engine.cancel(&scope, served.resident.push, &call).await?;
+                Reply::Task(task, sabir_proto::View::WHOLE)
+            }
+            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, &terms).await?),
+            Call::CreatePush { task, config, .. } => {
+                let (task, config) = engine.create_push(&scope, &task, config).await?;
+                Reply::Push(task, config)
+            }
+            Call::GetPush(call) => {
+                let (task, config) = engine.get_push(&scope, &call).await?;
+                Reply::Push(task, config)
+            }
+            Call::ListPush(call) => {
+                let (task, page) = engine.list_push(&scope, &call).await?;
+                Reply::Pushes(task, page)
+            }
+            Call::DeletePush(call) => {
+                engine.delete_push(&scope, &call).await?;
+                Reply::Deleted
+            }
+            Call::ExtendedCard { .. } => return Err(Fault::ExtendedCardNotConfigured),
+        };
+        Ok((reply, active))
+    }
+
+    /// Which agent is meant: the path's; else the one the tenant names (that is how gRPC reaches agents other than the
+    /// default one); else the default.
+    fn target<'a>(&'a self, at: Option<&'a Arc<Served>>, call: &mut Call) -> Result<&'a Arc<Served>, Fault> {
+        if let Some(served) = at {
+            return Ok(served);
+        }
+        if let Some(served) = self.agent(call.tenant().as_str()) {
+            *call.tenant_mut() = Tenant::none();
+            return Ok(served);
+        }
+        self.default_agent().ok_or_else(|| {
+            Fault::UnsupportedOperation("there is no default agent here; use /agents/{name}, or the name as tenant".into())
+        })
+    }
+}
+
+/// The extensions that are active for a call; a required one that the caller did not list is an error.
+fn extensions(served: &Served, terms: &Terms) -> Result<Vec<String>, Fault> {
+    let known = &served.card.capabilities.extensions;
+    let asked = |uri: &str| terms.extensions.iter().any(|e| e == uri);
+    if let Some(missing) = known.iter().find(|e| e.required && !asked(&e.uri)) {
+        return Err(Fault::ExtensionSupportRequired(missing.uri.clone()));
+    }
+    Ok(known.iter().filter(|e| asked(&e.uri)).map(|e| e.uri.clone()).collect())
+}
+
+/// What the card promises is what is served, and nothing else.
+fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
+    let capabilities = &served.card.capabilities;
+    match call {
+        Call::Send(request) => media_types(served, &request.message),
+        Call::Stream(request) if capabilities.streaming == Some(true) => media_types(served, &request.message),
+        Call::Stream(_) | Call::Subscribe(_) if capabilities.streaming != Some(true) => {
+            Err(Fault::UnsupportedOperation("this agent does not stream; send without streaming and get the task".into()))
+        }
+        Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_) if !served.resident.push => {
+            Err(Fault::PushNotificationNotSupported)
+        }
+        Call::ExtendedCard { .. } if capabilities.extended_agent_card != Some(true) => {
+            Err(Fault::UnsupportedOperation("this agent has no extended card; its public card is all there is".into()))
+        }
+        Call::Stream(_)
+        | Call::Subscribe(_)
+        | Call::Get(_)
+        | Call::List(_)
+        | Call::Cancel(_)
+        | Call::CreatePush { .. }
+        | Call::GetPush(_)
+        | Call::ListPush(_)
+        | Call::DeletePush(_)
+        | Call::ExtendedCard { .. } => Ok(()),
+    }
+}
+
+/// A part whose media type the agent does not take is refused before the agent sees it.
+fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
+    let modes = || {
+        let skills = served.card.skills.iter().flat_map(|s| &s.input_modes);
+        served.card.default_input_modes.iter().chain(skills)
+    };
+    let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
+    for media_type in declared {
+        if !modes().any(|mode| takes(mode, media_type)) {
+            let shown: String = media_type.chars().filter(|c| !c.is_control()).take(128).collect();
+            return Err(Fault::ContentTypeNotSupported(shown));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`.
+fn takes(mode: &str, media_type: &str) -> bool {
+    let essence = |t: &str| t.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let (mode, media_type) = (essence(mode), essence(media_type));
+    mode == "*/*"
+        || mode == media_type
+        || mode.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
+}
+
+impl Served {
+    /// The owner of what a caller does here.
+    pub(crate) fn scope(&self, tenant: &Tenant, caller: &Caller) -> Arc<Scope> {
+        if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {
+            return self.plain_scope.clone();
+        }
+        Arc::new(Scope { tenant: tenant.clone(), caller: caller.clone(), agent: self.resident.name.clone() })
+    }
+}

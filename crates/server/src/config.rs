@@ -1,0 +1,291 @@
+//! One file, `sabir.toml`, overridden by `SABIR_*` variables, overridden by flags.
+//!
+//! A variable names its key with two underscores between section and key: `SABIR_STORE__DURABILITY=normal` is
+//! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
+
+pub mod agent;
+
+use agent::AgentConfig;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where and as whom to listen.
+    pub server: ServerConfig,
+    /// Where tasks are kept.
+    pub store: StoreConfig,
+    /// Who may call.
+    pub auth: AuthConfig,
+    /// Bounds.
+    pub limits: LimitsConfig,
+    /// The agents.
+    pub agent: Vec<AgentConfig>,
+    /// The directory of the file; relative paths start here.
+    #[serde(skip)]
+    pub base: PathBuf,
+}
+
+/// `[server]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address and port; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// What cards say; derived from `listen` when absent.
+    pub public_url: Option<String>,
+    /// How long running requests and streams get to finish after a stop was asked for.
+    pub drain_seconds: u64,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 4000)), public_url: None, drain_seconds: 10 }
+    }
+}
+
+/// `[store]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`, or `memory:` for tasks that need not survive.
+    pub url: String,
+    /// `full`: synced before it is acknowledged. `normal`: handed to the operating system.
+    pub durability: Durability,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { url: "sqlite:sabir-data/sabir.db".into(), durability: Durability::Full }
+    }
+}
+
+/// When a step counts as kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Survives the machine losing power.
+    Full,
+    /// Survives the process, not the machine.
+    Normal,
+}
+
+/// `[auth]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthConfig {
+    /// Listen beyond this machine without asking for credentials. Without it, only loopback addresses are taken.
+    pub open: bool,
+}
+
+/// `[limits]`: every bound of the server, with its unit in its name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// Bytes of a request's head.
+    pub header_bytes_max: usize,
+    /// Open connections.
+    pub connections_max: usize,
+    /// Requests at the same time on one HTTP/2 connection.
+    pub http2_streams_max: u32,
+    /// Seconds for a request's head to arrive.
+    pub header_seconds_max: u64,
+    /// Seconds for a request's body to arrive.
+    pub body_seconds_max: u64,
+    /// Seconds of silence after which a stream gets a comment, so that proxies keep it.
+    pub keep_alive_seconds: u64,
+    /// Parts in one message.
+    pub parts_max: usize,
+    /// Tasks with a running agent at the same time.
+    pub live_tasks_max: usize,
+    /// Events of one task.
+    pub task_events_max: u64,
+    /// Bytes of one task.
+    pub task_bytes_max: usize,
+    /// Messages in one task's history.
+    pub history_messages_max: usize,
+    /// Push configurations of one task.
+    pub push_configs_max: u32,
+    /// Seconds an agent may work on one message.
+    pub turn_seconds_max: u64,
+    /// Seconds an agent gets to end after a cancel.
+    pub cancel_grace_seconds: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        let engine = sabir_engine::Limits::default();
+        Self {
+            body_bytes_max: 16 << 20,
+            header_bytes_max: 64 << 10,
+            connections_max: 10_000,
+            http2_streams_max: 200,
+            header_seconds_max: 15,
+            body_seconds_max: 60,
+            // The Python SDK's HTTP client gives up after five silent seconds.
+            keep_alive_seconds: 3,
+            parts_max: engine.parts_max,
+            live_tasks_max: engine.live_tasks_max,
+            task_events_max: engine.task_events_max,
+            task_bytes_max: engine.task_bytes_max,
+            history_messages_max: engine.history_messages_max,
+            push_configs_max: engine.push_configs_max,
+            turn_seconds_max: engine.turn_time_max.as_secs(),
+            cancel_grace_seconds: engine.cancel_grace.as_secs(),
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// The engine's share.
+    pub(crate) fn engine(&self) -> sabir_engine::Limits {
+        sabir_engine::Limits {
+            parts_max: self.parts_max,
+            live_tasks_max: self.live_tasks_max,
+            task_events_max: self.task_events_max,
+            task_bytes_max: self.task_bytes_max,
+            history_messages_max: self.history_messages_max,
+            push_configs_max: self.push_configs_max,
+            turn_time_max: Duration::from_secs(self.turn_seconds_max),
+            cancel_grace: Duration::from_secs(self.cancel_grace_seconds),
+            ..sabir_engine::Limits::default()
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The file, or a variable, says something we do not understand.
+    #[error("{origin}: {problem}")]
+    Invalid {
+        /// The file or variable.
+        origin: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Reads a file (if one is given) and applies `SABIR_*` variables.
+    pub fn load(path: Option<&Path>, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let (text, origin, base) = match path {
+            None => (String::new(), "defaults".to_owned(), PathBuf::new()),
+            Some(path) => {
+                let unreadable = |e: std::io::Error| ConfigError::Unreadable { path: path.into(), reason: e.to_string() };
+                let text = std::fs::read_to_string(path).map_err(unreadable)?;
+                (text, path.display().to_string(), path.parent().map(Path::to_path_buf).unwrap_or_default())
+            }
+        };
+        let mut config = Self::parse(&text, &origin, variables)?;
+        config.base = base;
+        Ok(config)
+    }
+
+    /// Reads a text, without variables.
+    pub fn read(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text, "text", std::iter::empty())
+    }
+
+    fn parse(text: &str, origin: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let invalid = |origin: &str, problem: String| ConfigError::Invalid { origin: origin.into(), problem };
+        let mut overrides: Vec<(String, String)> = variables.filter(|(name, _)| name.starts_with("SABIR_")).collect();
+        overrides.sort();
+        if overrides.is_empty() {
+            // The plain way keeps line numbers in messages.
+            return toml::from_str(text).map_err(|e| invalid(origin, e.to_string()));
+        }
+        // Checked by itself first, so that a mistake in the file is shown where it stands.
+        toml::from_str::<Self>(text).map_err(|e| invalid(origin, e.to_string()))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, e.to_string()))?;
+        for (name, value) in overrides {
+            let path: Vec<String> = name["SABIR_".len()..].split("__").map(str::to_lowercase).collect();
+            set(&mut table, &path, scalar(&value)).map_err(|problem| invalid(&name, problem))?;
+            // One at a time, so that the message can name the variable.
+            toml::Value::Table(table.clone()).try_into::<Self>().map_err(|e| invalid(&name, e.to_string()))?;
+        }
+        toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| invalid(origin, e.to_string()))
+    }
+
+    /// A path of the configuration: relative ones start at the file's directory.
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        self.base.join(path)
+    }
+}
+
+/// Puts a value at a path of tables.
+fn set(table: &mut toml::Table, path: &[String], value: toml::Value) -> Result<(), String> {
+    let [section, key] = path else {
+        return Err("variables are named SABIR_SECTION__KEY, such as SABIR_STORE__DURABILITY".into());
+    };
+    let section = table.entry(section.clone()).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    let section = section.as_table_mut().ok_or("only keys of plain sections can be set by variables")?;
+    section.insert(key.clone(), value);
+    Ok(())
+}
+
+/// Numbers and booleans as such, everything else as a string.
+fn scalar(text: &str) -> toml::Value {
+    if let Ok(number) = text.parse::<i64>() {
+        return toml::Value::Integer(number);
+    }
+    match text {
+        "true" => toml::Value::Boolean(true),
+        "false" => toml::Value::Boolean(false),
+        _ => toml::Value::String(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        Config::parse(text, "test.toml", variables)
+    }
+
+    #[test]
+    fn variables_override_the_file() {
+        let file = "[store]\ndurability = \"full\"\n[limits]\nparts_max = 5";
+        let config = parse(file, &[("SABIR_STORE__DURABILITY", "normal"), ("SABIR_LIMITS__PARTS_MAX", "7"), ("OTHER", "x")]);
+        let config = config.unwrap();
+        assert_eq!((config.store.durability, config.limits.parts_max), (Durability::Normal, 7));
+    }
+
+    #[test]
+    fn mistakes_are_named_where_they_were_made() {
+        let message = |text, variables| parse(text, variables).unwrap_err().to_string();
+        assert!(message("[stroe]\n", &[]).contains("stroe"));
+        assert!(message("[limits]\nbody_byte_max = 1", &[]).contains("line 2"));
+        assert!(message("", &[("SABIR_STORE__DURABILITY", "some")]).starts_with("SABIR_STORE__DURABILITY"));
+        assert!(message("", &[("SABIR_LISTEN", "1")]).contains("SABIR_SECTION__KEY"));
+    }
+
+    #[test]
+    fn the_example_file_is_valid_and_says_the_defaults() {
+        let text = include_str!("../../../sabir.example.toml");
+        let config = parse(text, &[]).unwrap();
+        let defaults = Config::default();
+        assert_eq!(format!("{:?}", config.limits), format!("{:?}", defaults.limits));
+        assert_eq!(format!("{:?}", config.server), format!("{:?}", defaults.server));
+        assert_eq!(format!("{:?}", config.store), format!("{:?}", defaults.store));
+        for key in ["body_bytes_max", "drain_seconds", "public_url", "durability", "open", "cancel_grace_seconds"] {
+            assert!(text.contains(key), "{key} is not in the example");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! `[[agent]]`: one agent each.
+
+use sabir_proto::card::{Extension, Provider, Skill};
+use serde::Deserialize;
+
+/// One agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Served at `/agents/{name}`.
+    pub name: String,
+    /// What stands behind it.
+    pub kind: Kind,
+    /// Also served at the root.
+    #[serde(default)]
+    pub default: bool,
+    /// What its card says.
+    #[serde(default)]
+    pub card: CardConfig,
+    /// `script`: what to say to what.
+    #[serde(default)]
+    pub rule: Vec<Rule>,
+    /// `exec`: the command line, run by `sh -c`, once per message.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// `exec`: what the command reads, `text` or `json`.
+    #[serde(default)]
+    pub stdin: Stdin,
+    /// `exec`: names of variables the command may see besides the few it always sees.
+    #[serde(default)]
+    pub env: Vec<String>,
+}
+
+impl AgentConfig {
+    /// An agent with nothing but a name and a kind.
+    pub fn new(name: &str, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            default: false,
+            card: CardConfig::default(),
+            rule: Vec::new(),
+            command: None,
+            stdin: Stdin::default(),
+            env: Vec::new(),
+        }
+    }
+}
+
+/// What stands behind an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Says back what it hears.
+    Echo,
+    /// Follows rules: demos, mocks, conformance runs.
+    Script,
+    /// Runs a command per message.
+    Exec,
+}
+
+/// What an `exec` command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    /// The message's text.
+    #[default]
+    Text,
+    /// The whole message as JSON.
+    Json,
+}
+
+/// `[agent.card]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CardConfig {
+    /// A name for people; the agent's own when absent.
+    pub name: Option<String>,
+    /// What it does.
+    pub description: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// Who runs it.
+    pub provider: Option<Provider>,
+    /// Where its documentation is.
+    pub documentation_url: Option<String>,
+    /// A picture.
+    pub icon_url: Option<String>,
+    /// What it is good at; one skill named like the agent when absent.
+    pub skills: Vec<Skill>,
+    /// Media types it takes; `*/*` and `text/*` work.
+    pub input_modes: Vec<String>,
+    /// Media types it gives.
+    pub output_modes: Vec<String>,
+    /// What it offers.
+    pub capabilities: CapabilitiesConfig,
+    /// Extensions it knows.
+    pub extensions: Vec<Extension>,
+}
+
+/// `[agent.card.capabilities]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CapabilitiesConfig {
+    /// Streams.
+    pub streaming: bool,
+    /// Push notifications. Configurations are stored and what is owed to them is kept; delivery is not built yet.
+    pub push_notifications: bool,
+}
+
+impl Default for CapabilitiesConfig {
+    fn default() -> Self {
+        Self { streaming: true, push_notifications: false }
+    }
+}
+
+/// `[[agent.rule]]`: what to do when a message fits.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// All given conditions must hold; none means always.
+    #[serde(default)]
+    pub when: When,
+    /// What to do.
+    #[serde(rename = "do")]
+    pub steps: Vec<Step>,
+    /// What to do with the next message of the task.
+    #[serde(default)]
+    pub then: Option<Then>,
+}
+
+/// Conditions on a message.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct When {
+    /// The text contains this.
+    pub text_contains: Option<String>,
+    /// The text matches this regular expression.
+    pub text_matches: Option<String>,
+    /// The message id begins with this.
+    pub message_id_prefix: Option<String>,
+    /// The message asks for this skill.
+    pub skill: Option<String>,
+}
+
+/// What follows an answer: steps, or rules of their own.
+#[derive(Debug, Clone)]
+pub enum Then {
+    /// Done whatever the answer says.
+    Steps(Vec<Step>),
+    /// Tried in order.
+    Rules(Vec<Rule>),
+}
+
+impl<'de> Deserialize<'de> for Then {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        // By hand instead of an untagged enum, whose only message is that nothing matched.
+        let items = Vec::<toml::Table>::deserialize(d)?;
+        let rules = items.iter().any(|item| item.contains_key("do"));
+        let values = items.into_iter().map(toml::Value::Table);
+        if rules {
+            let rules = values.map(toml::Value::try_into).collect::<Result<_, _>>();
+            rules.map(Self::Rules).map_err(serde::de::Error::custom)
+        } else {
+            let steps = values.map(toml::Value::try_into).collect::<Result<_, _>>();
+            steps.map(Self::Steps).map_err(serde::de::Error::custom)
+        }
+    }
+}
+
+/// One step of a script. An empty text means a status without words.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// A direct reply, without a task.
+    Message(String),
+    /// Progress.
+    Status(String),
+    /// A pause.
+    WaitMs(u64),
+    /// An artifact, or a chunk of one.
+    Artifact(ArtifactStep),
+    /// The message's own parts as an artifact.
+    Echo(bool),
+    /// A question.
+    AskInput(String),
+    /// A request for credentials.
+    AskAuth(String),
+    /// Done.
+    Complete(String),
+    /// Not done.
+    Fail(String),
+    /// Not wanted.
+    Reject(String),
+}
+
+/// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactStep {
+    /// Its id.
+    pub id: String,
+    /// A name for people.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Text.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Data.
+    #[serde(default)]
+    pub data: Option<toml::Value>,
+    /// A link.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Bytes, in base64.
+    #[serde(default)]
+    pub raw: Option<String>,
+    /// Media type of the part.
+    #[serde(default)]
+    pub media_type: Option<String>,
+    /// File name of the part.
+    #[serde(default)]
+    pub filename: Option<String>,
+    /// Follows what the artifact has already.
+    #[serde(default)]
+    pub append: bool,
+    /// Nothing follows.
+    #[serde(default)]
+    pub last_chunk: bool,
+}

@@ -1,0 +1,98 @@
+//! Who may speak to a listener that asks for no credentials.
+//!
+//! Any web page a person opens can make their browser send requests to this machine. Three checks keep such pages out:
+//! only JSON content types on POST (a page can send others without asking), only our own `Host` (a page can rebind its
+//! own name to our address), and no foreign `Origin`.
+
+use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, Method, Request};
+
+/// The names under which this server may be called.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    hosts: Vec<String>,
+}
+
+/// Why somebody was not let in: an HTTP status and a sentence.
+pub(crate) type Refusal = (u16, &'static str);
+
+impl Door {
+    /// The addresses and names of this server; `authorities` are `host:port`, or bare hosts for default ports.
+    pub(crate) fn new(authorities: impl IntoIterator<Item = String>) -> Self {
+        Self { hosts: authorities.into_iter().map(|a| a.to_ascii_lowercase()).collect() }
+    }
+
+    /// Checks a request.
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        // HTTP/2 has the authority in the URI, HTTP/1.1 in a header.
+        let host = request.uri().authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
+        match host {
+            Some(host) if self.is_ours(host) => {}
+            Some(_) => return Err((421, "this server does not answer for that host; see public_url in its configuration")),
+            None => return Err((400, "the request has no Host header")),
+        }
+        if let Some(origin) = text(headers, ORIGIN) {
+            let host = origin.split_once("://").map_or("", |(_, host)| host);
+            if !self.is_ours(host) {
+                return Err((403, "requests from other web origins are not allowed"));
+            }
+        }
+        if request.method() == Method::POST && !is_json(headers) {
+            return Err((415, "send the body as application/json or application/a2a+json"));
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host))
+    }
+}
+
+fn text(headers: &HeaderMap, name: http::header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|v| v.to_str().ok())
+}
+
+/// JSON, gRPC, or nothing at all with nothing in it (a cancel has no body).
+fn is_json(headers: &HeaderMap) -> bool {
+    match text(headers, CONTENT_TYPE) {
+        None => headers.get(http::header::CONTENT_LENGTH).is_none_or(|n| n == "0"),
+        Some(value) => {
+            let essence = value.split(';').next().unwrap_or("").trim();
+            ["application/json", "application/a2a+json"].iter().any(|t| essence.eq_ignore_ascii_case(t))
+                || essence.to_ascii_lowercase().starts_with("application/grpc")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, headers: &[(&str, &str)]) -> u16 {
+        let door = Door::new(["127.0.0.1:4000".to_owned(), "localhost:4000".to_owned()]);
+        let mut request = Request::builder().method(method).uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        door.check(&request.body(()).unwrap()).map_or_else(|(status, _)| status, |()| 200)
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_kept_out() {
+        let host = ("host", "127.0.0.1:4000");
+        let json = ("content-type", "application/json; charset=utf-8");
+        assert_eq!(check("POST", &[host, json]), 200);
+        assert_eq!(check("POST", &[("host", "LOCALHOST:4000"), ("content-type", "application/a2a+json")]), 200);
+        assert_eq!(check("POST", &[host, json, ("origin", "http://localhost:4000")]), 200);
+        assert_eq!(check("POST", &[host, ("content-length", "0")]), 200);
+        assert_eq!(check("POST", &[("host", "evil.example"), json]), 421);
+        assert_eq!(check("POST", &[("host", "127.0.0.1:4001"), json]), 421);
+        assert_eq!(check("POST", &[json]), 400);
+        assert_eq!(check("GET", &[host, ("origin", "https://evil.example")]), 403);
+        assert_eq!(check("GET", &[host, ("origin", "null")]), 403);
+        assert_eq!(check("POST", &[host, ("content-type", "text/plain")]), 415);
+        assert_eq!(check("POST", &[host, ("content-type", "application/x-www-form-urlencoded")]), 415);
+        assert_eq!(check("POST", &[host, ("content-length", "5")]), 415);
+    }
+}

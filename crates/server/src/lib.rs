@@ -1,0 +1,34 @@
+//! Composition: everything that listens, and the order in which a request meets what guards it.
+//!
+//! | Room | What is decided there |
+//! |---|---|
+//! | [`config`] | every option, its default, and what is refused at start |
+//! | `app` | which concrete types make up a server |
+//! | `listen` | sockets, connection limits, shutdown |
+//! | `stack` | the order of HTTP checks, and which binding a path belongs to |
+//! | `door` | who may speak to a listener that asks for no credentials |
+//! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
+//! | `call` | the order of policies on a call, and the way to the engine |
+//! | `card` | well-known documents |
+//! | `sse` | event streams |
+//! | [`agents`] | built-in agents: echo, script, exec |
+//!
+//! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
+
+pub mod agents;
+pub mod config;
+
+mod app;
+mod bind;
+mod body;
+mod call;
+mod card;
+mod door;
+mod host;
+mod listen;
+mod metrics;
+mod sse;
+mod stack;
+
+pub use app::{Server, StartError};
+pub use config::Config;

@@ -1,0 +1,86 @@
+//! What operators can see of the server.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use sabir_proto::{Code, Fault};
+use std::time::Duration;
+
+/// Which requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    operation: &'static str,
+    dialect: &'static str,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+/// Counters of one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    requests: Family<Request, Counter>,
+    seconds: Family<Operation, Histogram>,
+    streams: Gauge,
+    connections: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let buckets = || Histogram::new(exponential_buckets(0.000_1, 2.0, 18));
+        let metrics = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(buckets),
+            streams: Gauge::default(),
+            connections: Gauge::default(),
+        };
+        let Self { requests, seconds, streams, connections } = &metrics;
+        registry.register("sabir_requests", "Requests by operation, dialect and outcome", requests.clone());
+        registry.register("sabir_request_seconds", "Time to the answer, or to a stream's first event", seconds.clone());
+        registry.register("sabir_open_streams", "Event streams being written", streams.clone());
+        registry.register("sabir_open_connections", "Open connections", connections.clone());
+        metrics
+    }
+
+    pub(crate) fn request(&self, operation: &'static str, dialect: &'static str, outcome: Result<(), &Fault>, took: Duration) {
+        let status = outcome.map_or_else(|fault| status(fault.code()), |()| "ok");
+        self.requests.get_or_create(&Request { operation, dialect, status }).inc();
+        self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn stream(&self) -> Gauged {
+        Gauged::new(&self.streams)
+    }
+
+    pub(crate) fn connection(&self) -> Gauged {
+        Gauged::new(&self.connections)
+    }
+}
+
+/// The reason of an error, in the words of the error table.
+fn status(code: Code) -> &'static str {
+    sabir_wire::codes::numbers(code).reason
+}
+
+/// Counts something for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Gauged(Gauge);
+
+impl Gauged {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Gauged {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

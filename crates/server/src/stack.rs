@@ -1,0 +1,145 @@
+//! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
+//!
+//! ```text
+//! path → door (Host, Origin, content type) → body limit → collect → binding
+//! ```
+//!
+//! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
+//! has grown past the limit, never held. gRPC skips both, since its messages are framed and limited by themselves.
+
+use crate::app::{App, Served};
+use crate::bind::{grpc, http as rest, jsonrpc};
+use crate::body::{Body, JSON, TEXT, answer};
+use crate::card;
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use sabir_proto::Fault;
+use sabir_wire::v1::http::{Routed, route};
+use std::sync::Arc;
+
+/// Serves one request. Never fails: a failure is an answer too.
+pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>) -> Response<Body> {
+    let response = dispatch(&app, request).await;
+    tracing::debug!(status = response.status().as_u16(), "answered");
+    response
+}
+
+async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
+    if let Err((status, problem)) = app.door.check(&request) {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
+        return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
+    }
+    if is_grpc(&request) {
+        return grpc::serve(app, request).await;
+    }
+    let path = request.uri().path();
+    let (at, rest_of_path) = match below_agent(app, path) {
+        Ok(found) => found,
+        Err(name) => {
+            let problem = format!("there is no agent named {name:?} here");
+            return rest::refuse_early(StatusCode::NOT_FOUND, &Fault::UnsupportedOperation(problem));
+        }
+    };
+    let at = at.cloned();
+    match (request.method().as_str(), rest_of_path) {
+        ("POST", "/" | "" | "/a2a" | "/a2a/") => {
+            let (parts, body) = request.into_parts();
+            match collect(app, &parts.headers, body).await {
+                Ok(body) => jsonrpc::serve(app, at.as_ref(), &parts.headers, parts.uri.query().unwrap_or(""), body).await,
+                Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
+            }
+        }
+        ("GET" | "HEAD", "/.well-known/agent-card.json") => match at.as_ref().or_else(|| app.default_agent()) {
+            Some(served) => card::respond(served, request.headers()),
+            None => not_found("there is no default agent here; ask for /agents/{name}/.well-known/agent-card.json"),
+        },
+        ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
+        ("GET" | "HEAD", "/readyz") if at.is_none() => ready(app),
+        ("GET" | "HEAD", "/metrics") if at.is_none() => {
+            answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
+        }
+        _ => http_json(app, at.as_ref(), request).await,
+    }
+}
+
+async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<Incoming>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
+    match route(&parts.method, below) {
+        Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
+            Ok(body) => {
+                let routed = rest::Routed { route, tenant, query: parts.uri.query().unwrap_or("") };
+                rest::serve(app, at, routed, &parts.headers, body).await
+            }
+            Err((status, fault)) => rest::refuse_early(status, &fault),
+        },
+        Routed::WrongMethod(allowed) => {
+            let fault = Fault::InvalidRequest(format!("this path takes {allowed}"));
+            let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            response
+        }
+        Routed::Unknown if matches!(below, "/" | "" | "/a2a" | "/a2a/") => {
+            let fault = Fault::InvalidRequest("JSON-RPC requests are sent by POST".into());
+            let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            response
+        }
+        Routed::Unknown => not_found("no such path; the agent card at /.well-known/agent-card.json says what is served"),
+    }
+}
+
+/// Splits `/agents/{name}` off a path. An unknown name is an error, not the default agent.
+fn below_agent<'a, 'p>(app: &'a App, path: &'p str) -> Result<(Option<&'a Arc<Served>>, &'p str), String> {
+    let Some(below) = path.strip_prefix("/agents/") else { return Ok((None, path)) };
+    let (name, rest) = below.find('/').map_or((below, ""), |slash| below.split_at(slash));
+    match app.agent(name) {
+        Some(served) => Ok((Some(served), rest)),
+        None => Err(name.chars().take(64).collect()),
+    }
+}
+
+fn is_grpc(request: &Request<Incoming>) -> bool {
+    request.method() == Method::POST
+        && request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Reads the body, within its limits of size and time.
+async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result<Bytes, (StatusCode, Fault)> {
+    let most = app.limits.body_bytes_max;
+    let too_large = || {
+        let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
+        (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
+    };
+    let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
+    if declared.is_some_and(|n| n > most) {
+        return Err(too_large());
+    }
+    let reading = Limited::new(body, most).collect();
+    match tokio::time::timeout(app.body_time_max, reading).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        // Nobody is left to read the answer; it is made all the same.
+        Ok(Err(e)) => Err((StatusCode::BAD_REQUEST, Fault::InvalidRequest(format!("the body broke off: {e}")))),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest("the body took too long to arrive".into()))),
+    }
+}
+
+fn ready(app: &App) -> Response<Body> {
+    if app.is_stopping() {
+        return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n");
+    }
+    answer(StatusCode::OK, TEXT, "ready\n")
+}
+
+fn not_found(problem: &str) -> Response<Body> {
+    let mut response = rest::refuse_early(StatusCode::NOT_FOUND, &Fault::MethodNotFound(String::new()));
+    let body = serde_json::json!({"error": {"code": 404, "status": "NOT_FOUND", "message": problem, "details": []}});
+    *response.body_mut() = Body::Whole(Some(body.to_string().into()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
+}

@@ -1,0 +1,77 @@
+//! How storing can fail: as many variants as there are reactions.
+
+use std::path::PathBuf;
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No room left. Reads still work; writes may work again once there is room.
+    #[error("the disk is full")]
+    Full,
+    /// The bytes are not what we wrote.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// The operating system or the database engine refused.
+    #[error("{0}")]
+    Io(String),
+    /// The store was shut down.
+    #[error("the store is closed")]
+    Closed,
+    /// A page token that was made too long ago, or by nobody here.
+    #[error("the page token is not valid here; start again without one")]
+    PageToken,
+}
+
+/// Why a step was not taken. A refused step leaves no trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// `after` is not the head: somebody else wrote first. Reload and decide again.
+    #[error("the log has moved on")]
+    Stale,
+    /// The explicit retry key is taken.
+    #[error("the retry key is taken")]
+    KeyTaken,
+    /// More push configurations than one task may have.
+    #[error("too many push configurations")]
+    TooManyConfigs,
+    /// The store itself failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a store could not be opened. Each names the file and what to do; none changes it.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("{} is in use by another process; stop that one, or choose another data directory", .0.display())]
+    Locked(PathBuf),
+    /// Written by a later version of this program.
+    #[error(
+        "{} has schema version {found}, this program knows up to {known}; use a newer sabir, or another data directory",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The latest this program knows.
+        known: i64,
+    },
+    /// Not a store of ours.
+    #[error("{} is not a Sabir store ({reason}); move it away, or choose another data directory", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// How we can tell.
+        reason: String,
+    },
+    /// The operating system or the database engine refused.
+    #[error("cannot open {}: {reason}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+}

@@ -1,0 +1,231 @@
+//! The task log in memory: the reference the other backends are compared with, and the store of throw-away servers.
+//!
+//! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
+
+use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
+use crate::{
+    Answer, AppendError, Base, Digest, Effect, KeptRetry, OutboxRow, Progress, Scope, Step, StoreError, Stored, TaskLog,
+};
+use sabir_proto::{ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A task log that forgets.
+#[derive(Debug, Default)]
+pub struct MemoryLog {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tasks: BTreeMap<TaskId, Row>,
+    keys: HashMap<Digest, (KeptRetry, Stamp)>,
+    outbox: Vec<OutboxRow>,
+    commits: u64,
+    last_stamp: Stamp,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    scope: Arc<Scope>,
+    context: ContextId,
+    state: TaskState,
+    /// Every position this task has had, with the commit that put it there; the last one is current.
+    places: Vec<(u64, Stamp)>,
+    events: Vec<FrozenEvent>,
+    base: Option<Base>,
+    progress: Progress,
+    retries: Vec<KeptRetry>,
+    pushes: BTreeMap<String, PushConfig>,
+}
+
+impl Row {
+    /// Where the task stood as of a commit; `None` before it existed.
+    fn position_at(&self, commit: u64) -> Option<Stamp> {
+        self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
+    }
+
+    fn current(&self) -> Stamp {
+        self.places.last().map_or_else(Stamp::default, |(_, position)| *position)
+    }
+
+    fn stored(&self, id: TaskId) -> Stored {
+        let from = self.base.as_ref().map_or(Seq(0), |b| b.seq);
+        let head = self.events.last().map_or(Seq(0), |e| e.seq);
+        Stored {
+            id,
+            scope: self.scope.clone(),
+            state: self.state,
+            head,
+            base: self.base.clone(),
+            tail: self.events.iter().filter(|e| e.seq > from).cloned().collect(),
+            progress: self.progress.clone(),
+        }
+    }
+}
+
+impl MemoryLog {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while holding the lock is a bug of ours; the data behind it is still what was committed.
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn append(&mut self, step: Step) -> Result<(), AppendError> {
+        let now = step.placement.map_or(step.task.stamp(), |p| p.position);
+        let mut row = match (&step.opening, self.tasks.get(&step.task)) {
+            (Some(opening), None) => Row {
+                scope: opening.scope.clone(),
+                context: opening.context.clone(),
+                state: TaskState::Submitted,
+                places: Vec::new(),
+                events: Vec::new(),
+                base: None,
+                progress: Progress::default(),
+                retries: Vec::new(),
+                pushes: BTreeMap::new(),
+            },
+            (None, Some(row)) if step.events.is_empty() || row.events.last().is_some_and(|e| e.seq == step.after) => row.clone(),
+            _ => return Err(AppendError::Stale),
+        };
+        let (head, commit) = (step.head(), self.commits + 1);
+        if let Some(placement) = step.placement {
+            row.state = placement.state;
+            row.places.push((commit, placement.position));
+        }
+        if step.events.is_empty() && step.opening.is_some() {
+            let snapshot = step.snapshot.as_ref().ok_or_else(|| StoreError::Io("an opening without content".into()))?;
+            row.events.push(FrozenEvent::of_task(Seq(1), snapshot));
+        }
+        row.events.extend(step.events);
+        if let Some(task) = step.snapshot {
+            row.base = Some(Base { seq: head, task });
+        }
+        if let Some((turn, attempt)) = step.turn {
+            row.progress = Progress { turn, attempt, checkpoint: row.progress.checkpoint.take() };
+        }
+        if let Some(checkpoint) = step.checkpoint {
+            row.progress.checkpoint = Some(checkpoint);
+        }
+        if let Some(mark) = step.retry {
+            row.retries.push(KeptRetry { mark, task: step.task, at: now });
+        }
+        for effect in step.effects {
+            match effect {
+                Effect::Key { mark, at, until } => {
+                    if self.keys.get(&mark.key).is_some_and(|(_, old_until)| *old_until > at) {
+                        return Err(AppendError::KeyTaken);
+                    }
+                    self.keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
+                }
+                Effect::PutPush { config, configs_max } => {
+                    row.pushes.insert(config.id.clone().unwrap_or_default(), config);
+                    if row.pushes.len() > configs_max as usize {
+                        return Err(AppendError::TooManyConfigs);
+                    }
+                }
+                Effect::DeletePush { id } => {
+                    row.pushes.remove(&id);
+                }
+            }
+        }
+        if step.notify && head > step.after {
+            for config in row.pushes.keys() {
+                let number = i64::try_from(self.outbox.len()).unwrap_or(i64::MAX) + 1;
+                let (config, first) = (config.clone(), step.after.next());
+                self.outbox.push(OutboxRow { number, task: step.task, config, first, last: head });
+            }
+        }
+        self.commits = commit;
+        self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
+        self.tasks.insert(step.task, row);
+        Ok(())
+    }
+
+    fn list(&self, listing: &Listing) -> Listed {
+        let (commit, below) = listing.token.map_or((self.commits, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
+        let since = listing.since.unwrap_or_default();
+        let mut matching: Vec<(Stamp, TaskId, &Row)> = Vec::new();
+        let mut total = 0;
+        for (id, row) in &self.tasks {
+            let fits = *row.scope == *listing.scope
+                && listing.context.as_ref().is_none_or(|c| *c == row.context)
+                && listing.state.is_none_or(|s| s == row.state);
+            if !fits {
+                continue;
+            }
+            total += u64::from(row.current() >= since);
+            if let Some(position) = row.position_at(commit)
+                && position < below
+                && row.current() >= since
+            {
+                matching.push((position, *id, row));
+            }
+        }
+        matching.sort_by_key(|(position, ..)| std::cmp::Reverse(*position));
+        let more = matching.len() > listing.limit;
+        matching.truncate(listing.limit);
+        let next = matching.last().filter(|_| more).map(|(below, ..)| PageToken { commit, below: *below });
+        let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
+        Listed { tasks: matching.into_iter().map(|(_, id, row)| row.stored(id)).collect(), next, total }
+    }
+}
+
+impl TaskLog for MemoryLog {
+    fn append(&self, step: Step) -> Answer<(), AppendError> {
+        Answer::now(self.lock().append(step))
+    }
+
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+        Answer::now(Ok(self.lock().tasks.get(&id).map(|row| row.stored(id))))
+    }
+
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+        let inner = self.lock();
+        let events = inner.tasks.get(&id).map_or(&[][..], |row| &row.events);
+        Answer::now(Ok(events.iter().filter(|e| e.seq > after).take(limit).cloned().collect()))
+    }
+
+    fn list(&self, listing: Listing) -> Answer<Listed> {
+        Answer::now(Ok(self.lock().list(&listing)))
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+        let inner = self.lock();
+        let running = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
+        let rows = inner.tasks.iter().filter(|(id, row)| after.is_none_or(|a| **id > a) && running(row));
+        Answer::now(Ok(rows.take(limit).map(|(id, row)| row.stored(*id)).collect()))
+    }
+
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+        let inner = self.lock();
+        let mut kept: Vec<KeptRetry> = inner.tasks.values().flat_map(|r| r.retries.clone()).filter(|r| r.at >= since).collect();
+        kept.sort_by_key(|r| r.at);
+        kept.drain(..kept.len().saturating_sub(limit));
+        Answer::now(Ok(kept))
+    }
+
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+        let inner = self.lock();
+        Answer::now(Ok(inner.keys.get(&key).filter(|(_, until)| *until > now).map(|(kept, _)| kept.clone())))
+    }
+
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+        let inner = self.lock();
+        Answer::now(Ok(inner.tasks.get(&task).map(|row| row.pushes.values().cloned().collect()).unwrap_or_default()))
+    }
+
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
+        Answer::now(Ok(self.lock().outbox.iter().take(limit).cloned().collect()))
+    }
+
+    fn last_stamp(&self) -> Answer<Stamp> {
+        Answer::now(Ok(self.lock().last_stamp))
+    }
+}

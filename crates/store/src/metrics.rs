@@ -1,0 +1,35 @@
+//! What operators can see of the store.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Counters and histograms of one store.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Steps per group commit.
+    pub commit_steps: Histogram,
+    /// Seconds per group commit, sync included.
+    pub commit_seconds: Histogram,
+    /// Groups that could not be committed.
+    pub commit_failures: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            commit_steps: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
+            commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
+            commit_failures: Counter::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them visible under their names.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("sabir_commit_steps", "Steps committed together", self.commit_steps.clone());
+        registry.register("sabir_commit_seconds", "Time of a group commit", self.commit_seconds.clone());
+        registry.register("sabir_commit_failures", "Group commits that failed", self.commit_failures.clone());
+    }
+}

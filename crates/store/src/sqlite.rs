@@ -1,0 +1,209 @@
+//! The task log in one SQLite file: write-ahead log, one writer, group commit.
+//!
+//! | Room | What happens there |
+//! |---|---|
+//! | `schema` | tables, versions, opening and refusing files |
+//! | `queue` | the writer thread: everything that piled up during one sync is the next group |
+//! | `writer` | one group is one transaction; one step is refused alone |
+//! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
+//! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
+//!
+//! Keys rise with time everywhere on the send path, and a task that opens and settles in one step is one row and one
+//! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
+
+mod checkpoint;
+mod queue;
+mod reader;
+mod schema;
+mod scopes;
+mod walk;
+mod writer;
+
+use crate::{
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, OpenError, OutboxRow, Step, StoreError, Stored,
+    TaskLog,
+};
+use reader::Readers;
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+/// When a step counts as kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Synced to disk before it is acknowledged: survives the machine losing power.
+    Full,
+    /// Handed to the operating system: survives the process, not the machine.
+    Normal,
+}
+
+/// Who runs the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// A thread of its own, committing in groups. What servers use.
+    Threaded,
+    /// The caller, one step at a time. What the simulator uses, since it owns all scheduling.
+    Inline,
+}
+
+/// How to open a file.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When a step counts as kept.
+    pub durability: Durability,
+    /// Who runs the writer.
+    pub writing: Writing,
+    /// Where to count.
+    pub metrics: Metrics,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { durability: Durability::Full, writing: Writing::Threaded, metrics: Metrics::default() }
+    }
+}
+
+/// A task log in an SQLite file.
+#[derive(Debug)]
+pub struct SqliteLog {
+    readers: Readers,
+    writing: Backend,
+    path: PathBuf,
+    // Dropped last: while we hold it no other process may open the file.
+    _lock: schema::FileLock,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Threaded { queue: queue::Queue, _checkpoints: checkpoint::Checkpoints },
+    Inline(Mutex<writer::Writer>),
+}
+
+/// What writer and readers both look at.
+#[derive(Debug, Default)]
+struct Shared {
+    scopes: scopes::Scopes,
+    /// The number of the last commit; only stored after the commit has returned.
+    commit: AtomicU64,
+}
+
+impl SqliteLog {
+    /// Opens the file, creating it if there is none. A file that is locked, newer or not ours is left as it is.
+    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let lock = schema::FileLock::take(path)?;
+        let connection = schema::open_writer(path, options.durability)?;
+        let shared = std::sync::Arc::new(Shared::default());
+        let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+        shared.scopes.load(&connection).map_err(fail)?;
+        let readers = Readers::new(path, shared.clone());
+        let writer = writer::Writer::new(connection, shared, options.metrics).map_err(fail)?;
+        let writing = match options.writing {
+            Writing::Inline => Backend::Inline(Mutex::new(writer)),
+            Writing::Threaded => {
+                Backend::Threaded { queue: queue::Queue::start(writer), _checkpoints: checkpoint::Checkpoints::start(path)? }
+            }
+        };
+        Ok(Self { readers, writing, path: path.into(), _lock: lock })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Limits the file to this many pages, so that tests can see a full disk.
+    pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.set_pages_max(pages),
+            Backend::Inline(writer) => lock(writer).set_pages_max(pages),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A panic under the lock is a bug of ours; SQLite's own state behind it is consistent.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Sorts the engine's refusals by what can be done about them.
+fn store_error(error: &rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+    match error.sqlite_error_code() {
+        Some(DiskFull) => StoreError::Full,
+        Some(DatabaseCorrupt | NotADatabase) => StoreError::Corrupt(error.to_string()),
+        _ => StoreError::Io(error.to_string()),
+    }
+}
+
+/// Keys are 63 bits, so they fit SQLite's signed integers.
+fn key(stamp: Stamp) -> i64 {
+    i64::try_from(stamp.get()).unwrap_or(i64::MAX)
+}
+
+fn stamp(key: i64) -> Stamp {
+    Stamp::from_u64(u64::try_from(key).unwrap_or(0))
+}
+
+fn seq(number: i64) -> Seq {
+    Seq(u64::try_from(number).unwrap_or(0))
+}
+
+fn number(seq: Seq) -> i64 {
+    i64::try_from(seq.0).unwrap_or(i64::MAX)
+}
+
+/// The random bits of an id; with its key they make the id again.
+fn salt(id: TaskId) -> i64 {
+    let low: [u8; 8] = id.to_bytes()[8..].try_into().unwrap_or_default();
+    i64::try_from(u64::from_be_bytes(low) & ((1 << 59) - 1)).unwrap_or(0)
+}
+
+fn task_id(key: i64, salt: i64) -> TaskId {
+    TaskId::new(stamp(key), u64::try_from(salt).unwrap_or(0))
+}
+
+impl TaskLog for SqliteLog {
+    fn append(&self, step: Step) -> Answer<(), AppendError> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.append(step),
+            Backend::Inline(writer) => Answer::now(lock(writer).commit_one(step)),
+        }
+    }
+
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+        Answer::now(self.readers.with(|r| r.load(id)))
+    }
+
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+        Answer::now(self.readers.with(|r| r.events(id, after, limit)))
+    }
+
+    fn list(&self, listing: Listing) -> Answer<Listed> {
+        Answer::now(self.readers.with(|r| walk::list(r, &listing)))
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+        Answer::now(self.readers.with(|r| r.unfinished(after, limit)))
+    }
+
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+        Answer::now(self.readers.with(|r| r.recent_retries(since, limit)))
+    }
+
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+        Answer::now(self.readers.with(|r| r.explicit_retry(key, now)))
+    }
+
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+        Answer::now(self.readers.with(|r| r.pushes(task)))
+    }
+
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
+        Answer::now(self.readers.with(|r| r.outbox(limit)))
+    }
+
+    fn last_stamp(&self) -> Answer<Stamp> {
+        Answer::now(self.readers.with(reader::Reader::last_stamp))
+    }
+}

@@ -1,0 +1,108 @@
+-- The task log. All keys on the send path are stamps (48 bits of milliseconds, 15 bits of count), so rows and index
+-- entries are appended at the right edge of their trees.
+
+-- Who owns tasks: a caller, within a tenant, at an agent.
+CREATE TABLE scope (
+    n      INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    caller TEXT NOT NULL,
+    agent  TEXT NOT NULL,
+    UNIQUE (tenant, caller, agent)
+);
+
+-- One row per task. A task that opened and settled in one step is this row and nothing else.
+CREATE TABLE task (
+    k            INTEGER PRIMARY KEY, -- the stamp inside the task's id
+    salt         INTEGER NOT NULL,    -- the random bits of the id
+    scope        INTEGER NOT NULL,
+    state        INTEGER NOT NULL,
+    position     INTEGER NOT NULL,    -- stamp of the last status: the order of lists
+    moved        INTEGER NOT NULL,    -- commit that put it there
+    head         INTEGER NOT NULL,    -- last event; for an unsettled task the event table knows better
+    context      TEXT,                -- only where the context was not born with this task
+    turn         INTEGER,             -- event after which the agent's turn began
+    attempt      INTEGER,             -- how often it was begun
+    retry        BLOB,                -- implicit retry key of the opening message, and its digest
+    history_at   INTEGER,
+    artifacts_at INTEGER,
+    body         BLOB,                -- the task as JSON, once settled
+    events       BLOB                 -- the events of a one-row task, one per line; NULL: the body is event 1
+);
+
+-- Lists by owner, with and without a state.
+CREATE INDEX task_order ON task (scope, state, position, moved);
+-- Later tasks of a context, and all tasks of contexts that clients brought.
+CREATE INDEX task_context ON task (scope, context, position, state, moved) WHERE context IS NOT NULL;
+
+-- The events of tasks that take more than one step: a step is a row, its events are lines.
+CREATE TABLE event (
+    k     INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last  INTEGER NOT NULL,
+    at    INTEGER,                    -- with retry: when
+    retry BLOB,                       -- implicit retry key of a follow-up message, and its digest
+    lines BLOB NOT NULL,
+    PRIMARY KEY (k, first)
+) WITHOUT ROWID;
+CREATE INDEX event_retry ON event (at) WHERE retry IS NOT NULL;
+
+-- The latest image of an unsettled task; what follows it is folded on top.
+CREATE TABLE snapshot (
+    k            INTEGER PRIMARY KEY,
+    seq          INTEGER NOT NULL,
+    history_at   INTEGER NOT NULL,
+    artifacts_at INTEGER NOT NULL,
+    json         BLOB NOT NULL
+);
+
+-- What an agent left for itself with its last step.
+CREATE TABLE checkpoint (
+    k    INTEGER PRIMARY KEY,
+    data BLOB NOT NULL
+);
+
+-- Recent moves in lists, so that a walk can see the list as it stood when the walk began.
+CREATE TABLE move (
+    position INTEGER PRIMARY KEY,     -- where the task went
+    scope    INTEGER NOT NULL,
+    was      INTEGER NOT NULL,        -- where it stood
+    since    INTEGER NOT NULL,        -- from this commit
+    until    INTEGER NOT NULL,        -- up to this one
+    k        INTEGER NOT NULL
+);
+CREATE INDEX move_was ON move (scope, was);
+
+-- How many tasks an owner has in each state.
+CREATE TABLE counter (
+    scope INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    n     INTEGER NOT NULL,
+    PRIMARY KEY (scope, state)
+) WITHOUT ROWID;
+
+-- Explicit retry keys.
+CREATE TABLE retry_key (
+    key    BLOB PRIMARY KEY,
+    digest BLOB NOT NULL,
+    k      INTEGER NOT NULL,
+    salt   INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    until  INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX retry_key_until ON retry_key (until);
+
+-- Push configurations, and what is owed to them.
+CREATE TABLE push_config (
+    k    INTEGER NOT NULL,
+    id   TEXT NOT NULL,
+    json BLOB NOT NULL,
+    PRIMARY KEY (k, id)
+) WITHOUT ROWID;
+CREATE TABLE outbox (
+    n      INTEGER PRIMARY KEY AUTOINCREMENT,
+    k      INTEGER NOT NULL,
+    salt   INTEGER NOT NULL,
+    config TEXT NOT NULL,
+    first  INTEGER NOT NULL,
+    last   INTEGER NOT NULL
+);

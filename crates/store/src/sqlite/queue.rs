@@ -1,0 +1,135 @@
+//! The writer thread and the queue in front of it.
+//!
+//! A group is whatever queued up while the last group was being synced: no timer, no minimum. One step alone commits
+//! at once; under load groups grow by themselves.
+
+use super::writer::Writer;
+use crate::{Answer, AppendError, Step, StoreError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// Steps in one transaction at most; bounds how long the first of them waits for the last.
+const GROUP_STEPS_MAX: usize = 1024;
+/// Bytes in one transaction at most; a larger step goes alone.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+pub(super) type Reply = oneshot::Sender<Result<(), AppendError>>;
+
+#[derive(Debug)]
+enum Job {
+    Step(Step, Reply),
+    PagesMax(u32, oneshot::Sender<Result<(), StoreError>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    shared: Arc<Waiting>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: Vec<Job>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(super) fn start(writer: Writer) -> Self {
+        let shared = Arc::new(Waiting::default());
+        let waiting = shared.clone();
+        let run = move || waiting.run(writer);
+        let thread = std::thread::Builder::new().name("sabir-writer".into()).spawn(run).ok();
+        if thread.is_none() {
+            // Answers become `Closed`; the caller reports it like any other store failure.
+            shared.lock().closed = true;
+        }
+        Self { shared, thread }
+    }
+
+    pub(super) fn append(&self, step: Step) -> Answer<(), AppendError> {
+        let (sender, receiver) = oneshot::channel();
+        self.push(Job::Step(step, sender));
+        Answer::later(receiver)
+    }
+
+    pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.push(Job::PagesMax(pages, sender));
+        receiver.blocking_recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn push(&self, job: Job) {
+        let mut state = self.shared.lock();
+        if state.closed {
+            return; // dropping the sender answers `Closed`
+        }
+        let was_empty = state.jobs.is_empty();
+        state.jobs.push(job);
+        drop(state);
+        if was_empty {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Waiting {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut writer: Writer) {
+        let mut jobs = Vec::new();
+        while self.next(&mut jobs) {
+            let mut group: Vec<(Step, Reply)> = Vec::with_capacity(jobs.len());
+            let mut bytes = 0;
+            for job in jobs.drain(..) {
+                match job {
+                    Job::Step(step, reply) => {
+                        bytes += step.weight();
+                        group.push((step, reply));
+                        if group.len() >= GROUP_STEPS_MAX || bytes >= GROUP_BYTES_MAX {
+                            writer.commit(std::mem::take(&mut group));
+                            bytes = 0;
+                        }
+                    }
+                    // The asker may have gone; then nobody needs the answer.
+                    Job::PagesMax(pages, reply) => drop(reply.send(writer.set_pages_max(pages))),
+                }
+            }
+            if !group.is_empty() {
+                writer.commit(group);
+            }
+        }
+    }
+
+    /// Waits for work; false once the queue is closed and empty.
+    fn next(&self, jobs: &mut Vec<Job>) -> bool {
+        let mut state = self.lock();
+        while state.jobs.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(jobs, &mut state.jobs);
+        true
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has already answered `Closed` to everybody.
+            drop(thread.join());
+        }
+    }
+}

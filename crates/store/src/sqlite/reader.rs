@@ -1,0 +1,266 @@
+//! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than
+//! the read. Connections are pooled, one per thread that reads at the same time.
+
+use super::{Shared, key, lock, number, schema, seq, stamp, store_error, task_id};
+use crate::{Base, Digest, KeptRetry, OutboxRow, Progress, RetryMark, StoreError, Stored};
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Idle connections beyond this are closed.
+const IDLE_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    idle: Mutex<Vec<Reader>>,
+}
+
+impl Readers {
+    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Self {
+        Self { path: path.into(), shared, idle: Mutex::default() }
+    }
+
+    pub(super) fn with<T>(&self, read: impl FnOnce(&Reader) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let idle = lock(&self.idle).pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => {
+                let connection = schema::open_reader(&self.path).map_err(|e| store_error(&e))?;
+                Reader { connection, shared: self.shared.clone() }
+            }
+        };
+        let outcome = read(&reader).map_err(|e| match e {
+            rusqlite::Error::InvalidQuery => StoreError::PageToken,
+            e => store_error(&e),
+        });
+        let mut idle = lock(&self.idle);
+        if idle.len() < IDLE_MAX {
+            idle.push(reader);
+        }
+        outcome
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) connection: Connection,
+    pub(super) shared: Arc<Shared>,
+}
+
+const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body";
+
+impl Reader {
+    /// Several statements on one view of the file.
+    pub(super) fn snapshot<T>(&self, read: impl FnOnce() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        self.connection.prepare_cached("BEGIN")?.execute([])?;
+        let outcome = read();
+        // Ends the view; a read transaction has nothing to lose.
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        outcome
+    }
+
+    pub(super) fn load(&self, id: TaskId) -> rusqlite::Result<Option<Stored>> {
+        match self.row(key(id.stamp()))? {
+            Some(found) if found.id != id => Ok(None),
+            Some(settled) if settled.base.is_some() => Ok(Some(settled)),
+            // Several statements from here on, so the first is asked again inside one view.
+            Some(_) => self.snapshot(|| self.load_at(key(id.stamp()))),
+            None => Ok(None),
+        }
+    }
+
+    /// Like [`Reader::load`], by key and inside a view.
+    pub(super) fn load_at(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+        let Some(mut stored) = self.row(k)? else { return Ok(None) };
+        if stored.base.is_none() {
+            self.fill(k, &mut stored)?;
+        }
+        Ok(Some(stored))
+    }
+
+    fn row(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+        let sql = format!("SELECT {COLUMNS} FROM task WHERE k = ?1");
+        let row = self.connection.prepare_cached(&sql)?.query_row([k], |row| self.stored(row)).optional()?;
+        Ok(row.flatten())
+    }
+
+    fn stored(&self, row: &Row<'_>) -> rusqlite::Result<Option<Stored>> {
+        let Some(scope) = self.shared.scopes.scope(row.get(2)?) else { return Ok(None) };
+        let state = state(row.get(3)?)?;
+        let head = seq(row.get(4)?);
+        let base = match row.get::<_, Option<Vec<u8>>>(9)? {
+            Some(json) => {
+                let task = FrozenTask { json: json.into(), state, history_at: row.get(7)?, artifacts_at: row.get(8)? };
+                Some(Base { seq: head, task })
+            }
+            None => None,
+        };
+        let turn = seq(row.get::<_, Option<i64>>(5)?.unwrap_or(0));
+        let attempt = row.get::<_, Option<u32>>(6)?.unwrap_or(0);
+        let progress = Progress { turn, attempt, checkpoint: None };
+        Ok(Some(Stored { id: task_id(row.get(0)?, row.get(1)?), scope, state, head, base, tail: Vec::new(), progress }))
+    }
+
+    /// What an unsettled task has outside its row.
+    fn fill(&self, k: i64, stored: &mut Stored) -> rusqlite::Result<()> {
+        let state = stored.state;
+        let sql = "SELECT seq, history_at, artifacts_at, json FROM snapshot WHERE k = ?1";
+        stored.base = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([k], |row| {
+                let json: Vec<u8> = row.get(3)?;
+                let task = FrozenTask { json: json.into(), state, history_at: row.get(1)?, artifacts_at: row.get(2)? };
+                Ok(Base { seq: seq(row.get(0)?), task })
+            })
+            .optional()?;
+        let from = stored.base.as_ref().map_or(Seq(0), |b| b.seq);
+        stored.tail = self.stepped_events(k, from, usize::MAX)?;
+        if let Some(last) = stored.tail.last() {
+            stored.head = last.seq;
+        }
+        let sql = "SELECT data FROM checkpoint WHERE k = ?1";
+        let data: Option<Vec<u8>> = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0)).optional()?;
+        stored.progress.checkpoint = data.map(Bytes::from);
+        Ok(())
+    }
+
+    pub(super) fn events(&self, id: TaskId, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
+        let k = key(id.stamp());
+        let stepped = self.stepped_events(k, after, limit)?;
+        if !stepped.is_empty() || after > Seq(0) && self.has_steps(k)? {
+            return Ok(stepped);
+        }
+        // A one-row task keeps its events, or its only event, in its row.
+        let sql = "SELECT salt, state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
+        let whole = self.connection.prepare_cached(sql)?.query_row([k], |row| {
+            if task_id(k, row.get(0)?) != id {
+                return Ok(Vec::new());
+            }
+            if let Some(lines) = row.get::<_, Option<Vec<u8>>>(5)? {
+                return split(Seq(1), lines, after, limit);
+            }
+            let json: Vec<u8> = row.get(4)?;
+            let (history_at, artifacts_at) = (row.get(2)?, row.get(3)?);
+            let task = FrozenTask { json: json.into(), state: state(row.get(1)?)?, history_at, artifacts_at };
+            let only = FrozenEvent::of_task(Seq(1), &task);
+            Ok(if after < Seq(1) && limit > 0 { vec![only] } else { Vec::new() })
+        });
+        Ok(whole.optional()?.unwrap_or_default())
+    }
+
+    fn has_steps(&self, k: i64) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM event WHERE k = ?1)")?.query_row([k], |r| r.get(0))
+    }
+
+    fn stepped_events(&self, k: i64, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
+        // Steps are contiguous, so the step that holds `after + 1` is the last one that begins at or before it.
+        let sql = "SELECT first, lines FROM event WHERE k = ?1 AND first >= ifnull(
+                       (SELECT max(first) FROM event WHERE k = ?1 AND first <= ?2 + 1), 0) ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query((k, number(after)))?;
+        let mut events = Vec::new();
+        while events.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            events.extend(split(seq(row.get(0)?), row.get(1)?, after, limit - events.len())?);
+        }
+        Ok(events)
+    }
+
+    pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> rusqlite::Result<Vec<Stored>> {
+        let sql = "SELECT t.k FROM scope s, task t INDEXED BY task_order
+                   WHERE t.scope = s.n AND t.state IN (1, 2) AND t.k > ?1 ORDER BY t.k LIMIT ?2";
+        let from = after.map_or(-1, |id| key(id.stamp()));
+        self.snapshot(|| {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let keys = statement.query_map((from, limit), |r| r.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+            keys.into_iter().filter_map(|k| self.load_at(k).transpose()).collect()
+        })
+    }
+
+    pub(super) fn recent_retries(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<KeptRetry>> {
+        let sql = "SELECT k, salt, retry, at FROM (
+                       SELECT k, salt, retry, k AS at FROM task WHERE k >= ?1 AND retry IS NOT NULL
+                       UNION ALL
+                       SELECT e.k, t.salt, e.retry, e.at FROM event e JOIN task t ON t.k = e.k
+                       WHERE e.at >= ?1 AND e.retry IS NOT NULL
+                   ) ORDER BY at DESC LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map((key(since), limit), |row| {
+            Ok(KeptRetry { mark: mark(&row.get::<_, Vec<u8>>(2)?), task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
+        })?;
+        let mut kept = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        kept.reverse();
+        Ok(kept)
+    }
+
+    pub(super) fn explicit_retry(&self, wanted: Digest, now: Stamp) -> rusqlite::Result<Option<KeptRetry>> {
+        let sql = "SELECT k, salt, digest, at FROM retry_key WHERE key = ?1 AND until > ?2";
+        let found = self.connection.prepare_cached(sql)?.query_row(params![wanted, key(now)], |row| {
+            let mark = RetryMark { key: wanted, digest: row.get(2)? };
+            Ok(KeptRetry { mark, task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
+        });
+        found.optional()
+    }
+
+    pub(super) fn pushes(&self, task: TaskId) -> rusqlite::Result<Vec<PushConfig>> {
+        let mut statement = self.connection.prepare_cached("SELECT json FROM push_config WHERE k = ?1 ORDER BY id")?;
+        let rows = statement.query_map([key(task.stamp())], |row| row.get::<_, Vec<u8>>(0))?;
+        rows.map(|json| PushConfig::from_json(&json?).ok_or_else(|| damaged("push configuration"))).collect()
+    }
+
+    pub(super) fn outbox(&self, limit: usize) -> rusqlite::Result<Vec<OutboxRow>> {
+        let mut statement = self.connection.prepare_cached("SELECT n, k, salt, config, first, last FROM outbox ORDER BY n LIMIT ?1")?;
+        let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+            Ok(OutboxRow {
+                number: row.get(0)?,
+                task: task_id(row.get(1)?, row.get(2)?),
+                config: row.get(3)?,
+                first: seq(row.get(4)?),
+                last: seq(row.get(5)?),
+            })
+        })?;
+        rows.collect()
+    }
+
+    pub(super) fn last_stamp(&self) -> rusqlite::Result<Stamp> {
+        let sql = "SELECT max(ifnull((SELECT max(k) FROM task), 0), ifnull((SELECT max(position) FROM move), 0))";
+        Ok(stamp(self.connection.query_row(sql, [], |row| row.get(0))?))
+    }
+}
+
+fn state(number: i64) -> rusqlite::Result<TaskState> {
+    TaskState::from_number(number).ok_or_else(|| damaged("task state"))
+}
+
+fn mark(bytes: &[u8]) -> RetryMark {
+    let half = |range: std::ops::Range<usize>| bytes.get(range).and_then(|b| b.try_into().ok()).unwrap_or_default();
+    RetryMark { key: half(0..16), digest: half(16..32) }
+}
+
+/// The events of a row that come after the cursor.
+fn split(first: Seq, lines: Vec<u8>, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
+    let lines = Bytes::from(lines);
+    let mut events = Vec::new();
+    let (mut at, mut number) = (0, first);
+    while at <= lines.len() && events.len() < limit {
+        let end = lines[at..].iter().position(|b| *b == b'\n').map_or(lines.len(), |n| at + n);
+        if number > after {
+            events.push(FrozenEvent::read_line(number, lines.slice(at..end)).ok_or_else(|| damaged("event"))?);
+        }
+        (at, number) = (end + 1, number.next());
+    }
+    Ok(events)
+}
+
+fn damaged(what: &str) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(format!("unreadable {what}")))
+}

@@ -1,0 +1,366 @@
+//! One group, one transaction; one step, refused alone.
+
+use super::queue::Reply;
+use super::{Shared, key, number, salt, seq, store_error};
+use crate::list::WALK_MS_MAX;
+use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Old moves and expired keys are swept once in this many groups, this many rows at a time.
+const SWEEP_EVERY: u64 = 256;
+const SWEEP_ROWS: i64 = 4096;
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    connection: Connection,
+    shared: Arc<Shared>,
+    metrics: Metrics,
+    groups: u64,
+}
+
+/// What a group changes in the counters; written once per group.
+type Counts = HashMap<(i64, u8), i64>;
+
+/// The part of a task's row that a later step needs.
+struct Row {
+    scope: i64,
+    state: u8,
+    position: i64,
+    moved: i64,
+    head: i64,
+}
+
+impl Writer {
+    pub(super) fn new(connection: Connection, shared: Arc<Shared>, metrics: Metrics) -> rusqlite::Result<Self> {
+        let last: i64 = connection.query_row(
+            "SELECT max(ifnull((SELECT max(k) FROM task), 0), ifnull((SELECT max(until) FROM move), 0))",
+            [],
+            |row| row.get(0),
+        )?;
+        shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
+        Ok(Self { connection, shared, metrics, groups: 0 })
+    }
+
+    pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        let set = self.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
+        set.map_err(|e| store_error(&e))
+    }
+
+    /// Commits a group and answers everybody in it.
+    pub(super) fn commit(&mut self, group: Vec<(Step, Reply)>) {
+        let started = Instant::now();
+        let (steps, replies): (Vec<Step>, Vec<Reply>) = group.into_iter().unzip();
+        let outcome = self.transact(&steps);
+        self.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a group has at most a thousand steps")]
+        self.metrics.commit_steps.observe(steps.len() as f64);
+        // A caller that no longer waits is no reason to do anything: its step is committed all the same.
+        match outcome {
+            Ok(verdicts) => replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| drop(reply.send(verdict))),
+            Err(error) => {
+                self.metrics.commit_failures.inc();
+                tracing::error!(%error, steps = steps.len(), "group commit failed");
+                replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone().into()))));
+            }
+        }
+    }
+
+    /// Commits one step, for callers that run the writer themselves.
+    pub(super) fn commit_one(&mut self, step: Step) -> Result<(), AppendError> {
+        let mut verdicts = self.transact(std::slice::from_ref(&step))?;
+        verdicts.pop().unwrap_or(Err(StoreError::Closed.into()))
+    }
+
+    /// All steps in one transaction. The inner results are refusals of single steps; the outer error means that
+    /// nothing of the group was kept.
+    fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
+        let outcome = self.attempt(steps).map_err(|e| store_error(&e));
+        if outcome.is_err() && !self.connection.is_autocommit() {
+            // Fails only where SQLite has rolled back already.
+            drop(self.connection.execute_batch("ROLLBACK"));
+        }
+        outcome
+    }
+
+    fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
+        for opening in steps.iter().filter_map(|s| s.opening.as_ref()) {
+            self.shared.scopes.intern(&self.connection, &opening.scope)?;
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);
+        let commit = latest.max(self.shared.commit.load(Ordering::Acquire) + 1);
+        let mut counts = Counts::new();
+        let mut verdicts = Vec::with_capacity(steps.len());
+        for step in steps {
+            verdicts.push(self.take(step, commit, &mut counts)?);
+        }
+        for ((scope, state), change) in counts {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO counter (scope, state, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
+                )?
+                .execute((scope, state, change))?;
+        }
+        self.groups += 1;
+        if self.groups.is_multiple_of(SWEEP_EVERY) {
+            self.sweep(Stamp::from_u64(commit))?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.shared.commit.store(commit, Ordering::Release);
+        Ok(verdicts)
+    }
+
+    /// One step. A plain opening is a single statement and needs no savepoint; everything else gets one.
+    fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+        let mut changes = Counts::new();
+        let alone = step.opening.is_some() && step.effects.is_empty() && !step.notify;
+        if !alone {
+            self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
+        }
+        let verdict = match self.apply(step, commit, &mut changes) {
+            Ok(verdict) => verdict,
+            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it.
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Err(AppendError::Stale),
+            Err(e) => return Err(e),
+        };
+        if !alone {
+            if verdict.is_err() {
+                self.connection.prepare_cached("ROLLBACK TO step")?.execute([])?;
+            }
+            self.connection.prepare_cached("RELEASE step")?.execute([])?;
+        }
+        if verdict.is_ok() {
+            for (what, change) in changes {
+                *counts.entry(what).or_default() += change;
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn apply(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+        let k = key(step.task.stamp());
+        match &step.opening {
+            Some(opening) => self.open(k, step, opening, commit, counts)?,
+            None => {
+                if let Err(refused) = self.go_on(k, step, commit, counts)? {
+                    return Ok(Err(refused));
+                }
+            }
+        }
+        if let Some(data) = &step.checkpoint
+            && !step.placement.is_some_and(|p| p.state.is_settled())
+        {
+            let sql = "INSERT INTO checkpoint (k, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+            self.connection.prepare_cached(sql)?.execute(params![k, &data[..]])?;
+        }
+        for effect in &step.effects {
+            if let Err(refused) = self.effect(k, step, effect)? {
+                return Ok(Err(refused));
+            }
+        }
+        if step.notify && step.head() > step.after {
+            let sql = "INSERT INTO outbox (k, salt, config, first, last) SELECT k, ?2, id, ?3, ?4 FROM push_config WHERE k = ?1";
+            let owed = params![k, salt(step.task), number(step.after.next()), number(step.head())];
+            self.connection.prepare_cached(sql)?.execute(owed)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn open(&self, k: i64, step: &Step, opening: &Opening, commit: u64, counts: &mut Counts) -> rusqlite::Result<()> {
+        let scope = self.shared.scopes.intern(&self.connection, &opening.scope)?;
+        let (state, position) =
+            step.placement.map_or((TaskState::Submitted, step.task.stamp()), |p| (p.state, p.position));
+        let settled = state.is_settled();
+        let context = (opening.context.stamp() != Some(step.task.stamp())).then(|| opening.context.to_string());
+        let body = step.snapshot.as_ref().filter(|_| settled);
+        let lines = (!step.events.is_empty()).then(|| lines(&step.events));
+        self.connection
+            .prepare_cached(
+                "INSERT INTO task (k, salt, scope, state, position, moved, head, context, turn, attempt, retry,
+                                   history_at, artifacts_at, body, events)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            )?
+            .execute(params![
+                k,
+                salt(step.task),
+                scope,
+                state.number(),
+                key(position),
+                commit.cast_signed(),
+                number(step.head()),
+                context,
+                step.turn.map(|(turn, _)| number(turn)),
+                step.turn.map(|(_, attempt)| attempt),
+                step.retry.map(mark_bytes),
+                body.map(|b| b.history_at),
+                body.map(|b| b.artifacts_at),
+                body.map(|b| &b.json[..]),
+                lines.as_ref().filter(|_| settled),
+            ])?;
+        *counts.entry((scope, state.number())).or_default() += 1;
+        if !settled {
+            if let Some(lines) = lines {
+                self.insert_events(k, Seq(1), step, lines, None)?;
+            }
+            if let Some(snapshot) = &step.snapshot {
+                self.put_snapshot(k, step.head(), snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&self, k: i64, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+        let row = self
+            .connection
+            .prepare_cached("SELECT salt, scope, state, position, moved, head FROM task WHERE k = ?1")?
+            .query_row([k], |r| {
+                let row = Row { scope: r.get(1)?, state: r.get(2)?, position: r.get(3)?, moved: r.get(4)?, head: r.get(5)? };
+                Ok((r.get::<_, i64>(0)?, row))
+            })
+            .optional()?;
+        let Some((_, row)) = row.filter(|(found, _)| *found == salt(step.task)) else {
+            return Ok(Err(AppendError::Stale));
+        };
+        if !step.events.is_empty() {
+            let settled = TaskState::from_number(row.state.into()).is_none_or(TaskState::is_settled);
+            if settled || self.head(k, row.head)? != step.after {
+                return Ok(Err(AppendError::Stale));
+            }
+            let retry = step.retry.zip(step.placement.map(|p| p.position));
+            self.insert_events(k, step.after.next(), step, lines(&step.events), retry)?;
+        }
+        if let Some((turn, attempt)) = step.turn {
+            let sql = "UPDATE task SET turn = ?2, attempt = ?3 WHERE k = ?1";
+            self.connection.prepare_cached(sql)?.execute((k, number(turn), attempt))?;
+        }
+        self.place(k, &row, step, commit, counts)?;
+        Ok(Ok(()))
+    }
+
+    /// Moves the task in its owner's list, and writes the snapshot that came with the step.
+    fn place(&self, k: i64, row: &Row, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<()> {
+        let settled = step.placement.is_some_and(|p| p.state.is_settled());
+        if let Some(placement) = step.placement {
+            let (state, position) = (placement.state.number(), key(placement.position));
+            self.connection
+                .prepare_cached("INSERT INTO move (position, scope, was, since, until, k) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                .execute((position, row.scope, row.position, row.moved, commit.cast_signed(), k))?;
+            self.connection
+                .prepare_cached("UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1")?
+                .execute((k, state, position, commit.cast_signed(), number(step.head())))?;
+            if row.state != state {
+                *counts.entry((row.scope, row.state)).or_default() -= 1;
+                *counts.entry((row.scope, state)).or_default() += 1;
+            }
+        }
+        match &step.snapshot {
+            Some(snapshot) if settled => {
+                let sql = "UPDATE task SET history_at = ?2, artifacts_at = ?3, body = ?4 WHERE k = ?1";
+                let body = params![k, snapshot.history_at, snapshot.artifacts_at, &snapshot.json[..]];
+                self.connection.prepare_cached(sql)?.execute(body)?;
+                self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
+                self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
+            }
+            Some(snapshot) => self.put_snapshot(k, step.head(), snapshot)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The last event of an unsettled task: its row only learns of events that moved it.
+    fn head(&self, k: i64, in_row: i64) -> rusqlite::Result<Seq> {
+        let sql = "SELECT last FROM event WHERE k = ?1 ORDER BY first DESC LIMIT 1";
+        let last: Option<i64> = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0)).optional()?;
+        Ok(seq(last.unwrap_or(in_row)))
+    }
+
+    fn insert_events(
+        &self,
+        k: i64,
+        first: Seq,
+        step: &Step,
+        lines: Vec<u8>,
+        retry: Option<(RetryMark, Stamp)>,
+    ) -> rusqlite::Result<()> {
+        let (mark, at) = (retry.map(|(m, _)| mark_bytes(m)), retry.map(|(_, at)| key(at)));
+        self.connection
+            .prepare_cached("INSERT INTO event (k, first, last, at, retry, lines) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .execute(params![k, number(first), number(step.head()), at, mark, lines])?;
+        Ok(())
+    }
+
+    fn put_snapshot(&self, k: i64, at: Seq, task: &FrozenTask) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO snapshot (k, seq, history_at, artifacts_at, json) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET seq = ?2, history_at = ?3, artifacts_at = ?4, json = ?5",
+            )?
+            .execute(params![k, number(at), task.history_at, task.artifacts_at, &task.json[..]])?;
+        Ok(())
+    }
+
+    fn effect(&self, k: i64, step: &Step, effect: &Effect) -> rusqlite::Result<Result<(), AppendError>> {
+        match effect {
+            Effect::Key { mark, at, until } => {
+                let sql = "DELETE FROM retry_key WHERE key = ?1 AND until <= ?2";
+                self.connection.prepare_cached(sql)?.execute(params![mark.key, key(*at)])?;
+                let sql = "INSERT INTO retry_key (key, digest, k, salt, at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                           ON CONFLICT DO NOTHING";
+                let row = params![mark.key, mark.digest, k, salt(step.task), key(*at), key(*until)];
+                let added = self.connection.prepare_cached(sql)?.execute(row)?;
+                return Ok(if added == 1 { Ok(()) } else { Err(AppendError::KeyTaken) });
+            }
+            Effect::PutPush { config, configs_max } => {
+                let json = config.to_json();
+                let sql = "INSERT INTO push_config (k, id, json) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET json = ?3";
+                self.connection.prepare_cached(sql)?.execute(params![k, config.id, json])?;
+                let sql = "SELECT count(*) FROM push_config WHERE k = ?1";
+                let count: u32 = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0))?;
+                if count > *configs_max {
+                    return Ok(Err(AppendError::TooManyConfigs));
+                }
+            }
+            Effect::DeletePush { id } => {
+                let sql = "DELETE FROM push_config WHERE k = ?1 AND id = ?2";
+                self.connection.prepare_cached(sql)?.execute(params![k, id])?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Forgets what no walk and no retry can ask for any more.
+    fn sweep(&self, now: Stamp) -> rusqlite::Result<()> {
+        // Twice the longest walk, so that a token at the edge of its life still finds its moves.
+        let horizon = Stamp::first_of(Timestamp::from_millis(now.time().millis() - 2 * WALK_MS_MAX));
+        let sql = "DELETE FROM move WHERE position IN (SELECT position FROM move WHERE position < ?1 ORDER BY position LIMIT ?2)";
+        self.connection.prepare_cached(sql)?.execute((key(horizon), SWEEP_ROWS))?;
+        let sql = "DELETE FROM retry_key WHERE key IN (SELECT key FROM retry_key WHERE until < ?1 ORDER BY until LIMIT ?2)";
+        self.connection.prepare_cached(sql)?.execute((key(now), SWEEP_ROWS))?;
+        Ok(())
+    }
+}
+
+/// Key and digest side by side.
+fn mark_bytes(mark: RetryMark) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&mark.key);
+    bytes[16..].copy_from_slice(&mark.digest);
+    bytes
+}
+
+/// Events of a step, a line each.
+fn lines(events: &[FrozenEvent]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len()) + 2).sum());
+    for (i, event) in events.iter().enumerate() {
+        if i > 0 {
+            out.push(b'\n');
+        }
+        event.write_line(&mut out);
+    }
+    out
+}

@@ -1,0 +1,118 @@
+//! A step: what becomes visible together, or not at all.
+
+use bytes::Bytes;
+use sabir_proto::{AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant};
+use std::sync::Arc;
+
+/// Who owns a task: the caller, within a tenant, at an agent. Lists and counts are kept per scope.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The caller.
+    pub caller: Caller,
+    /// The agent.
+    pub agent: AgentName,
+}
+
+/// Sixteen bytes of a SHA-256: enough that nobody meets a collision, short enough for every row.
+pub type Digest = [u8; 16];
+
+/// What makes a repeated send recognisable: the hashed key, and the digest of the message sent under it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RetryMark {
+    /// Hash of owner, task and key.
+    pub key: Digest,
+    /// Hash of the canonical message.
+    pub digest: Digest,
+}
+
+/// Where a task stands in its owner's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// The state after the step.
+    pub state: TaskState,
+    /// The stamp of the last status; its time is the status timestamp, its order the order of lists.
+    pub position: Stamp,
+}
+
+/// What only the first step of a task says.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// The owner.
+    pub scope: Arc<Scope>,
+    /// The conversation.
+    pub context: ContextId,
+}
+
+/// One or more events of one task, with everything that must be committed with them.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The task.
+    pub task: TaskId,
+    /// `Some` for the first step of a task.
+    pub opening: Option<Opening>,
+    /// The head this step was decided on; zero for an opening. A step without events was decided on no head at all and
+    /// is not held to one.
+    pub after: Seq,
+    /// The events, numbered from `after + 1`. An opening that also settles may leave them out: its snapshot then *is*
+    /// event 1, and the whole task is one row.
+    pub events: Vec<FrozenEvent>,
+    /// The folded task after the last event, when it is due. A step that settles the task always brings it.
+    pub snapshot: Option<FrozenTask>,
+    /// The new place in the list; `None` when no status was reported.
+    pub placement: Option<Placement>,
+    /// A new turn or attempt begins with this step.
+    pub turn: Option<(Seq, u32)>,
+    /// The agent's opaque checkpoint, replacing the last one.
+    pub checkpoint: Option<Bytes>,
+    /// The implicit retry key of the message that made this step.
+    pub retry: Option<RetryMark>,
+    /// Whether the task's push configurations are owed these events.
+    pub notify: bool,
+    /// What else is committed with it.
+    pub effects: Vec<Effect>,
+}
+
+impl Step {
+    /// The number of the last event of this step.
+    pub fn head(&self) -> Seq {
+        match self.events.last() {
+            Some(event) => event.seq,
+            None if self.opening.is_some() => Seq(1),
+            None => self.after,
+        }
+    }
+
+    /// Roughly how many bytes it will write.
+    pub fn weight(&self) -> usize {
+        let events: usize = self.events.iter().map(|e| e.json.len()).sum();
+        events + self.snapshot.as_ref().map_or(0, |s| s.json.len()) + self.checkpoint.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// What can be committed along with events, each with its own precondition.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// An explicit retry key. Refused with [`crate::AppendError::KeyTaken`] while an unexpired row has it.
+    Key {
+        /// Key and digest.
+        mark: RetryMark,
+        /// Written at; rows older than a day are forgotten.
+        at: Stamp,
+        /// Kept until.
+        until: Stamp,
+    },
+    /// Registers a push configuration, or replaces the one with the same id.
+    PutPush {
+        /// With its id filled in.
+        config: PushConfig,
+        /// How many one task may have.
+        configs_max: u32,
+    },
+    /// Removes one; removing what is not there is no error.
+    DeletePush {
+        /// Its id.
+        id: String,
+    },
+}

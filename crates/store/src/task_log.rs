@@ -1,0 +1,124 @@
+//! The task log: the one source of truth.
+
+use crate::{Answer, AppendError, Listed, Listing, RetryMark, Scope, Step};
+use bytes::Bytes;
+use sabir_proto::{ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
+use std::sync::Arc;
+
+/// What a task is read from: a folded image at some point of its log.
+#[derive(Debug, Clone)]
+pub struct Base {
+    /// The last event the image contains.
+    pub seq: Seq,
+    /// The image.
+    pub task: FrozenTask,
+}
+
+/// How far an agent got with its turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The event after which the turn began.
+    pub turn: Seq,
+    /// How often it was begun.
+    pub attempt: u32,
+    /// What the agent left for itself in its last committed step.
+    pub checkpoint: Option<Bytes>,
+}
+
+/// A task as stored: fold `tail` onto `base` and you have it.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// The task.
+    pub id: TaskId,
+    /// Its owner.
+    pub scope: Arc<Scope>,
+    /// Where it stands.
+    pub state: TaskState,
+    /// The number of its last event.
+    pub head: Seq,
+    /// The latest image; absent while the log is young, when event 1 of the tail is the task itself.
+    pub base: Option<Base>,
+    /// The events after `base`, oldest first.
+    pub tail: Vec<FrozenEvent>,
+    /// How far the agent got.
+    pub progress: Progress,
+}
+
+impl Stored {
+    /// The conversation; `None` only for a damaged record.
+    pub fn context(&self) -> Option<ContextId> {
+        match (&self.base, self.tail.first()) {
+            (Some(base), _) => base.task.context(),
+            (None, Some(opening)) => match opening.thaw()? {
+                Event::Task(task) => Some(task.context_id),
+                Event::Message(_) | Event::StatusUpdate(_) | Event::ArtifactUpdate(_) => None,
+            },
+            (None, None) => None,
+        }
+    }
+}
+
+/// A retry key found in the tail of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRetry {
+    /// Key and digest.
+    pub mark: RetryMark,
+    /// The task it made or continued.
+    pub task: TaskId,
+    /// When.
+    pub at: Stamp,
+}
+
+/// Something owed to a push configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxRow {
+    /// Rises with every row.
+    pub number: i64,
+    /// The task.
+    pub task: TaskId,
+    /// The configuration.
+    pub config: String,
+    /// The first event owed.
+    pub first: Seq,
+    /// The last event owed.
+    pub last: Seq,
+}
+
+/// The task log. One writer per task at a time; any number of readers.
+///
+/// Nothing that [`append`](Self::append) has not yet answered is visible to any other method.
+pub trait TaskLog: Send + Sync + 'static {
+    /// Takes a step. When this answers `Ok`, the step has survived a crash (as far as the durability setting
+    /// promises); when it answers an error, it left no trace.
+    fn append(&self, step: Step) -> Answer<(), AppendError>;
+
+    /// A task with what is needed to fold it.
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>>;
+
+    /// At most `limit` events after the cursor, oldest first. Empty means level with the head.
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>>;
+
+    /// A page of an owner's tasks, latest status first.
+    ///
+    /// The first page fixes the moment; the pages after it show the list *as it stood then*, so a task that moves
+    /// during a walk is neither skipped nor repeated, while its content is always the current one.
+    fn list(&self, listing: Listing) -> Answer<Listed>;
+
+    /// Tasks that were being worked on: submitted or working, oldest first, after the given one.
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>>;
+
+    /// Implicit retry keys of steps taken since, oldest first.
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>>;
+
+    /// The task an explicit retry key belongs to, unless the key has expired.
+    fn explicit_retry(&self, key: crate::Digest, now: Stamp) -> Answer<Option<KeptRetry>>;
+
+    /// A task's push configurations, by id.
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;
+
+    /// What is owed to push configurations, oldest first.
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>>;
+
+    /// The latest stamp in the store, so that new ones rise above it.
+    fn last_stamp(&self) -> Answer<Stamp>;
+}

@@ -1,0 +1,49 @@
+//! Frames of event streams.
+
+use sabir_proto::Seq;
+
+/// Writes one frame. `open` and `close` go around the payload, which must be free of line breaks, as all our JSON is.
+pub fn frame(id: Option<Seq>, open: &[u8], payload: &[u8], close: &[u8], out: &mut Vec<u8>) {
+    if let Some(Seq(id)) = id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(itoa(id, &mut [0; 20]));
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(open);
+    out.extend_from_slice(payload);
+    out.extend_from_slice(close);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// A comment: keeps proxies and clients from giving up on a quiet stream.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+fn itoa(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (n % 10).to_le_bytes()[0];
+        n /= 10;
+        if n == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_an_id_a_line_and_a_blank() {
+        let mut out = Vec::new();
+        frame(Some(Seq(1_000)), b"[", b"{}", b"]", &mut out);
+        frame(None, b"", b"1", b"", &mut out);
+        frame(Some(Seq(u64::MAX)), b"", b"", b"", &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "id: 1000\ndata: [{}]\n\ndata: 1\n\nid: 18446744073709551615\ndata: \n\n"
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! 1.0 as HTTP+JSON: paths, queries and bodies to calls.
+//!
+//! Verbs hang on the last segment by a colon (`/tasks/{id}:cancel`), so the split is on the *last* colon, and ids are
+//! percent-decoded after it. Every path may have one segment before it: the tenant.
+
+use crate::codes::{self, Detail};
+use crate::jsonrpc::read_params;
+use crate::v1::json::TaskPushConfig;
+use ::http::Method;
+use sabir_proto::{
+    Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Subscribe, TaskRef,
+    TaskState, Tenant, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::str::FromStr;
+
+/// Whether a path is one of this binding's, and what it asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Routed<'a> {
+    /// An operation; its tenant comes from the path if the path names one.
+    Operation(Route<'a>, Option<&'a str>),
+    /// A path of ours with another method; these would be right.
+    WrongMethod(&'static str),
+    /// Not a path of ours.
+    Unknown,
+}
+
+/// An operation as the path names it, ids still encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named like the operations")]
+pub enum Route<'a> {
+    Send,
+    Stream,
+    List,
+    Get(&'a str),
+    Cancel(&'a str),
+    Subscribe(&'a str),
+    CreatePush(&'a str),
+    ListPush(&'a str),
+    GetPush(&'a str, &'a str),
+    DeletePush(&'a str, &'a str),
+    ExtendedCard,
+}
+
+/// Finds the operation of a path, below the agent's own prefix. One trailing slash is ignored.
+pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
+    let trimmed = path.strip_prefix('/').unwrap_or(path);
+    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+    let segments: Vec<&str> = trimmed.splitn(6, '/').collect();
+    match plain(method, &segments) {
+        Routed::Unknown => match segments.split_first() {
+            Some((tenant, rest)) if !rest.is_empty() => match plain(method, rest) {
+                Routed::Operation(route, _) => Routed::Operation(route, Some(tenant)),
+                other => other,
+            },
+            _ => Routed::Unknown,
+        },
+        found => found,
+    }
+}
+
+fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
+    let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
+    let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
+        if allowed { Routed::Operation(route, None) } else { Routed::WrongMethod(methods) }
+    };
+    match *segments {
+        ["message:send"] => when(post, Route::Send, "POST"),
+        ["message:stream"] => when(post, Route::Stream, "POST"),
+        ["extendedAgentCard"] => when(get, Route::ExtendedCard, "GET"),
+        ["tasks"] => when(get, Route::List, "GET"),
+        ["tasks", id] if !id.is_empty() => match id.rsplit_once(':') {
+            Some((id, "cancel")) => when(post, Route::Cancel(id), "POST"),
+            // The proto says GET, the prose POST; SDKs use both.
+            Some((id, "subscribe")) => when(get || post, Route::Subscribe(id), "GET, POST"),
+            _ => when(get, Route::Get(id), "GET"),
+        },
+        ["tasks", id, "pushNotificationConfigs"] if post => Routed::Operation(Route::CreatePush(id), None),
+        ["tasks", id, "pushNotificationConfigs"] => when(get, Route::ListPush(id), "GET, POST"),
+        ["tasks", task, "pushNotificationConfigs", id] if delete => Routed::Operation(Route::DeletePush(task, id), None),
+        ["tasks", task, "pushNotificationConfigs", id] => when(get, Route::GetPush(task, id), "GET, DELETE"),
+        _ => Routed::Unknown,
+    }
+}
+
+/// Reads the call of a route.
+pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8]) -> Result<Call, Fault> {
+    let query = Query::read(query)?;
+    let mut call = match route {
+        Route::Send => Call::Send(read_body(body)?),
+        Route::Stream => Call::Stream(read_body(body)?),
+        Route::List => Call::List(list(&query)?),
+        Route::Get(id) => {
+            Call::Get(GetTask { tenant: query.tenant()?, id: task(id)?, history_length: query.number("historyLength")? })
+        }
+        Route::Cancel(id) => {
+            let body: CancelBody = read_optional(body)?;
+            Call::Cancel(CancelTask { tenant: body.tenant.unwrap_or_default(), id: task(id)?, metadata: body.metadata })
+        }
+        Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant: query.tenant()?, id: task(id)? }),
+        Route::CreatePush(id) => {
+            let mut config: TaskPushConfig = read_body(body)?;
+            // The path decides (the body is allowed to repeat it).
+            config.task_id = decode(id)?.into_owned();
+            config.try_into()?
+        }
+        Route::ListPush(id) => Call::ListPush(ListPush {
+            tenant: query.tenant()?,
+            task_id: task(id)?,
+            page_size: query.number("pageSize")?,
+            page_token: query.text("pageToken").unwrap_or_default(),
+        }),
+        Route::GetPush(id, config) => {
+            Call::GetPush(GetPush { tenant: query.tenant()?, task_id: task(id)?, id: decode(config)?.into_owned() })
+        }
+        Route::DeletePush(id, config) => {
+            Call::DeletePush(DeletePush { tenant: query.tenant()?, task_id: task(id)?, id: decode(config)?.into_owned() })
+        }
+        Route::ExtendedCard => Call::ExtendedCard { tenant: query.tenant()? },
+    };
+    if let Some(tenant) = tenant {
+        let tenant = Tenant::parse(&decode(tenant)?).map_err(|e| Fault::invalid("tenant", e.to_string()))?;
+        if *call.tenant() != Tenant::none() && *call.tenant() != tenant {
+            return Err(Fault::invalid("tenant", "differs between path and request"));
+        }
+        *call.tenant_mut() = tenant;
+    }
+    Ok(call)
+}
+
+/// A cancel usually comes without a body, or with an empty or `null` one.
+#[derive(Default, Deserialize)]
+struct CancelBody {
+    #[serde(default)]
+    tenant: Option<Tenant>,
+    #[serde(default)]
+    metadata: Option<sabir_proto::Object>,
+}
+
+fn read_optional<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
+    match body.trim_ascii() {
+        b"" | b"null" => Ok(T::default()),
+        body => read_body(body),
+    }
+}
+
+fn read_body<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
+    let text = std::str::from_utf8(body).map_err(|e| Fault::Parse(format!("not UTF-8: {e}")))?;
+    // Told apart from a wrong member: text that is not JSON at all.
+    if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        return Err(Fault::Parse(e.to_string()));
+    }
+    read_params(text)
+}
+
+fn list(query: &Query<'_>) -> Result<ListTasks, Fault> {
+    let context_id = match query.text("contextId").filter(|t| !t.is_empty()) {
+        Some(text) => Some(ContextId::parse(&text).map_err(|e| Fault::invalid("contextId", e.to_string()))?),
+        None => None,
+    };
+    let status = match query.text("status").as_deref() {
+        None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
+        Some(name) => Some(
+            TaskState::from_name(name)
+                .filter(|s| *s != TaskState::Transferred)
+                .ok_or_else(|| Fault::invalid("status", format!("unknown task state {name:?}")))?,
+        ),
+    };
+    let after = match query.text("statusTimestampAfter").filter(|t| !t.is_empty()) {
+        Some(text) => Some(Timestamp::parse(&text).ok_or_else(|| {
+            Fault::invalid("statusTimestampAfter", "not a timestamp; write it like 2026-01-31T09:30:00.000Z, in UTC")
+        })?),
+        None => None,
+    };
+    let include_artifacts = match query.text("includeArtifacts").as_deref() {
+        None | Some("") => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(_) => return Err(Fault::invalid("includeArtifacts", "must be true or false")),
+    };
+    Ok(ListTasks {
+        tenant: query.tenant()?,
+        context_id,
+        status,
+        page_size: query.number("pageSize")?,
+        page_token: query.text("pageToken").unwrap_or_default(),
+        history_length: query.number("historyLength")?,
+        status_timestamp_after: after,
+        include_artifacts,
+    })
+}
+
+fn task(encoded: &str) -> Result<TaskRef, Fault> {
+    TaskRef::parse(&decode(encoded)?).map_err(|e| Fault::invalid("id", e.to_string()))
+}
+
+/// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
+struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+/// A query has at most this many parameters; the largest operation knows eight.
+const PARAMETERS_MAX: usize = 64;
+
+impl<'a> Query<'a> {
+    fn read(query: &'a str) -> Result<Self, Fault> {
+        let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
+        for pair in query.split('&').filter(|p| !p.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode_form(name)?;
+            if pairs.iter().any(|(seen, _)| *seen == name) {
+                return Err(Fault::invalid(name, "is given twice"));
+            }
+            if pairs.len() == PARAMETERS_MAX {
+                return Err(Fault::invalid("", format!("more than {PARAMETERS_MAX} query parameters")));
+            }
+            pairs.push((name, decode_form(value)?));
+        }
+        Ok(Self(pairs))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone().into_owned())
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Fault> {
+        match self.text(name).as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| Fault::invalid(name, "must be a whole number")),
+        }
+    }
+
+    fn tenant(&self) -> Result<Tenant, Fault> {
+        Tenant::parse(&self.text("tenant").unwrap_or_default()).map_err(|e| Fault::invalid("tenant", e.to_string()))
+    }
+}
+
+fn decode_form(text: &str) -> Result<Cow<'_, str>, Fault> {
+    if !text.contains('+') {
+        return decode(text);
+    }
+    decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()))
+}
+
+/// Percent-decoding; the result must be UTF-8.
+fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
+    if !text.contains('%') {
+        return Ok(Cow::Borrowed(text));
+    }
+    let broken = || Fault::invalid("", "the path or query is not properly percent-encoded");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = after.get(..2).and_then(|d| std::str::from_utf8(d).ok()).ok_or_else(broken)?;
+            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(broken());
+            }
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| broken())?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| broken())
+}
+
+/// Writes an error body; the HTTP status goes with it.
+pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: Error<'a>,
+    }
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: u16,
+        status: &'static str,
+        message: String,
+        details: Vec<Detail<'a>>,
+    }
+    let numbers = codes::numbers(fault.code());
+    let (code, status) = (numbers.http, numbers.grpc.name());
+    let error = Error { code, status, message: fault.to_string(), details: codes::details(fault) };
+    serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, path: &str, expected: &Routed<'_>) {
+        assert_eq!(route(&method.parse().unwrap(), path), *expected, "{method} {path}");
+    }
+
+    #[test]
+    fn every_path_of_the_binding_is_found() {
+        use Route::{Cancel, CreatePush, DeletePush, ExtendedCard, Get, GetPush, List, ListPush, Send, Stream, Subscribe};
+        for (method, path, expected) in [
+            ("POST", "/message:send", Send),
+            ("POST", "/message:stream/", Stream),
+            ("GET", "/tasks", List),
+            ("GET", "/tasks/7", Get("7")),
+            ("GET", "/tasks/a:b", Get("a:b")),
+            ("POST", "/tasks/7:cancel", Cancel("7")),
+            ("POST", "/tasks/a:b:cancel", Cancel("a:b")),
+            ("GET", "/tasks/7:subscribe", Subscribe("7")),
+            ("POST", "/tasks/7:subscribe", Subscribe("7")),
+            ("POST", "/tasks/7/pushNotificationConfigs", CreatePush("7")),
+            ("GET", "/tasks/7/pushNotificationConfigs", ListPush("7")),
+            ("GET", "/tasks/7/pushNotificationConfigs/c", GetPush("7", "c")),
+            ("DELETE", "/tasks/7/pushNotificationConfigs/c", DeletePush("7", "c")),
+            ("GET", "/extendedAgentCard", ExtendedCard),
+        ] {
+            check(method, path, &Routed::Operation(expected, None));
+            check(method, &format!("/acme{path}"), &Routed::Operation(expected, Some("acme")));
+        }
+        check("GET", "/message:send", &Routed::WrongMethod("POST"));
+        check("DELETE", "/tasks/7", &Routed::WrongMethod("GET"));
+        for unknown in ["/", "/nothing", "/tasks/7/other", "/a/b/tasks", "/tasks/7/pushNotificationConfigs/c/d"] {
+            check("GET", unknown, &Routed::Unknown);
+        }
+    }
+
+    #[test]
+    fn queries_are_decoded_and_checked() {
+        let read = |query| read_call(Route::List, None, query, b"");
+        let Ok(Call::List(list)) = read("contextId=a%20b&status=TASK_STATE_WORKING&pageSize=5&includeArtifacts=true&x=1") else {
+            panic!("a legal query")
+        };
+        assert_eq!(list.context_id.unwrap().to_string(), "a b");
+        assert_eq!((list.status, list.page_size, list.include_artifacts), (Some(TaskState::Working), Some(5), Some(true)));
+        for bad in [
+            "pageSize=five", "pageSize=1.5", "pageSize=99999999999", "status=working", "includeArtifacts=yes",
+            "statusTimestampAfter=yesterday", "contextId=%zz", "contextId=%ff", "pageSize=1&pageSize=2", "tenant=agents",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_tenant_in_path_and_body_must_agree() {
+        let body = br#"{"tenant":"a","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}"#;
+        assert!(read_call(Route::Send, Some("a"), "", body).is_ok());
+        assert!(read_call(Route::Send, Some("b"), "", body).is_err());
+    }
+
+    #[test]
+    fn a_cancel_needs_no_body() {
+        for body in [&b""[..], b"null", b" ", b"{}", br#"{"metadata":{"why":"late"}}"#] {
+            assert!(read_call(Route::Cancel("7"), None, "", body).is_ok());
+        }
+        assert!(read_call(Route::Cancel("7"), None, "", b"{").is_err());
+    }
+}

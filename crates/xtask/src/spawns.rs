@@ -1,0 +1,88 @@
+//! Spawning: every background task has an owner that awaits it.
+//!
+//! A detached task outlives shutdown, swallows its panic and is seen by no limit. Hence only the few files that own a
+//! set of tasks may spawn; everybody else hands them a future, or uses a `JoinSet` that dies with its owner.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::Report;
+use crate::files::{self, File};
+use crate::source::{Source, is_name};
+
+/// The owners. To add one, say in its module comment who awaits the tasks.
+const ALLOWED: [&str; 3] = ["crates/engine/src/runner.rs", "crates/server/src/listen.rs", "crates/server/src/app.rs"];
+
+/// One function under two names.
+const SPAWN: [&str; 2] = ["tokio::spawn", "tokio::task::spawn"];
+
+pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
+    judge(&files::rust_sources(root)?, report);
+    Ok(())
+}
+
+fn judge(files: &[File], report: &mut Report) {
+    for File { path, text } in files.iter().filter(|file| !may_spawn(&file.path)) {
+        let source = Source::parse(text).without_tests();
+        for spawn in SPAWN {
+            for at in uses(&source, spawn) {
+                report.error(format!("{path}:{}: `{spawn}` outside of {}", source.line(at), ALLOWED.join(", ")));
+            }
+        }
+    }
+}
+
+/// Tests own what they spawn for as long as they run; the testkit is for tests.
+fn may_spawn(path: &str) -> bool {
+    let test = path.starts_with("crates/testkit/") || path.ends_with("/tests.rs") || path.contains("/tests/");
+    test || ALLOWED.contains(&path)
+}
+
+/// Where a path is used as a whole: `tokio::task::spawn_blocking` is another function.
+fn uses(source: &Source, path: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = source.find(path, from) {
+        from = at + path.len();
+        if !source.code.get(from).is_some_and(|c| is_name(*c)) {
+            found.push(at);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(path: &str, text: &str) -> Vec<String> {
+        let mut report = Report::default();
+        judge(&[File::new(path, text)], &mut report);
+        report.errors
+    }
+
+    #[test]
+    fn spawning_where_nobody_awaits_is_an_error() {
+        let found =
+            errors("crates/engine/src/push.rs", "fn f() {\n    tokio::spawn(g());\n    tokio::task::spawn(g());\n}");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("crates/engine/src/push.rs:2: "), "{found:?}");
+    }
+
+    #[test]
+    fn owners_and_tests_may_spawn() {
+        let text = "fn f() { tokio::spawn(g()); }";
+        for path in ["crates/engine/src/runner.rs", "crates/testkit/src/world.rs", "crates/engine/src/push/tests.rs"] {
+            assert_eq!(errors(path, text), Vec::<String>::new());
+        }
+        let unit_test = format!("#[cfg(test)]\nmod tests {{ {text} }}");
+        assert_eq!(errors("crates/engine/src/push.rs", &unit_test), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_the_call_itself_counts() {
+        let text = "// tokio::spawn\nconst A: &str = \"tokio::spawn\"; fn f() { tokio::task::spawn_blocking(g); }";
+        assert_eq!(errors("crates/engine/src/push.rs", text), Vec::<String>::new());
+    }
+}
