@@ -79,14 +79,18 @@ class Server:
                 await self.gone()
         except TimeoutError:
             await self.kill()
+        self.end()
 
     async def gone(self):
         await self.process.wait()
         await self.reading
 
     def end(self):
-        """Whatever happened before, nothing stays behind. Needs no event loop, so that it can be the last resort."""
-        if self.process is not None and self.process.returncode is None:
+        """Whatever happened before, nothing stays behind. Needs no event loop, so that it can be the last resort.
+
+        The group outlives its first process if that was only a wrapper, such as a tracer, and ends without the server.
+        """
+        if self.process is not None:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
             except ProcessLookupError:

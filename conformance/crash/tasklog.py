@@ -83,29 +83,35 @@ def unfinished(file):
 
 
 def read(file):
-    """Everything the judge wants to know."""
+    """Everything the judge wants to know. A file too damaged to be read is as good as empty, and says why."""
     connection = sqlite3.connect(file)
     try:
         integrity = connection.execute('PRAGMA integrity_check').fetchone()[0]
-        rows = {}
-        for k, first, last, lines in connection.execute('SELECT k, first, last, lines FROM event ORDER BY k, first'):
-            rows.setdefault(k, []).append((first, last, lines))
-        tasks = {}
-        sql = 'SELECT k, salt, scope, state, head, body, events FROM task ORDER BY k'
-        for k, salt, scope, state, head, body, lines in connection.execute(sql):
-            body = json.loads(body) if body is not None else None
-            events, numbers = events_of(rows.pop(k, []), body, lines)
-            id = task_id(k, salt)
-            tasks[id] = Stored(id, scope, STATES.get(state, f'state {state}'), head, body, events, numbers)
-        for k, orphans in rows.items():
-            # Events without a task: kept under a name that no client can have seen, so that the judge trips over them.
-            events, numbers = events_of(orphans, None, None)
-            tasks[f'none (k = {k})'] = Stored(f'none (k = {k})', 0, 'no row', 0, None, events, numbers)
         counters = {(scope, STATES.get(state)): n for scope, state, n in connection.execute('SELECT * FROM counter') if n}
         keyed = [task_id(k, salt) for k, salt in connection.execute('SELECT k, salt FROM retry_key')]
-        return TaskLog(tasks, counters, keyed, integrity)
+        return TaskLog(tasks_in(connection), counters, keyed, integrity)
+    except (sqlite3.DatabaseError, ValueError) as error:
+        return TaskLog({}, {}, [], f'cannot be read: {error}')
     finally:
         connection.close()
+
+
+def tasks_in(connection):
+    rows = {}
+    for k, first, last, lines in connection.execute('SELECT k, first, last, lines FROM event ORDER BY k, first'):
+        rows.setdefault(k, []).append((first, last, lines))
+    tasks = {}
+    sql = 'SELECT k, salt, scope, state, head, body, events FROM task ORDER BY k'
+    for k, salt, scope, state, head, body, lines in connection.execute(sql):
+        body = json.loads(body) if body is not None else None
+        events, numbers = events_of(rows.pop(k, []), body, lines)
+        id = task_id(k, salt)
+        tasks[id] = Stored(id, scope, STATES.get(state, f'state {state}'), head, body, events, numbers)
+    for k, orphans in rows.items():
+        # Events without a task: kept under a name that no client can have seen, so that the judge trips over them.
+        events, numbers = events_of(orphans, None, None)
+        tasks[f'none (k = {k})'] = Stored(f'none (k = {k})', 0, 'no row', 0, None, events, numbers)
+    return tasks
 
 
 def events_of(rows, body, lines):

@@ -28,7 +28,8 @@ impl Door {
         // HTTP/2 has the authority in the URI, HTTP/1.1 in a header.
         let host = request.uri().authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
         match host {
-            Some(host) if self.is_ours(host) => {}
+            // Rebinding changes the name, never the port; and tunnels change the port, never the name.
+            Some(host) if self.hosts.iter().any(|ours| name(ours).eq_ignore_ascii_case(name(host))) => {}
             Some(_) => return Err((421, "this server does not answer for that host; see public_url in its configuration")),
             None => return Err((400, "the request has no Host header")),
         }
@@ -46,6 +47,14 @@ impl Door {
 
     fn is_ours(&self, host: &str) -> bool {
         self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host))
+    }
+}
+
+/// An authority without its port.
+fn name(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => name,
+        _ => authority,
     }
 }
 
@@ -87,7 +96,9 @@ mod tests {
         assert_eq!(check("POST", &[host, json, ("origin", "http://localhost:4000")]), 200);
         assert_eq!(check("POST", &[host, ("content-length", "0")]), 200);
         assert_eq!(check("POST", &[("host", "evil.example"), json]), 421);
-        assert_eq!(check("POST", &[("host", "127.0.0.1:4001"), json]), 421);
+        assert_eq!(check("POST", &[("host", "127.0.0.1"), json]), 200);
+        assert_eq!(check("POST", &[("host", "127.0.0.1.evil.example"), json]), 421);
+        assert_eq!(check("GET", &[host, ("origin", "http://127.0.0.1:4001")]), 403);
         assert_eq!(check("POST", &[json]), 400);
         assert_eq!(check("GET", &[host, ("origin", "https://evil.example")]), 403);
         assert_eq!(check("GET", &[host, ("origin", "null")]), 403);
