@@ -14,7 +14,7 @@ COMMAND = ['strace', '-f', '-tt', '-y', '-s', '8192', '-e', f'trace={TRACED}', '
 
 LINE = re.compile(r'^(\d+) +[\d:.]+ (.*)$')
 RESUMED = re.compile(r'^<\.\.\. (\w+) resumed>(.*)$')
-CALL = re.compile(r'^(\w+)\(\d+<(.*?)>[,)]')
+CALL = re.compile(r'^(\w+)\(\d+<(.*?)> *[,)]')
 RESULT = re.compile(r'\) += (-?\d+)')
 
 

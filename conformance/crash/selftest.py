@@ -7,6 +7,7 @@ server sends, and names the promise that has to be reported as broken.
 import pathlib
 import tempfile
 
+import calls
 import judge
 import tasklog
 from follow import Follower
@@ -174,6 +175,38 @@ def framed():
     return set()
 
 
+# --- Forged traces ----------------------------------------------------------------------------------------------------
+
+WAL, FILE = 'data/sabir.db-wal', 'data/sabir.db'
+ASK = '10 10:00:00.000001 recvfrom(9<socket:[5]>, "POST / HTTP/1.1 TEXT", 8192, 0, NULL, NULL) = 20'
+WRITE = f'11 10:00:00.000002 pwrite64(4<{WAL}>, "TEXT) = 1", 4096, 32) = 4096'
+SYNC = f'11 10:00:00.000003 fdatasync(4<{WAL}>) = 0'
+SYNC_BEGINS = f'11 10:00:00.000003 fdatasync(4<{WAL}> <unfinished ...>'
+SYNC_ENDS = '11 10:00:00.000004 <... fdatasync resumed>) = 0'
+SHOW = '10 10:00:00.000005 writev(9<socket:[5]>, [{iov_base="HTTP/1.1 200 OK", iov_len=15}, {iov_base="TEXT", iov_len=4}], 2) = 19'
+
+# Whether a text went the right way, and the way it went.
+TRACES = [
+    ('a synced reply', 'full', True, [ASK, WRITE, SYNC, SHOW]),
+    ('a sync that took its time', 'full', True, [ASK, WRITE, SYNC_BEGINS, ASK, SYNC_ENDS, SHOW]),
+    ('a reply without a sync', 'full', False, [ASK, WRITE, SHOW]),
+    ('a reply during the sync', 'full', False, [ASK, WRITE, SYNC_BEGINS, SHOW, SYNC_ENDS]),
+    ('a reply before the sync', 'full', False, [ASK, WRITE, SHOW, SYNC]),
+    ('a sync before the write', 'full', False, [ASK, SYNC, WRITE, SHOW]),
+    ('a sync that began before the write', 'full', False, [ASK, SYNC_BEGINS, WRITE.replace('11', '12', 1), SYNC_ENDS, SHOW]),
+    ('a sync that failed', 'full', False, [ASK, WRITE, SYNC.replace('= 0', '= -1 EIO (Input/output error)'), SHOW]),
+    ('a sync of the wrong file', 'full', False, [ASK, WRITE, SYNC.replace(WAL, FILE), SHOW]),
+    ('a write of something else', 'full', False, [ASK, WRITE.replace('TEXT', 'else'), SYNC, SHOW]),
+    ('a reply that waits for nothing', 'normal', True, [SYNC, ASK, WRITE, SYNC.replace(WAL, FILE), SHOW]),
+    ('a reply that waits all the same', 'normal', False, [ASK, WRITE, SYNC, SHOW]),
+]
+
+
+def traced(durability, right, lines):
+    breach = calls.passage(calls.parse(lines), 'TEXT').breach(durability)
+    return set() if (breach is None) == right else {breach or 'nothing wrong'}
+
+
 # --- The run ----------------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +223,8 @@ def cases():
     yield 'a copy is answered with another task', JOINS, replied(whole('COMPLETED'), whole('COMPLETED', 'u'))
     yield 'a reply comes before the end', WAITS, replied(whole('WORKING'))
     yield 'frames that arrive in pieces', None, framed()
+    for name, durability, right, lines in TRACES:
+        yield f'in a trace: {name}', None, traced(durability, right, lines)
 
 
 def run():

@@ -1,6 +1,7 @@
 """The server under test: started, killed, started again on the same port and the same data."""
 
 import asyncio
+import contextlib
 import os
 import pathlib
 import random
@@ -69,16 +70,16 @@ class Server:
         os.killpg(self.process.pid, signal.SIGKILL)
         killed_ms = time.time() * 1000
         await self.gone()
+        self.process = None
         return killed_ms
 
     async def stop(self):
         """The orderly end."""
-        os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                await self.gone()
-        except TimeoutError:
-            await self.kill()
+        if self.alive():
+            os.killpg(self.process.pid, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS_MAX):
+                    await self.gone()
         self.end()
 
     async def gone(self):
@@ -91,10 +92,10 @@ class Server:
         The group outlives its first process if that was only a wrapper, such as a tracer, and ends without the server.
         """
         if self.process is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            # Once: later the number may be somebody else's.
+            self.process = None
 
     def tail(self, count=20):
         text = (self.scratch / 'server.log').read_text(errors='replace')

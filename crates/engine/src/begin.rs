@@ -33,8 +33,8 @@ enum Begun {
     Reply(Message),
     /// Opened and at rest in one commit.
     Rested { task: FrozenTask, events: Vec<FrozenEvent> },
-    /// At work; the step of this send ends at `from`.
-    Running { id: TaskId, live: LiveRef, from: Seq },
+    /// At work; the step of this send ends at `from`. A later turn is shown from `snapshot` on.
+    Running { id: TaskId, live: LiveRef, from: Seq, snapshot: Option<FrozenEvent> },
     /// Seen before.
     Repeat(TaskId),
 }
@@ -50,7 +50,13 @@ struct Incoming<'a> {
 
 impl Engine {
     /// *Send*: answers when the task rests, or at once if the caller wants that.
-    pub async fn send(&self, to: &Resident, scope: Arc<Scope>, request: SendMessage, terms: &Terms) -> Result<Sent, Fault> {
+    pub async fn send(
+        &self,
+        to: &Resident,
+        scope: Arc<Scope>,
+        request: SendMessage,
+        terms: &Terms,
+    ) -> Result<Sent, Fault> {
         let view = View::with_history(history_length(request.configuration.history_length)?);
         let at_once = request.configuration.return_immediately;
         let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Once };
@@ -61,7 +67,7 @@ impl Engine {
                 let mut live = live;
                 Ok(Sent::Task(live.rested(from).await?, view))
             }
-            Begun::Running { id, mut live, from } => {
+            Begun::Running { id, mut live, from, .. } => {
                 live.committed(from).await?;
                 Ok(Sent::Task(self.image(&scope, id).await?, view))
             }
@@ -77,23 +83,27 @@ impl Engine {
     }
 
     /// *Stream*: every event from the first one on, until the task settles or asks.
-    pub async fn stream(&self, to: &Resident, scope: Arc<Scope>, request: SendMessage, terms: &Terms) -> Result<Watch, Fault> {
+    pub async fn stream(
+        &self,
+        to: &Resident,
+        scope: Arc<Scope>,
+        request: SendMessage,
+        terms: &Terms,
+    ) -> Result<Watch, Fault> {
         history_length(request.configuration.history_length)?;
         let follow_up = request.message.task_id.is_some();
         let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Stream };
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Watch::reply(message)),
             Begun::Rested { events, .. } => Ok(Watch::replay(events)),
-            Begun::Running { id, mut live, from } => {
+            Begun::Running { id, mut live, from, snapshot } => {
                 // An error before the first event is an ordinary error, so the first commit is awaited here.
                 live.committed(from).await?;
-                if !follow_up {
-                    return Ok(Watch::follow(self.core.clone(), id, live, Seq(0), Until::Question));
-                }
-                // The caller has seen the task before; it gets a snapshot from where this turn began to be visible.
-                let stored = self.owned(&scope, id).await?;
-                let snapshot = FrozenEvent::of_task(stored.head, &self.fold(&stored)?);
-                Ok(Watch::follow(self.core.clone(), id, live, from, Until::Question).starting_with(snapshot))
+                let watch = Watch::follow(self.core.clone(), id, live, Seq(0), Until::Question);
+                Ok(match snapshot {
+                    Some(snapshot) => watch.starting_with(snapshot),
+                    None => watch,
+                })
             }
             Begun::Repeat(id) => {
                 self.appeared(&scope, id).await?;
@@ -161,7 +171,10 @@ impl Incoming<'_> {
             return Err(Fault::PushNotificationNotSupported);
         }
         if self.core.live.running() >= limits.live_tasks_max {
-            return Err(Fault::Exhausted(format!("{} tasks are at work already; try again later", limits.live_tasks_max)));
+            return Err(Fault::Exhausted(format!(
+                "{} tasks are at work already; try again later",
+                limits.live_tasks_max
+            )));
         }
         Ok(())
     }
@@ -173,7 +186,8 @@ impl Incoming<'_> {
             let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
             return Err(Fault::invalid(header, problem));
         };
-        let gone = || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
+        let gone =
+            || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
         let stamp = self.core.stamp();
         let task = if key.explicit {
             let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
@@ -250,7 +264,13 @@ impl Incoming<'_> {
             recorder.end(core, ending);
         }
         let recorded = recorder.step(checkpoint);
-        let step = Step { turn: (!ended).then_some((Seq(0), 1)), opening: step.opening, retry: step.retry, effects: step.effects, ..recorded };
+        let step = Step {
+            turn: (!ended).then_some((Seq(0), 1)),
+            opening: step.opening,
+            retry: step.retry,
+            effects: step.effects,
+            ..recorded
+        };
         if ended {
             let task = step.snapshot.clone().unwrap_or_else(|| FrozenTask::freeze(&recorder.task));
             let events = step.events.clone();
@@ -259,7 +279,7 @@ impl Incoming<'_> {
         }
         let live = core.live.enter(id);
         let Ok(claimed) = Claimed::take(live) else { return Err(core.internal("opening a task", &"its id is taken")) };
-        Ok(self.run(claimed, recorder, turn, step, (Seq(0), 1)))
+        Ok(self.run(claimed, recorder, turn, step, (Seq(0), 1), None))
     }
 
     /// A task that opened and came to rest before anybody saw it: one event, and if it settled one row.
@@ -297,6 +317,9 @@ impl Incoming<'_> {
         let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint);
         let mut recorder = Recorder::new(task, stored.head, self.resident.push);
         recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
+        // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
+        let snapshot = (self.shape == Shape::Stream)
+            .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
         let mut checkpoint = None;
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn).await;
@@ -312,7 +335,7 @@ impl Incoming<'_> {
         let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
         keep_key(&mut step, key, at, core.limits.explicit_retry_time);
         self.inline_push(&mut step);
-        Ok(self.run(claimed, recorder, turn, step, number))
+        Ok(self.run(claimed, recorder, turn, step, number, snapshot))
     }
 
     /// The task, if this message may continue it.
@@ -338,15 +361,31 @@ impl Incoming<'_> {
     }
 
     /// Hands a turn to a runner, before anybody waits for anything: a caller that leaves never cancels an agent.
-    fn run(&self, claimed: Claimed, recorder: Recorder, turn: Turn, first: Step, number: (Seq, u32)) -> Begun {
+    fn run(
+        &self,
+        claimed: Claimed,
+        recorder: Recorder,
+        turn: Turn,
+        first: Step,
+        number: (Seq, u32),
+        snapshot: Option<FrozenEvent>,
+    ) -> Begun {
         let (id, from) = (first.task, first.head());
-        let runner = Runner { core: self.core.clone(), live: claimed.into_live(), recorder, turn, first: Some(first), number };
+        let runner =
+            Runner { core: self.core.clone(), live: claimed.into_live(), recorder, turn, first: Some(first), number };
         let live = self.core.live.enter(id);
         self.core.host.spawn(Box::pin(runner.run()));
-        Begun::Running { id, live, from }
+        Begun::Running { id, live, from, snapshot }
     }
 
-    fn turn(&self, id: TaskId, context: &ContextId, number: (Seq, u32), before: Option<Box<Task>>, checkpoint: Option<Bytes>) -> Turn {
+    fn turn(
+        &self,
+        id: TaskId,
+        context: &ContextId,
+        number: (Seq, u32),
+        before: Option<Box<Task>>,
+        checkpoint: Option<Bytes>,
+    ) -> Turn {
         let info = TurnInfo {
             task: id,
             context: context.clone(),

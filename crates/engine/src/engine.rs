@@ -87,7 +87,9 @@ impl Core {
     pub(crate) fn store_fault(&self, doing: &str, error: &StoreError) -> Fault {
         match error {
             StoreError::PageToken => Fault::invalid("pageToken", "not valid here or too old; start again without one"),
-            StoreError::Full => Fault::Unavailable("the server cannot store anything right now; try again later".into()),
+            StoreError::Full => {
+                Fault::Unavailable("the server cannot store anything right now; try again later".into())
+            }
             StoreError::Corrupt(_) | StoreError::Io(_) | StoreError::Closed => self.internal(doing, error),
         }
     }

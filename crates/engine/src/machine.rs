@@ -144,7 +144,14 @@ mod tests {
     use super::*;
 
     const MOVES: [Move; 8] = [
-        Move::Work, Move::AskInput, Move::AskAuth, Move::Finish, Move::Decline, Move::Fail, Move::Cancel, Move::HandOver,
+        Move::Work,
+        Move::AskInput,
+        Move::AskAuth,
+        Move::Finish,
+        Move::Decline,
+        Move::Fail,
+        Move::Cancel,
+        Move::HandOver,
     ];
 
     #[test]

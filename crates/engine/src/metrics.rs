@@ -23,7 +23,11 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_tasks_opened", "Tasks opened", self.tasks_opened.clone());
         registry.register("sabir_sends_repeated", "Sends recognised as repeats", self.sends_repeated.clone());
-        registry.register("sabir_late_reports", "Agent reports refused because the task had ended", self.late_reports.clone());
+        registry.register(
+            "sabir_late_reports",
+            "Agent reports refused because the task had ended",
+            self.late_reports.clone(),
+        );
         registry.register("sabir_turns_recovered", "Turns taken up again after a crash", self.turns_recovered.clone());
         registry.register("sabir_turns_lost", "Turns failed because of a crash", self.turns_lost.clone());
     }

@@ -10,7 +10,12 @@ const PAGE_MAX: usize = 100;
 
 impl Engine {
     /// Registers a configuration; one with the same id is replaced.
-    pub async fn create_push(&self, scope: &Scope, task: &TaskRef, config: PushConfig) -> Result<(TaskId, PushConfig), Fault> {
+    pub async fn create_push(
+        &self,
+        scope: &Scope,
+        task: &TaskRef,
+        config: PushConfig,
+    ) -> Result<(TaskId, PushConfig), Fault> {
         let id = self.owned(scope, self.resolve(task)?).await?.id;
         check(&config)?;
         let config = with_id(&self.core, config);
@@ -32,9 +37,10 @@ impl Engine {
         let size = match call.page_size {
             // Zero is how protobuf says "not set": this member has no presence.
             None | Some(0) => PAGE_DEFAULT,
-            Some(n) => usize::try_from(n).ok().filter(|n| *n <= PAGE_MAX).ok_or_else(|| {
-                Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}"))
-            })?,
+            Some(n) => usize::try_from(n)
+                .ok()
+                .filter(|n| *n <= PAGE_MAX)
+                .ok_or_else(|| Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}")))?,
         };
         let (id, configs) = self.pushes(scope, &call.task_id).await?;
         // The token is the last id shown; ids are what the list is ordered by.

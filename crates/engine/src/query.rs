@@ -29,16 +29,18 @@ impl Engine {
     pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
         let page_size = match call.page_size {
             None => PAGE_DEFAULT,
-            Some(n) => u32::try_from(n).ok().filter(|n| (1..=PAGE_MAX).contains(n)).ok_or_else(|| {
-                Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}"))
-            })?,
+            Some(n) => u32::try_from(n)
+                .ok()
+                .filter(|n| (1..=PAGE_MAX).contains(n))
+                .ok_or_else(|| Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}")))?,
         };
         let fault = |e| self.core.store_fault("listing tasks", &e);
         let token = match &*call.page_token {
             "" => None,
             text => Some(PageToken::decode(text).map_err(fault)?),
         };
-        let view = View { history: history_length(call.history_length)?, artifacts: call.include_artifacts == Some(true) };
+        let view =
+            View { history: history_length(call.history_length)?, artifacts: call.include_artifacts == Some(true) };
         let listing = Listing {
             scope,
             context: call.context_id.clone(),

@@ -53,8 +53,7 @@ impl Recorder {
         let event = Event::Task(self.task.clone());
         self.head = self.head.next();
         self.pending.events.push(FrozenEvent::freeze(self.head, &event));
-        self.pending.placement =
-            Some(Placement { state: self.task.status.state, position: self.task.id.stamp() });
+        self.pending.placement = Some(Placement { state: self.task.status.state, position: self.task.id.stamp() });
     }
 
     /// Adds what an agent reported. Reports that a settled task refuses are dropped; the outlet counted them.
@@ -133,7 +132,8 @@ impl Recorder {
         let (events, bytes) = self.since_snapshot;
         // An opening that waits for its caller is its own snapshot: event 1 is the task.
         let only_opening = after == Seq(0) && self.head == Seq(1);
-        let rested = placement.is_some_and(|p| rests(p.state)) && !(only_opening && !self.task.status.state.is_settled());
+        let rested =
+            placement.is_some_and(|p| rests(p.state)) && !(only_opening && !self.task.status.state.is_settled());
         let grown = bytes >= SNAPSHOT_GROWTH * self.snapshot_bytes;
         rested || (grown && (events >= SNAPSHOT_EVENTS || bytes >= SNAPSHOT_BYTES))
     }

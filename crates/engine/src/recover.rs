@@ -25,7 +25,10 @@ const PAGE: usize = 256;
 
 impl Engine {
     /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
-    pub async fn recover(&self, resident: impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(usize, usize), StoreError> {
+    pub async fn recover(
+        &self,
+        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(usize, usize), StoreError> {
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
         loop {

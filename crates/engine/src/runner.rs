@@ -153,7 +153,9 @@ impl Runner {
         loop {
             match self.core.log.append(step.clone()).await {
                 Ok(()) => break,
-                Err(AppendError::Store(error @ (StoreError::Full | StoreError::Io(_)))) if waited < self.core.limits.store_patience => {
+                Err(AppendError::Store(error @ (StoreError::Full | StoreError::Io(_))))
+                    if waited < self.core.limits.store_patience =>
+                {
                     tracing::warn!(task = %step.task, %error, "the store refused a step; trying again");
                     self.core.host.sleep(pause).await;
                     waited += pause;

@@ -123,7 +123,12 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(agent: Arc<dyn AnyAgent>, info: Arc<TurnInfo>, checkpoint: Option<Bytes>, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        agent: Arc<dyn AnyAgent>,
+        info: Arc<TurnInfo>,
+        checkpoint: Option<Bytes>,
+        limits: &Limits,
+    ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
         let mut cx = Context { outlet: outlet.clone(), turn: info, checkpoint };
         Self { future: Box::pin(async move { agent.any_turn(&mut cx).await }), outlet }

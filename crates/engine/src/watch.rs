@@ -110,7 +110,8 @@ impl Watch {
                     Ok(events) if !events.is_empty() => self.take_in(events),
                     outcome => {
                         // The live head says there is more, the log says there is not, or cannot be read.
-                        let fault = core.store_fault("replaying a task", &outcome.err().unwrap_or(sabir_store::StoreError::Closed));
+                        let fault = core
+                            .store_fault("replaying a task", &outcome.err().unwrap_or(sabir_store::StoreError::Closed));
                         self.source = Source::Done;
                         return Poll::Ready(Some(Err(fault)));
                     }

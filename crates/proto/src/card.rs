@@ -1,7 +1,7 @@
 //! The agent card: what an agent says about itself.
 
-use crate::lenient::{empty_none, is_false, null_default};
 use crate::Object;
+use crate::lenient::{empty_none, is_false, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

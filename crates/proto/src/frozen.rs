@@ -100,7 +100,8 @@ impl FrozenTask {
     }
 
     fn write_last_messages(&self, keep: usize, out: &mut Vec<u8>) {
-        let Some(section) = self.json[self.history_at as usize..self.artifacts_at as usize].strip_prefix(HISTORY) else {
+        let Some(section) = self.json[self.history_at as usize..self.artifacts_at as usize].strip_prefix(HISTORY)
+        else {
             return;
         };
         let messages: Vec<&serde_json::value::RawValue> = serde_json::from_slice(section).unwrap_or_default();

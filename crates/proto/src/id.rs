@@ -316,7 +316,9 @@ impl MessageId {
         let uuid = matches!(text.len(), 32 | 36) && Uuid::try_parse(text).is_ok_and(|u| !u.is_nil() && !u.is_max());
         let ulid = text.len() == 26
             && matches!(text.as_bytes()[0], b'0'..=b'7')
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() && !matches!(b.to_ascii_uppercase(), b'I' | b'L' | b'O' | b'U'));
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() && !matches!(b.to_ascii_uppercase(), b'I' | b'L' | b'O' | b'U'));
         uuid || ulid
     }
 }
@@ -443,17 +445,27 @@ mod tests {
     #[test]
     fn only_ids_made_to_be_unique_are_retry_keys() {
         let unique = |s| MessageId::parse(s).unwrap().is_unique_by_form();
-        for good in ["01890a5d-ac96-774b-bcce-b302099a8057", "f47ac10b58cc4372a5670e02b2c3d479", "01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
+        for good in
+            ["01890a5d-ac96-774b-bcce-b302099a8057", "f47ac10b58cc4372a5670e02b2c3d479", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]
+        {
             assert!(unique(good), "{good}");
         }
-        for bad in ["m1", "msg-1", "00000000-0000-0000-0000-000000000000", "conformance-message-000001", "IIIIIIIIIIIIIIIIIIIIIIIIII"] {
+        for bad in [
+            "m1",
+            "msg-1",
+            "00000000-0000-0000-0000-000000000000",
+            "conformance-message-000001",
+            "IIIIIIIIIIIIIIIIIIIIIIIIII",
+        ] {
             assert!(!unique(bad), "{bad}");
         }
     }
 
     #[test]
     fn reserved_words_are_not_tenants() {
-        for bad in ["agents", "v1", "tasks", "message:send", ".well-known", "_agent-native", "a/b", "a b", &"x".repeat(65)] {
+        for bad in
+            ["agents", "v1", "tasks", "message:send", ".well-known", "_agent-native", "a/b", "a b", &"x".repeat(65)]
+        {
             assert!(Tenant::parse(bad).is_err(), "{bad}");
         }
         assert!(Tenant::parse("acme-1.eu").is_ok());

@@ -160,7 +160,8 @@ fn compact(text: &str) -> Result<Option<String>, JsonFault> {
             b'"' => {
                 let end = string_end(bytes, at);
                 if expects_name && let Some(Some(names)) = scopes.last_mut() {
-                    let name: String = serde_json::from_str(&text[at..end]).map_err(|e| JsonFault::Syntax(e.to_string()))?;
+                    let name: String =
+                        serde_json::from_str(&text[at..end]).map_err(|e| JsonFault::Syntax(e.to_string()))?;
                     if names.contains(&name) {
                         return Err(JsonFault::Duplicate(name));
                     }

@@ -45,7 +45,9 @@ pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate};
 pub use fault::{Code, Fault, FieldViolation};
 pub use frozen::{FrozenEvent, FrozenTask, View};
-pub use id::{AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits};
+pub use id::{
+    AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
+};
 pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};
 pub use part::{Content, Part};

@@ -128,7 +128,8 @@ impl<'de> Deserialize<'de> for Part {
                         Member::Raw => match map.next_value::<Option<String>>()? {
                             None => None,
                             Some(text) => Some(Content::Raw(
-                                decode_base64(&text).map_err(|e| A::Error::custom(format_args!("raw is not base64: {e}")))?,
+                                decode_base64(&text)
+                                    .map_err(|e| A::Error::custom(format_args!("raw is not base64: {e}")))?,
                             )),
                         },
                         Member::Metadata => {
@@ -151,7 +152,9 @@ impl<'de> Deserialize<'de> for Part {
                     if let Some(found) = found
                         && content.replace(found).is_some()
                     {
-                        return Err(A::Error::custom("a part has exactly one of text, raw, url, data; this one has several"));
+                        return Err(A::Error::custom(
+                            "a part has exactly one of text, raw, url, data; this one has several",
+                        ));
                     }
                 }
                 let content = content.ok_or_else(|| {
@@ -185,12 +188,17 @@ mod tests {
             assert_eq!(round(text), text);
         }
         assert_eq!(round(r#"{"raw":"AAEC_w"}"#), r#"{"raw":"AAEC/w=="}"#);
-        assert_eq!(round(r#"{"media_type":"text/x","text":"a","newMember":[1]}"#), r#"{"text":"a","mediaType":"text/x"}"#);
+        assert_eq!(
+            round(r#"{"media_type":"text/x","text":"a","newMember":[1]}"#),
+            r#"{"text":"a","mediaType":"text/x"}"#
+        );
     }
 
     #[test]
     fn none_or_several_kinds_are_refused() {
-        for text in ["{}", r#"{"text":null}"#, r#"{"text":"a","url":"b"}"#, r#"{"raw":"%%%"}"#, r#"{"kind":"text"}"#, "[]", "3"] {
+        for text in
+            ["{}", r#"{"text":null}"#, r#"{"text":"a","url":"b"}"#, r#"{"raw":"%%%"}"#, r#"{"kind":"text"}"#, "[]", "3"]
+        {
             assert!(serde_json::from_str::<Part>(text).is_err(), "{text}");
         }
     }

@@ -113,7 +113,8 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         from_text(d, |text| {
-            Self::parse(text).ok_or_else(|| "not a timestamp; write it like 2026-01-31T09:30:00.000Z, in UTC".to_owned())
+            Self::parse(text)
+                .ok_or_else(|| "not a timestamp; write it like 2026-01-31T09:30:00.000Z, in UTC".to_owned())
         })
     }
 }
@@ -183,9 +184,19 @@ mod tests {
         assert_eq!(read("1970-01-01T00:00:01.5Z"), Some(1500));
         assert_eq!(read("1970-01-01T00:00:01.123456789Z"), Some(1123));
         for bad in [
-            "", "1970", "1970-01-01", "1970-01-01T00:00:00", "1970-01-01T00:00:00+01:00", "1970-02-29T00:00:00Z",
-            "1970-13-01T00:00:00Z", "1970-01-01T24:00:00Z", "1970-01-01T00:00:00.Z", "1970-01-01T00:00:00.1234567890Z",
-            "+970-01-01T00:00:00Z", "1970-01-01 00:00:00Z", "１970-01-01T00:00:00Z",
+            "",
+            "1970",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "1970-01-01T00:00:00+01:00",
+            "1970-02-29T00:00:00Z",
+            "1970-13-01T00:00:00Z",
+            "1970-01-01T24:00:00Z",
+            "1970-01-01T00:00:00.Z",
+            "1970-01-01T00:00:00.1234567890Z",
+            "+970-01-01T00:00:00Z",
+            "1970-01-01 00:00:00Z",
+            "１970-01-01T00:00:00Z",
         ] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -91,7 +91,9 @@ impl Inner {
                 retries: Vec::new(),
                 pushes: BTreeMap::new(),
             },
-            (None, Some(row)) if step.events.is_empty() || row.events.last().is_some_and(|e| e.seq == step.after) => row.clone(),
+            (None, Some(row)) if step.events.is_empty() || row.events.last().is_some_and(|e| e.seq == step.after) => {
+                row.clone()
+            }
             _ => return Err(AppendError::Stale),
         };
         let (head, commit) = (step.head(), self.commits + 1);
@@ -205,7 +207,8 @@ impl TaskLog for MemoryLog {
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
         let inner = self.lock();
-        let mut kept: Vec<KeptRetry> = inner.tasks.values().flat_map(|r| r.retries.clone()).filter(|r| r.at >= since).collect();
+        let mut kept: Vec<KeptRetry> =
+            inner.tasks.values().flat_map(|r| r.retries.clone()).filter(|r| r.at >= since).collect();
         kept.sort_by_key(|r| r.at);
         kept.drain(..kept.len().saturating_sub(limit));
         Answer::now(Ok(kept))

@@ -100,9 +100,10 @@ impl SqliteLog {
         let writer = writer::Writer::new(connection, shared, options.metrics).map_err(fail)?;
         let writing = match options.writing {
             Writing::Inline => Backend::Inline(Mutex::new(writer)),
-            Writing::Threaded => {
-                Backend::Threaded { queue: queue::Queue::start(writer), _checkpoints: checkpoint::Checkpoints::start(path)? }
-            }
+            Writing::Threaded => Backend::Threaded {
+                queue: queue::Queue::start(writer),
+                _checkpoints: checkpoint::Checkpoints::start(path)?,
+            },
         };
         Ok(Self { readers, writing, path: path.into(), _lock: lock })
     }

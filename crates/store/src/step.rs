@@ -1,7 +1,9 @@
 //! A step: what becomes visible together, or not at all.
 
 use bytes::Bytes;
-use sabir_proto::{AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant};
+use sabir_proto::{
+    AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant,
+};
 use std::sync::Arc;
 
 /// Who owns a task: the caller, within a tenant, at an agent. Lists and counts are kept per scope.

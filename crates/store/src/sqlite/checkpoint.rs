@@ -38,7 +38,8 @@ impl Checkpoints {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("sabir-checkpoint".into()).spawn(run).map_err(|e| fail(e.to_string()))?;
+        let thread =
+            std::thread::Builder::new().name("sabir-checkpoint".into()).spawn(run).map_err(|e| fail(e.to_string()))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -136,7 +136,8 @@ impl Reader {
             return Ok(stepped);
         }
         // A one-row task keeps its events, or its only event, in its row.
-        let sql = "SELECT salt, state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
+        let sql =
+            "SELECT salt, state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
         let whole = self.connection.prepare_cached(sql)?.query_row([k], |row| {
             if task_id(k, row.get(0)?) != id {
                 return Ok(Vec::new());
@@ -194,7 +195,11 @@ impl Reader {
         let mut statement = self.connection.prepare_cached(sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map((key(since), limit), |row| {
-            Ok(KeptRetry { mark: mark(&row.get::<_, Vec<u8>>(2)?), task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
+            Ok(KeptRetry {
+                mark: mark(&row.get::<_, Vec<u8>>(2)?),
+                task: task_id(row.get(0)?, row.get(1)?),
+                at: stamp(row.get(3)?),
+            })
         })?;
         let mut kept = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         kept.reverse();
@@ -217,7 +222,8 @@ impl Reader {
     }
 
     pub(super) fn outbox(&self, limit: usize) -> rusqlite::Result<Vec<OutboxRow>> {
-        let mut statement = self.connection.prepare_cached("SELECT n, k, salt, config, first, last FROM outbox ORDER BY n LIMIT ?1")?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT n, k, salt, config, first, last FROM outbox ORDER BY n LIMIT ?1")?;
         let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
             Ok(OutboxRow {
                 number: row.get(0)?,

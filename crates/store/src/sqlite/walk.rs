@@ -162,7 +162,9 @@ impl Page<'_> {
         let state = self.listing.state.map(TaskState::number);
         let count: i64 = match (&self.listing.context, self.listing.since) {
             (None, None) => connection
-                .prepare_cached("SELECT ifnull(sum(n), 0) FROM counter WHERE scope = ?1 AND (?2 IS NULL OR state = ?2)")?
+                .prepare_cached(
+                    "SELECT ifnull(sum(n), 0) FROM counter WHERE scope = ?1 AND (?2 IS NULL OR state = ?2)",
+                )?
                 .query_row(params![self.scope, state], |r| r.get(0))?,
             (None, Some(_)) => {
                 let mut left = COUNT_MAX.cast_signed();
@@ -176,14 +178,17 @@ impl Page<'_> {
             }
             (Some(context), since) => {
                 let most = if since.is_some() { COUNT_MAX.cast_signed() } else { i64::MAX };
-                let sql = "SELECT count(*) FROM (SELECT 1 FROM task WHERE scope = ?1 AND context = ?2 AND position >= ?3
+                let sql =
+                    "SELECT count(*) FROM (SELECT 1 FROM task WHERE scope = ?1 AND context = ?2 AND position >= ?3
                                                  AND (?4 IS NULL OR state = ?4) LIMIT ?5)";
                 let later: i64 = connection
                     .prepare_cached(sql)?
                     .query_row(params![self.scope, context.to_string(), self.since, state, most], |r| r.get(0))?;
                 let sql = "SELECT count(*) FROM task WHERE k = ?1 AND position >= ?2 AND (?3 IS NULL OR state = ?3)";
                 let born: i64 = match self.born_with(context)? {
-                    Some(k) => connection.prepare_cached(sql)?.query_row(params![k, self.since, state], |r| r.get(0))?,
+                    Some(k) => {
+                        connection.prepare_cached(sql)?.query_row(params![k, self.since, state], |r| r.get(0))?
+                    }
                     None => 0,
                 };
                 (later + born).min(most)

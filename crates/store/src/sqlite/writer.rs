@@ -125,7 +125,9 @@ impl Writer {
         let verdict = match self.apply(step, commit, &mut changes) {
             Ok(verdict) => verdict,
             // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it.
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Err(AppendError::Stale),
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+                Err(AppendError::Stale)
+            }
             Err(e) => return Err(e),
         };
         if !alone {
@@ -214,12 +216,19 @@ impl Writer {
         Ok(())
     }
 
-    fn go_on(&self, k: i64, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+    fn go_on(
+        &self,
+        k: i64,
+        step: &Step,
+        commit: u64,
+        counts: &mut Counts,
+    ) -> rusqlite::Result<Result<(), AppendError>> {
         let row = self
             .connection
             .prepare_cached("SELECT salt, scope, state, position, moved, head FROM task WHERE k = ?1")?
             .query_row([k], |r| {
-                let row = Row { scope: r.get(1)?, state: r.get(2)?, position: r.get(3)?, moved: r.get(4)?, head: r.get(5)? };
+                let row =
+                    Row { scope: r.get(1)?, state: r.get(2)?, position: r.get(3)?, moved: r.get(4)?, head: r.get(5)? };
                 Ok((r.get::<_, i64>(0)?, row))
             })
             .optional()?;
@@ -248,7 +257,9 @@ impl Writer {
         if let Some(placement) = step.placement {
             let (state, position) = (placement.state.number(), key(placement.position));
             self.connection
-                .prepare_cached("INSERT INTO move (position, scope, was, since, until, k) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                .prepare_cached(
+                    "INSERT INTO move (position, scope, was, since, until, k) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
                 .execute((position, row.scope, row.position, row.moved, commit.cast_signed(), k))?;
             self.connection
                 .prepare_cached("UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1")?
@@ -317,7 +328,8 @@ impl Writer {
             }
             Effect::PutPush { config, configs_max } => {
                 let json = config.to_json();
-                let sql = "INSERT INTO push_config (k, id, json) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET json = ?3";
+                let sql =
+                    "INSERT INTO push_config (k, id, json) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET json = ?3";
                 self.connection.prepare_cached(sql)?.execute(params![k, config.id, json])?;
                 let sql = "SELECT count(*) FROM push_config WHERE k = ?1";
                 let count: u32 = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0))?;
@@ -339,7 +351,8 @@ impl Writer {
         let horizon = Stamp::first_of(Timestamp::from_millis(now.time().millis() - 2 * WALK_MS_MAX));
         let sql = "DELETE FROM move WHERE position IN (SELECT position FROM move WHERE position < ?1 ORDER BY position LIMIT ?2)";
         self.connection.prepare_cached(sql)?.execute((key(horizon), SWEEP_ROWS))?;
-        let sql = "DELETE FROM retry_key WHERE key IN (SELECT key FROM retry_key WHERE until < ?1 ORDER BY until LIMIT ?2)";
+        let sql =
+            "DELETE FROM retry_key WHERE key IN (SELECT key FROM retry_key WHERE until < ?1 ORDER BY until LIMIT ?2)";
         self.connection.prepare_cached(sql)?.execute((key(now), SWEEP_ROWS))?;
         Ok(())
     }
@@ -355,7 +368,8 @@ fn mark_bytes(mark: RetryMark) -> [u8; 32] {
 
 /// Events of a step, a line each.
 fn lines(events: &[FrozenEvent]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len()) + 2).sum());
+    let mut out =
+        Vec::with_capacity(events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len()) + 2).sum());
     for (i, event) in events.iter().enumerate() {
         if i > 0 {
             out.push(b'\n');

@@ -1,0 +1,125 @@
+//! A fault as a gRPC status: the code of the table in [`crate::codes`], and the details as `google.rpc.Status`.
+
+use crate::codes::{self, Detail};
+use crate::pb::google_rpc::{BadRequest, ErrorInfo, Status, bad_request::FieldViolation};
+use prost::Message as _;
+use prost_types::Any;
+use sabir_proto::Fault;
+use std::collections::BTreeMap;
+
+/// A status travels in trailers, and many peers take no more than 8 KiB of them: the text twice (once escaped, which may
+/// triple it) and the details once (in base64, a third longer). A fault may quote what a caller sent, so it is cut.
+mod limits {
+    /// Bytes of the text.
+    pub(super) const TEXT_BYTES_MAX: usize = 512;
+    /// Bytes of each string in a detail.
+    pub(super) const DETAIL_BYTES_MAX: usize = 256;
+    /// How many wrong fields are named.
+    pub(super) const VIOLATIONS_MAX: usize = 8;
+}
+
+/// The status of a fault.
+pub fn status(fault: &Fault) -> tonic::Status {
+    let code = codes::numbers(fault.code()).grpc.number();
+    let message = cut(&fault.to_string(), limits::TEXT_BYTES_MAX);
+    let details = codes::details(fault).iter().map(detail).collect();
+    let details = Status { code, message: message.clone(), details }.encode_to_vec();
+    tonic::Status::with_details(tonic::Code::from_i32(code), message, details.into())
+}
+
+fn detail(detail: &Detail<'_>) -> Any {
+    let short = |text: &str| cut(text, limits::DETAIL_BYTES_MAX);
+    match detail {
+        Detail::ErrorInfo { reason, domain, metadata } => {
+            let task = metadata.task_id.as_deref().map(|id| ("taskId".to_owned(), short(id)));
+            let extension = metadata.extension.map(|uri| ("extension".to_owned(), short(uri)));
+            let metadata: BTreeMap<_, _> = task.into_iter().chain(extension).collect();
+            let info = ErrorInfo { reason: (*reason).to_owned(), domain: (*domain).to_owned(), metadata };
+            any("type.googleapis.com/google.rpc.ErrorInfo", &info)
+        }
+        Detail::BadRequest { field_violations } => {
+            let field_violations = field_violations
+                .iter()
+                .take(limits::VIOLATIONS_MAX)
+                .map(|v| FieldViolation { field: short(v.field), description: short(v.description) })
+                .collect();
+            any("type.googleapis.com/google.rpc.BadRequest", &BadRequest { field_violations })
+        }
+    }
+}
+
+fn any(type_url: &str, message: &impl prost::Message) -> Any {
+    Any { type_url: type_url.to_owned(), value: message.encode_to_vec() }
+}
+
+fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let mark = '…';
+    format!("{}{mark}", &text[..text.floor_char_boundary(bytes_max - mark.len_utf8())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::numbers;
+    use sabir_proto::{FieldViolation as Wrong, TaskRef};
+
+    fn read(fault: &Fault) -> (tonic::Status, Status, ErrorInfo) {
+        let status = status(fault);
+        let details = Status::decode(status.details()).unwrap();
+        let info = &details.details[0];
+        assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
+        let info = ErrorInfo::decode(&*info.value).unwrap();
+        (status, details, info)
+    }
+
+    #[test]
+    fn a_status_carries_code_text_and_reason_twice_over() {
+        let fault = Fault::TaskNotFound(TaskRef::parse("t-1").unwrap());
+        let (status, details, info) = read(&fault);
+        assert_eq!((status.code(), status.message()), (tonic::Code::NotFound, "task t-1 not found"));
+        assert_eq!((details.code, &*details.message, details.details.len()), (5, "task t-1 not found", 1));
+        assert_eq!((&*info.reason, &*info.domain), ("TASK_NOT_FOUND", "a2a-protocol.org"));
+        assert_eq!(info.metadata, BTreeMap::from([("taskId".into(), "t-1".into())]));
+
+        let (status, _, info) = read(&Fault::ExtensionSupportRequired("urn:x".into()));
+        assert_eq!(status.code(), tonic::Code::FailedPrecondition);
+        assert_eq!(info.metadata, BTreeMap::from([("extension".into(), "urn:x".into())]));
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        let (status, details, info) = read(&Fault::invalid("message.parts[2]", "has no content"));
+        assert_eq!((status.code(), &*info.reason), (tonic::Code::InvalidArgument, "INVALID_PARAMS"));
+        assert_eq!(details.details[1].type_url, "type.googleapis.com/google.rpc.BadRequest");
+        let bad = BadRequest::decode(&*details.details[1].value).unwrap();
+        let expected = FieldViolation { field: "message.parts[2]".into(), description: "has no content".into() };
+        assert_eq!(bad.field_violations, [expected]);
+    }
+
+    #[test]
+    fn whatever_a_fault_quotes_its_status_fits_into_trailers() {
+        let long = "é".repeat(100_000);
+        let violation = Wrong { field: long.clone(), description: long.clone() };
+        for fault in [
+            Fault::InvalidParams(vec![violation; 1000]),
+            Fault::ExtensionSupportRequired(long.clone()),
+            Fault::PushConfigNotFound { task: TaskRef::parse("t").unwrap(), config: long },
+        ] {
+            let status = status(&fault);
+            let bytes = status.message().len() * 3 + status.details().len() * 4 / 3;
+            assert!(bytes < 8 * 1024, "{bytes} bytes");
+            assert!(status.message().ends_with('…'));
+        }
+    }
+
+    #[test]
+    fn every_code_of_the_table_is_known_to_tonic() {
+        for code in sabir_proto::Code::ALL {
+            let number = numbers(code).grpc.number();
+            assert_ne!(tonic::Code::from_i32(number), tonic::Code::Unknown, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where in a message something is wrong, in the words of its JSON form: `message.parts[2].raw`.
+
+use sabir_proto::{Fault, FieldViolation};
+use std::fmt;
+
+/// The member being read. A chain on the stack, so that nothing is allocated unless something is wrong.
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'a> {
+    /// The whole message.
+    Root,
+    /// A member by name.
+    Member(&'a Path<'a>, &'static str),
+    /// An element of a list.
+    Item(&'a Path<'a>, usize),
+    /// A value of a map.
+    Key(&'a Path<'a>, &'a str),
+}
+
+impl<'a> Path<'a> {
+    pub(crate) const fn member(&'a self, name: &'static str) -> Self {
+        Self::Member(self, name)
+    }
+
+    pub(crate) const fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+
+    pub(crate) const fn key(&'a self, key: &'a str) -> Self {
+        Self::Key(self, key)
+    }
+
+    pub(crate) fn wrong(&self, description: impl fmt::Display) -> Wrong {
+        Wrong(FieldViolation { field: self.to_string(), description: description.to_string() })
+    }
+
+    /// A member that has presence and must be there.
+    pub(crate) fn required<T>(&self, value: Option<T>) -> Result<T, Wrong> {
+        value.ok_or_else(|| self.wrong("is required"))
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required_text(&self, text: String) -> Result<String, Wrong> {
+        self.required(unset(text))
+    }
+
+    /// Reads each element of a list.
+    pub(crate) fn each<T, U>(
+        &self,
+        list: Vec<T>,
+        read: impl Fn(T, &Path<'_>) -> Result<U, Wrong>,
+    ) -> Result<Vec<U>, Wrong> {
+        list.into_iter().enumerate().map(|(i, item)| read(item, &self.item(i))).collect()
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Member(Path::Root, name) => f.write_str(name),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Key(parent, key) => write!(f, "{parent}.{key}"),
+        }
+    }
+}
+
+/// An empty text is an unset one.
+pub(crate) fn unset(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// A member that is wrong. Whose fault that is depends on who sent it.
+#[derive(Debug)]
+pub(crate) struct Wrong(FieldViolation);
+
+impl Wrong {
+    /// As it looks to a client whose server answered with this.
+    pub(crate) fn in_reply(self) -> Fault {
+        let FieldViolation { field, description } = self.0;
+        Fault::InvalidAgentResponse(if field.is_empty() { description } else { format!("{field}: {description}") })
+    }
+}
+
+/// As it looks to a server that was sent this.
+impl From<Wrong> for Fault {
+    fn from(wrong: Wrong) -> Self {
+        Self::InvalidParams(vec![wrong.0])
+    }
+}

@@ -1,0 +1,139 @@
+//! What the methods of the service answer: written by servers, `read_…` by clients.
+//!
+//! Writing fails only where a stored record is damaged. Reading fails where the other side broke the rules, as
+//! [`Fault::InvalidAgentResponse`]; a task is only read if its id has the form of ours, as on the JSON side.
+
+use super::message::{read_message as read_message_at, write_message};
+use super::path::{Path, Wrong};
+use super::push::{read_push as read_push_at, write_push};
+use super::task::{read_event as read_event_at, read_task as read_task_at, read_task_id, write_event, write_task};
+use crate::pb::lf_a2a_v1 as pb;
+use crate::pb::lf_a2a_v1::send_message_response::Payload;
+use sabir_proto::{
+    AgentCard, Event, Fault, FrozenEvent, FrozenTask, Message, PushConfig, PushPage, Sent, Task, TaskId, TaskPage, View,
+};
+
+/// The reference in the fault of a record that cannot be read any more. The same for all of them: this is pure
+/// translation, so the log line with the record's key is the caller's to write.
+const DAMAGED: &str = "damaged-record";
+
+/// To *get* and *cancel*: a task as `view` wants it.
+pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
+    let damaged = || Fault::Internal(DAMAGED.into());
+    // Cutting panics on offsets that lie outside the text.
+    let (history_at, artifacts_at) = (task.history_at as usize, task.artifacts_at as usize);
+    if history_at > artifacts_at || artifacts_at > task.json.len() {
+        return Err(damaged());
+    }
+    // Cut first and parse then: a page of tasks without their artifacts costs nothing for the artifacts.
+    let mut json = Vec::with_capacity(task.json.len());
+    task.write(view, &mut json);
+    let task: Task = serde_json::from_slice(&json).map_err(|_| damaged())?;
+    Ok(write_task(task))
+}
+
+/// Reads the reply to *get* and *cancel*.
+pub fn read_task(task: pb::Task) -> Result<Task, Fault> {
+    read_task_at(task, &Path::Root).map_err(Wrong::in_reply)
+}
+
+/// To *send*.
+pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
+    let payload = match sent {
+        Sent::Task(frozen, view) => Payload::Task(task(&frozen, view)?),
+        Sent::Message(message) => Payload::Message(write_message(*message)),
+    };
+    Ok(pb::SendMessageResponse { payload: Some(payload) })
+}
+
+/// Reads the reply to *send*. What the server has left out of a task, [`View::WHOLE`] cannot bring back.
+pub fn read_sent(response: pb::SendMessageResponse) -> Result<Sent, Fault> {
+    let read = |payload| match payload {
+        Payload::Task(task) => {
+            let task = read_task_at(task, &Path::Root.member("task"))?;
+            Ok(Sent::Task(FrozenTask::freeze(&task), View::WHOLE))
+        }
+        Payload::Message(message) => {
+            Ok(Sent::Message(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
+        }
+    };
+    let missing = || Path::Root.wrong("has exactly one of task, message; this one has none");
+    response.payload.ok_or_else(missing).and_then(read).map_err(Wrong::in_reply)
+}
+
+/// To *list*.
+pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
+    Ok(pb::ListTasksResponse {
+        tasks: page.tasks.iter().map(|frozen| task(frozen, page.view)).collect::<Result<_, _>>()?,
+        next_page_token: page.next_page_token.clone(),
+        page_size: i32::try_from(page.page_size).unwrap_or(i32::MAX),
+        // An int32 on the wire; nobody pages past two thousand million tasks.
+        total_size: i32::try_from(page.total_size).unwrap_or(i32::MAX),
+    })
+}
+
+/// Reads the reply to *list*.
+pub fn read_page(response: pb::ListTasksResponse) -> Result<TaskPage, Fault> {
+    let read = || {
+        let tasks = Path::Root.member("tasks");
+        let size = |number: i32, name| u32::try_from(number).map_err(|_| Path::Root.member(name).wrong("is negative"));
+        Ok(TaskPage {
+            tasks: tasks.each(response.tasks, |task, path| Ok(FrozenTask::freeze(&read_task_at(task, path)?)))?,
+            view: View::WHOLE,
+            next_page_token: response.next_page_token,
+            page_size: size(response.page_size, "pageSize")?,
+            total_size: size(response.total_size, "totalSize")?.into(),
+        })
+    };
+    read().map_err(Wrong::in_reply)
+}
+
+/// To creating and reading a push configuration.
+pub fn push(task: TaskId, config: PushConfig) -> pb::TaskPushNotificationConfig {
+    write_push(String::new(), task.to_string(), config)
+}
+
+/// Reads the reply to creating and reading a push configuration.
+pub fn read_push(config: pb::TaskPushNotificationConfig) -> Result<(TaskId, PushConfig), Fault> {
+    let task = read_task_id(&config.task_id, &Path::Root.member("taskId")).map_err(Wrong::in_reply)?;
+    Ok((task, read_push_at(config, &Path::Root).map_err(Wrong::in_reply)?))
+}
+
+/// To listing push configurations.
+pub fn pushes(task: TaskId, page: PushPage) -> pb::ListTaskPushNotificationConfigsResponse {
+    pb::ListTaskPushNotificationConfigsResponse {
+        configs: page.configs.into_iter().map(|config| push(task, config)).collect(),
+        next_page_token: page.next_page_token,
+    }
+}
+
+/// Reads the reply to listing push configurations. The task is the one that was asked about.
+pub fn read_pushes(response: pb::ListTaskPushNotificationConfigsResponse) -> Result<PushPage, Fault> {
+    let configs = Path::Root.member("configs").each(response.configs, read_push_at).map_err(Wrong::in_reply)?;
+    Ok(PushPage { configs, next_page_token: response.next_page_token })
+}
+
+/// To *stream* and *subscribe*: one event of a task's log.
+pub fn event(event: &FrozenEvent) -> Result<pb::StreamResponse, Fault> {
+    Ok(write_event(event.thaw().ok_or_else(|| Fault::Internal(DAMAGED.into()))?))
+}
+
+/// To *stream*: a direct reply, without a task.
+pub fn message(message: Message) -> pb::StreamResponse {
+    write_event(Event::Message(message))
+}
+
+/// Reads one element of a stream.
+pub fn read_event(response: pb::StreamResponse) -> Result<Event, Fault> {
+    read_event_at(response, &Path::Root).map_err(Wrong::in_reply)
+}
+
+/// To asking for the extended card.
+pub fn card(card: &AgentCard) -> pb::AgentCard {
+    super::card::write_card(card)
+}
+
+/// Reads a card.
+pub fn read_card(card: pb::AgentCard) -> Result<AgentCard, Fault> {
+    super::card::read_card(card, &Path::Root).map_err(Wrong::in_reply)
+}

@@ -1,0 +1,345 @@
+//! JSON of which we do not know the shape, and time: our text against protobuf's trees.
+//!
+//! Inward, a tree becomes compact text. The one thing a tree can hold and JSON cannot is a number that is not finite; it
+//! is refused. Outward, text becomes a tree, and that never fails: what protobuf cannot hold becomes the nearest thing
+//! that it can (see [`write_value`]), because a stored task must stay readable whichever binding it came in by.
+
+use super::path::{Path, Wrong};
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value};
+use sabir_proto::{JSON_DEPTH_MAX, Json, JsonFault, Object, Timestamp};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// From here on a double cannot tell neighbouring integers apart.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Reads a member that may be any JSON.
+pub(crate) fn read_value(value: &Value, path: &Path<'_>) -> Result<Json, Wrong> {
+    let mut text = Vec::with_capacity(64);
+    print(value, 0, &mut text).map_err(|problem| path.wrong(problem))?;
+    parse(&text, path)
+}
+
+/// Reads a member that must be an object.
+pub(crate) fn read_struct(object: &Struct, path: &Path<'_>) -> Result<Object, Wrong> {
+    let mut text = Vec::with_capacity(64);
+    print_members(object, 1, &mut text).map_err(|problem| path.wrong(problem))?;
+    Object::new(parse(&text, path)?).map_err(|e| path.wrong(e))
+}
+
+/// Reads an object that need not be there.
+pub(crate) fn read_optional_struct(object: Option<Struct>, path: &Path<'_>) -> Result<Option<Object>, Wrong> {
+    object.map(|object| read_struct(&object, path)).transpose()
+}
+
+fn parse(text: &[u8], path: &Path<'_>) -> Result<Json, Wrong> {
+    let text = std::str::from_utf8(text).map_err(|e| path.wrong(e))?;
+    Json::parse(text).map_err(|e| path.wrong(e))
+}
+
+/// Writes a tree as compact text. `depth` counts the brackets that are open.
+fn print(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<(), JsonFault> {
+    match &value.kind {
+        // A value without a kind is an error by the letter, but Python's protobuf takes and shows it as null.
+        None | Some(Kind::NullValue(_)) => out.extend_from_slice(b"null"),
+        Some(Kind::BoolValue(true)) => out.extend_from_slice(b"true"),
+        Some(Kind::BoolValue(false)) => out.extend_from_slice(b"false"),
+        Some(Kind::NumberValue(number)) => print_number(*number, out)?,
+        Some(Kind::StringValue(text)) => print_string(text, out),
+        Some(Kind::StructValue(object)) => print_members(object, depth + 1, out)?,
+        Some(Kind::ListValue(list)) => {
+            bound(depth + 1)?;
+            out.push(b'[');
+            for (i, item) in list.values.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                print(item, depth + 1, out)?;
+            }
+            out.push(b']');
+        }
+    }
+    Ok(())
+}
+
+fn print_members(object: &Struct, depth: usize, out: &mut Vec<u8>) -> Result<(), JsonFault> {
+    bound(depth)?;
+    out.push(b'{');
+    for (i, (name, value)) in object.fields.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        print_string(name, out);
+        out.push(b':');
+        print(value, depth, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Also what keeps the recursion here bounded, whatever built the tree.
+const fn bound(depth: usize) -> Result<(), JsonFault> {
+    if depth > JSON_DEPTH_MAX { Err(JsonFault::TooDeep) } else { Ok(()) }
+}
+
+fn print_string(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("a string serialises into memory");
+}
+
+fn print_number(number: f64, out: &mut Vec<u8>) -> Result<(), JsonFault> {
+    if !number.is_finite() {
+        return Err(JsonFault::Syntax(format!("{number} is not a number that JSON can hold")));
+    }
+    // Whoever sent 3 meant 3; that it travelled as a double is protobuf's affair. `Display` of a double has neither
+    // fraction nor exponent here, and keeps the sign of a negative zero.
+    if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
+        out.extend_from_slice(number.to_string().as_bytes());
+    } else {
+        serde_json::to_writer(out, &number).expect("a finite number serialises into memory");
+    }
+    Ok(())
+}
+
+/// Writes any JSON. A number is the nearest finite double; half a surrogate pair, which JSON can escape but no UTF-8
+/// can hold, is the replacement character.
+pub(crate) fn write_value(json: &Json) -> Value {
+    Text(json.as_str()).value().unwrap_or_else(|| Kind::NullValue(0).into())
+}
+
+/// Writes an object.
+pub(crate) fn write_struct(object: &Object) -> Struct {
+    match write_value(object.as_json()).kind {
+        Some(Kind::StructValue(object)) => object,
+        _ => Struct::default(),
+    }
+}
+
+/// What is left to read of a text that [`Json`] has checked: valid, compact, and nested no deeper than
+/// [`JSON_DEPTH_MAX`]. The functions answer `None` where that is not so, which cannot happen.
+///
+/// By hand, because serde_json would read numbers to within one bit, refuse those beyond a double's range, and refuse
+/// the half surrogates that [`Json`] takes.
+struct Text<'a>(&'a str);
+
+impl Text<'_> {
+    fn value(&mut self) -> Option<Value> {
+        let kind = match self.0.as_bytes().first()? {
+            b'{' => Kind::StructValue(self.members()?),
+            b'[' => Kind::ListValue(self.items()?),
+            b'"' => Kind::StringValue(self.string()?),
+            b't' => self.word("true", Kind::BoolValue(true))?,
+            b'f' => self.word("false", Kind::BoolValue(false))?,
+            b'n' => self.word("null", Kind::NullValue(0))?,
+            _ => Kind::NumberValue(self.number()?),
+        };
+        Some(kind.into())
+    }
+
+    fn members(&mut self) -> Option<Struct> {
+        let mut fields = BTreeMap::new();
+        self.eat('{').then_some(())?;
+        while !self.eat('}') {
+            self.eat(',');
+            let name = self.string()?;
+            self.eat(':').then_some(())?;
+            fields.insert(name, self.value()?);
+        }
+        Some(Struct { fields })
+    }
+
+    fn items(&mut self) -> Option<ListValue> {
+        let mut values = Vec::new();
+        self.eat('[').then_some(())?;
+        while !self.eat(']') {
+            self.eat(',');
+            values.push(self.value()?);
+        }
+        Some(ListValue { values })
+    }
+
+    fn string(&mut self) -> Option<String> {
+        let bytes = self.0.as_bytes();
+        (bytes.first() == Some(&b'"')).then_some(())?;
+        let mut end = 1;
+        loop {
+            match bytes.get(end)? {
+                b'"' => break,
+                b'\\' => end += 2,
+                _ => end += 1,
+            }
+        }
+        let quoted = self.take(end + 1)?;
+        let plain = &quoted[1..end];
+        Some(if plain.contains('\\') { unescape(quoted)? } else { plain.to_owned() })
+    }
+
+    fn number(&mut self) -> Option<f64> {
+        let end = self.0.find([',', ']', '}']).unwrap_or(self.0.len());
+        let number: f64 = self.take(end)?.parse().ok()?;
+        Some(number.clamp(f64::MIN, f64::MAX))
+    }
+
+    fn word(&mut self, word: &str, kind: Kind) -> Option<Kind> {
+        (self.take(word.len())? == word).then_some(kind)
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        self.0.strip_prefix(c).inspect(|rest| self.0 = rest).is_some()
+    }
+}
+
+impl<'a> Text<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a str> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+/// Reads a string with escapes in it. Asked for bytes, serde_json lets half surrogates pass, as bytes that are not
+/// UTF-8; asked for a string it does not.
+fn unescape(quoted: &str) -> Option<String> {
+    struct Bytes(Vec<u8>);
+    impl<'de> Deserialize<'de> for Bytes {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            d.deserialize_bytes(BytesVisitor)
+        }
+    }
+    struct BytesVisitor;
+    impl Visitor<'_> for BytesVisitor {
+        type Value = Bytes;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
+            Ok(Bytes(bytes.to_vec()))
+        }
+    }
+    let Bytes(bytes) = serde_json::from_str(quoted).ok()?;
+    Some(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// Reads an instant, to the millisecond; ours begin in 1970 and end with the year 9999, as on the JSON side.
+pub(crate) fn read_time(time: prost_types::Timestamp, path: &Path<'_>) -> Result<Timestamp, Wrong> {
+    let within = (0..1_000_000_000).contains(&time.nanos);
+    let millis = time.seconds.checked_mul(1000).map(|ms| ms.saturating_add(i64::from(time.nanos / 1_000_000)));
+    millis
+        .filter(|ms| within && Timestamp::from_millis(*ms).millis() == *ms)
+        .map(Timestamp::from_millis)
+        .ok_or_else(|| path.wrong("not a timestamp between the years 1970 and 9999"))
+}
+
+/// Writes an instant.
+pub(crate) fn write_time(time: Timestamp) -> prost_types::Timestamp {
+    let (seconds, millis) = (time.millis().div_euclid(1000), time.millis().rem_euclid(1000));
+    prost_types::Timestamp { seconds, nanos: i32::try_from(millis * 1_000_000).unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::Fault;
+
+    const PATH: Path<'_> = Path::Root;
+
+    fn number(n: f64) -> Value {
+        Kind::NumberValue(n).into()
+    }
+
+    #[track_caller]
+    fn check_text(value: &Value, text: &str) {
+        assert_eq!(read_value(value, &PATH).unwrap().as_str(), text);
+    }
+
+    #[test]
+    fn whole_numbers_have_no_fraction_while_doubles_can_tell_them_apart() {
+        for (n, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (-17.0, "-17"),
+            (EXACT_MAX, "9007199254740992"),
+            (-EXACT_MAX, "-9007199254740992"),
+            (EXACT_MAX + 2.0, "9007199254740994.0"),
+            (0.1, "0.1"),
+            (1e300, "1e+300"),
+            (5e-324, "5e-324"),
+        ] {
+            check_text(&number(n), text);
+            let back = write_value(&Json::parse(text).unwrap());
+            let Some(Kind::NumberValue(again)) = back.kind else { panic!("{text} is a number") };
+            assert_eq!(again.to_bits(), n.to_bits(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_refused_and_named() {
+        for n in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let list = Kind::ListValue(ListValue { values: vec![number(1.0), number(n)] }).into();
+            let Fault::InvalidParams(wrong) = read_value(&list, &PATH.member("data")).unwrap_err().into() else {
+                panic!("invalid parameters")
+            };
+            assert_eq!(wrong[0].field, "data");
+        }
+    }
+
+    #[test]
+    fn a_number_beyond_every_double_becomes_the_nearest() {
+        for (text, n) in [("1e999", f64::MAX), ("-1e999", f64::MIN), ("12345678901234567890", 12345678901234567890.0)] {
+            assert_eq!(write_value(&Json::parse(text).unwrap()), number(n));
+        }
+    }
+
+    #[test]
+    fn text_of_any_form_is_read() {
+        let json =
+            r#"{"b":[],"a":{"":[true,false,null,1.50e1,{}]},"esc\"\u0041\\":"\ud83d\ude00é\n,]}\"","half":"a\ud800b"}"#;
+        let value = write_value(&Json::parse(json).unwrap());
+        let half = "a\u{fffd}\u{fffd}\u{fffd}b";
+        let sorted = r#"{"a":{"":[true,false,null,15,{}]},"b":[],"esc\"A\\":"😀é\n,]}\"","half":"HALF"}"#;
+        check_text(&value, &sorted.replace("HALF", half));
+    }
+
+    #[test]
+    fn depth_is_bounded_and_so_is_the_recursion() {
+        let nest = |levels: usize| {
+            (0..levels).fold(Value { kind: None }, |inner, i| {
+                if i % 2 == 0 {
+                    Kind::ListValue(ListValue { values: vec![inner] }).into()
+                } else {
+                    Kind::StructValue(Struct { fields: BTreeMap::from([("a".to_owned(), inner)]) }).into()
+                }
+            })
+        };
+        let deepest = read_value(&nest(JSON_DEPTH_MAX), &PATH).unwrap();
+        assert_eq!(read_value(&write_value(&deepest), &PATH).unwrap(), deepest);
+        assert!(read_value(&nest(JSON_DEPTH_MAX + 1), &PATH).is_err());
+
+        // The object around it is a level too.
+        let object = |levels| Struct { fields: BTreeMap::from([("a".to_owned(), nest(levels))]) };
+        assert!(read_struct(&object(JSON_DEPTH_MAX - 1), &PATH).is_ok());
+        assert!(read_struct(&object(JSON_DEPTH_MAX), &PATH).is_err());
+    }
+
+    #[test]
+    fn a_value_without_a_kind_is_null() {
+        check_text(&Value { kind: None }, "null");
+    }
+
+    #[test]
+    fn instants_are_kept_to_the_millisecond_within_our_years() {
+        let time = |seconds, nanos| read_time(prost_types::Timestamp { seconds, nanos }, &PATH).ok();
+        assert_eq!(time(1_780_308_000, 123_999_999), Timestamp::parse("2026-06-01T10:00:00.123Z"));
+        assert_eq!(time(253_402_300_799, 999_999_999), Timestamp::parse("9999-12-31T23:59:59.999Z"));
+        for (seconds, nanos) in
+            [(-1, 0), (253_402_300_800, 0), (i64::MAX, 0), (i64::MIN, 0), (0, -1), (0, 1_000_000_000)]
+        {
+            assert_eq!(time(seconds, nanos), None, "{seconds} {nanos}");
+        }
+        let last = Timestamp::from_millis(i64::MAX);
+        assert_eq!(read_time(write_time(last), &PATH).unwrap(), last);
+    }
+}

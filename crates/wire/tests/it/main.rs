@@ -1,0 +1,15 @@
+//! What the dialects promise, through the public door.
+#![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
+
+mod agreement;
+mod any;
+mod damage;
+mod oracle;
+mod roundtrip;
+
+use proptest::test_runner::Config;
+
+/// How many values a property is tried on. No file of past failures is kept: a failing value is printed in full.
+fn cases() -> Config {
+    Config { cases: 1000, failure_persistence: None, ..Config::default() }
+}

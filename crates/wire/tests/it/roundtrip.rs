@@ -1,0 +1,123 @@
+//! Decoding what was encoded gives the same value, over real protobuf bytes.
+
+use crate::{any, cases};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use sabir_proto::{Call, Event, Fault, FrozenEvent, FrozenTask, PushPage, Sent, Seq, Task, TaskPage, TaskState, View};
+use sabir_wire::v1::grpc::request::Request;
+use sabir_wire::v1::grpc::{reply, request};
+
+/// What the other side gets.
+fn sent_over<M: prost::Message + Default>(message: &M) -> M {
+    M::decode(&*message.encode_to_vec()).unwrap()
+}
+
+fn read(request: Request) -> Result<Call, Fault> {
+    match request {
+        Request::Send(r) => request::send(sent_over(&r)),
+        Request::Stream(r) => request::stream(sent_over(&r)),
+        Request::Get(r) => request::get_task(sent_over(&r)),
+        Request::List(r) => request::list_tasks(sent_over(&r)),
+        Request::Cancel(r) => request::cancel_task(sent_over(&r)),
+        Request::Subscribe(r) => request::subscribe(sent_over(&r)),
+        Request::CreatePush(r) => request::create_push(sent_over(&r)),
+        Request::GetPush(r) => request::get_push(sent_over(&r)),
+        Request::ListPush(r) => request::list_push(sent_over(&r)),
+        Request::DeletePush(r) => request::delete_push(sent_over(&r)),
+        Request::ExtendedCard(r) => request::extended_card(sent_over(&r)),
+    }
+}
+
+/// A task with what a view leaves out removed.
+fn cut(mut task: Task, view: View) -> Task {
+    if let Some(keep) = view.history {
+        let excess = task.history.len().saturating_sub(keep as usize);
+        task.history.drain(..excess);
+    }
+    if !view.artifacts {
+        task.artifacts.clear();
+    }
+    task
+}
+
+fn view() -> impl Strategy<Value = View> {
+    (proptest::option::of(0_u32..4), any::<bool>()).prop_map(|(history, artifacts)| View { history, artifacts })
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn calls(call in any::call()) {
+        prop_assert_eq!(read(call.clone().into()).unwrap(), call);
+    }
+
+    #[test]
+    fn tasks_as_viewed(task in any::task(0), view in view()) {
+        let written = reply::task(&FrozenTask::freeze(&task), view).unwrap();
+        prop_assert_eq!(reply::read_task(sent_over(&written)).unwrap(), cut(task, view));
+    }
+
+    #[test]
+    fn events(event in any::event(0)) {
+        let written = reply::event(&FrozenEvent::freeze(Seq(1), &event)).unwrap();
+        prop_assert_eq!(reply::read_event(sent_over(&written)).unwrap(), event);
+    }
+
+    #[test]
+    fn direct_messages(message in any::message(0)) {
+        let streamed = reply::message(message.clone());
+        prop_assert_eq!(reply::read_event(sent_over(&streamed)).unwrap(), Event::Message(message.clone()));
+
+        let sent = reply::sent(Sent::Message(Box::new(message.clone()))).unwrap();
+        let Sent::Message(back) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a message") };
+        prop_assert_eq!(*back, message);
+    }
+
+    #[test]
+    fn replies_to_send_with_a_task(task in any::task(0), view in view()) {
+        let sent = reply::sent(Sent::Task(FrozenTask::freeze(&task), view)).unwrap();
+        let Sent::Task(back, _) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a task") };
+        prop_assert_eq!(back.thaw().unwrap(), cut(task, view));
+    }
+
+    #[test]
+    fn push_configurations(task in any::task_id(), config in any::push(), token in any::text(0)) {
+        let written = reply::push(task, config.clone());
+        prop_assert_eq!(reply::read_push(sent_over(&written)).unwrap(), (task, config.clone()));
+
+        let page = PushPage { configs: vec![config.clone(), config], next_page_token: token };
+        let back = reply::read_pushes(sent_over(&reply::pushes(task, page.clone()))).unwrap();
+        prop_assert_eq!((back.configs, back.next_page_token), (page.configs, page.next_page_token));
+    }
+
+    #[test]
+    fn cards(card in any::card(0)) {
+        prop_assert_eq!(reply::read_card(sent_over(&reply::card(&card))).unwrap(), card);
+    }
+}
+
+proptest! {
+    // A page is three tasks, each of which has been through the thousand above.
+    #![proptest_config(Config { cases: 200, ..cases() })]
+
+    #[test]
+    fn pages(tasks in proptest::collection::vec(any::task(0), 0..4), view in view(), token in any::text(0)) {
+        let frozen = tasks.iter().map(FrozenTask::freeze).collect();
+        let page = TaskPage { tasks: frozen, view, next_page_token: token.clone(), page_size: 50, total_size: u64::MAX };
+        let back = reply::read_page(sent_over(&reply::page(&page).unwrap())).unwrap();
+        prop_assert_eq!((back.next_page_token, back.page_size, back.total_size), (token, 50, 2_147_483_647));
+        let back: Vec<Task> = back.tasks.iter().map(|t| t.thaw().unwrap()).collect();
+        prop_assert_eq!(back, tasks.into_iter().map(|t| cut(t, view)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_transferred_task_shows_as_completed(mut task in any::task(0)) {
+        task.status.state = TaskState::Transferred;
+        let written = reply::task(&FrozenTask::freeze(&task), View::WHOLE).unwrap();
+        let event = reply::event(&FrozenEvent::freeze(Seq(1), &Event::Task(task.clone()))).unwrap();
+        task.status.state = TaskState::Completed;
+        prop_assert_eq!(reply::read_task(written).unwrap(), task.clone());
+        prop_assert_eq!(reply::read_event(event).unwrap(), Event::Task(task));
+    }
+}

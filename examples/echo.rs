@@ -1,0 +1,21 @@
+//! The smallest agent: `cargo run -p sabir --example echo`, then talk to http://127.0.0.1:4000.
+
+use sabir::{Agent, Context, Ending, Failure, Service};
+
+struct Echo;
+
+impl Agent for Echo {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let parts = cx.message().parts.clone();
+        cx.artifact("echo", parts).await?;
+        Ok(Ending::complete())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), sabir::StartError> {
+    let server = Service::new().agent("echo", Echo).start().await?;
+    println!("listening on http://{}", server.address());
+    server.run(std::future::pending()).await;
+    Ok(())
+}
