@@ -108,21 +108,18 @@ impl Engine {
                 Ok(claimed) => {
                     let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
                     self.settle(claimed, id, TaskState::Canceled, "", push);
-                    // Had another step come in between, the head has moved and settling found that out by itself.
-                    match waiting.rested(outcome.next()).await {
-                        Ok(task) if task.state == TaskState::Canceled => return Ok(task),
-                        Ok(_) => {}
-                        Err(fault) => return Err(fault),
-                    }
+                    waiting.rested(outcome.next()).await?;
+                    waiting.released().await;
                 }
                 Err(mut live) => {
                     live.order(Order::Cancel);
                     live.released().await;
-                    let now = self.owned(scope, id).await?;
-                    if now.state == TaskState::Canceled {
-                        return self.fold(&now);
-                    }
                 }
+            }
+            // Whichever of cancel and completion was committed first has won; a task that asked in between is asked again.
+            let now = self.owned(scope, id).await?;
+            if now.state == TaskState::Canceled {
+                return self.fold(&now);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
 
-use crate::lenient::{empty_none, null_default};
+use crate::lenient::{empty_none, int32, null_default};
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::Deserialize;
 
@@ -130,7 +130,7 @@ pub struct SendConfiguration {
     #[serde(alias = "task_push_notification_config", default)]
     pub task_push_notification_config: Option<PushConfig>,
     /// At most this many messages of history in the reply.
-    #[serde(alias = "history_length", default)]
+    #[serde(alias = "history_length", default, deserialize_with = "int32")]
     pub history_length: Option<i32>,
     /// Do not wait for the task to settle.
     #[serde(alias = "return_immediately", default, deserialize_with = "null_default")]
@@ -147,7 +147,7 @@ pub struct GetTask {
     /// Which task.
     pub id: TaskRef,
     /// At most this many messages of history.
-    #[serde(alias = "history_length", default)]
+    #[serde(alias = "history_length", default, deserialize_with = "int32")]
     pub history_length: Option<i32>,
 }
 
@@ -165,13 +165,13 @@ pub struct ListTasks {
     #[serde(default, deserialize_with = "state_or_unspecified")]
     pub status: Option<TaskState>,
     /// How many tasks a page may hold.
-    #[serde(alias = "page_size", default)]
+    #[serde(alias = "page_size", default, deserialize_with = "int32")]
     pub page_size: Option<i32>,
     /// Where the last page ended.
     #[serde(alias = "page_token", default, deserialize_with = "null_default")]
     pub page_token: String,
     /// At most this many messages of history per task.
-    #[serde(alias = "history_length", default)]
+    #[serde(alias = "history_length", default, deserialize_with = "int32")]
     pub history_length: Option<i32>,
     /// Only tasks whose status is not older than this.
     #[serde(alias = "status_timestamp_after", default)]
@@ -239,7 +239,7 @@ pub struct ListPush {
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
     /// How many a page may hold.
-    #[serde(alias = "page_size", default)]
+    #[serde(alias = "page_size", default, deserialize_with = "int32")]
     pub page_size: Option<i32>,
     /// Where the last page ended.
     #[serde(alias = "page_token", default, deserialize_with = "null_default")]
@@ -258,4 +258,29 @@ pub struct DeletePush {
     pub task_id: TaskRef,
     /// Which configuration.
     pub id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_as_protojson_writes_them_and_others_are_not() {
+        let read = |n: &str| serde_json::from_str::<GetTask>(&format!("{{\"id\":\"t\",\"historyLength\":{n}}}"));
+        for (text, value) in [("5", Some(5)), ("5.0", Some(5)), ("\"5\"", Some(5)), ("null", None), ("-1", Some(-1))] {
+            assert_eq!(read(text).unwrap().history_length, value, "{text}");
+        }
+        for bad in ["5.5", "99999999999", "1e99", "\"five\"", "true", "[]"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unspecified_state_is_no_filter() {
+        for text in ["null", "0", "\"TASK_STATE_UNSPECIFIED\""] {
+            let list: ListTasks = serde_json::from_str(&format!("{{\"status\":{text}}}")).unwrap();
+            assert_eq!(list.status, None);
+        }
+        assert!(serde_json::from_str::<ListTasks>(r#"{"status":"TASK_STATE_TRANSFERRED"}"#).is_err());
+    }
 }

@@ -65,7 +65,7 @@ pub enum Fault {
     #[error("task {0} not found")]
     TaskNotFound(TaskRef),
     /// Unknown configuration; the specification answers as for an unknown task.
-    #[error("push notification config {config} of task {task} not found")]
+    #[error("push notification config {config:.128} of task {task} not found")]
     PushConfigNotFound {
         /// The task.
         task: TaskRef,

@@ -99,6 +99,7 @@ const fn stamped_v7(stamp: Stamp, random: u64) -> u128 {
 }
 
 const fn stamp_of(id: u128) -> Stamp {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the number")]
     let (high, low) = ((id >> 64) as u64, id as u64);
     Stamp::from_u64(((high >> 16) << 15) | ((high & 0xfff) << 3) | ((low >> 59) & 7))
 }
@@ -339,14 +340,14 @@ const RESERVED: [&str; 11] =
     ["agents", "v1", "a2a", "api", "console", "metrics", "tasks", "extendedAgentCard", "healthz", "readyz", "apps"];
 
 fn check_segment(text: &str) -> Result<(), TenantFault> {
+    if text.len() > id_limits::TENANT_BYTES_MAX {
+        return Err(TenantFault::Form);
+    }
     if RESERVED.contains(&text) || text.starts_with("message:") {
         return Err(TenantFault::Reserved(text.into()));
     }
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'~' | b'-');
-    let ok = !text.is_empty()
-        && text.len() <= id_limits::TENANT_BYTES_MAX
-        && !text.starts_with(['.', '_'])
-        && text.bytes().all(legal);
+    let ok = !text.is_empty() && !text.starts_with(['.', '_']) && text.bytes().all(legal);
     if ok { Ok(()) } else { Err(TenantFault::Form) }
 }
 

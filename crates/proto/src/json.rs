@@ -57,7 +57,12 @@ impl Json {
     }
 
     fn tidy(raw: &RawValue) -> Result<Self, JsonFault> {
-        let raw = match compact(raw.get())? {
+        let compacted = compact(raw.get())?;
+        // What the grammar allows and no reader can take: numbers beyond a double, halves of surrogate pairs. Checked
+        // after the depth, since this walk is recursive.
+        let readable: Result<serde_json::Value, _> = serde_json::from_str(raw.get());
+        readable.map_err(|e| JsonFault::Syntax(e.to_string()))?;
+        let raw = match compacted {
             None => raw.to_owned(),
             Some(text) => RawValue::from_string(text).map_err(|e| JsonFault::Syntax(e.to_string()))?,
         };
@@ -236,6 +241,13 @@ mod tests {
         assert!(Json::parse(&nest(JSON_DEPTH_MAX)).is_ok());
         assert_eq!(Json::parse(&nest(JSON_DEPTH_MAX + 1)), Err(JsonFault::TooDeep));
         assert_eq!(Json::parse(&nest(100_000)), Err(JsonFault::TooDeep));
+    }
+
+    #[test]
+    fn what_no_reader_can_take_is_refused() {
+        for bad in ["1e999", r#"{"a":"\ud800"}"#, r#"{"a":-1e999}"#] {
+            assert!(matches!(Json::parse(bad), Err(JsonFault::Syntax(_))), "{bad}");
+        }
     }
 
     #[test]

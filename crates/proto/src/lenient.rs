@@ -77,6 +77,37 @@ impl FromText for crate::ContextId {
     }
 }
 
+/// A 32-bit integer as ProtoJSON lets it be written: `5`, `5.0`, `"5"`; `null` is absent. `5.5` is not one.
+pub(crate) fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
+    struct Int32;
+    impl Visitor<'_> for Int32 {
+        type Value = Option<i32>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of 32 bits")
+        }
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+        fn visit_i64<E: Error>(self, n: i64) -> Result<Self::Value, E> {
+            i32::try_from(n).map(Some).map_err(|_| E::custom("must be a whole number of 32 bits"))
+        }
+        fn visit_u64<E: Error>(self, n: u64) -> Result<Self::Value, E> {
+            i32::try_from(n).map(Some).map_err(|_| E::custom("must be a whole number of 32 bits"))
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within range by the check before it")]
+        fn visit_f64<E: Error>(self, n: f64) -> Result<Self::Value, E> {
+            if n.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n) {
+                return Ok(Some(n as i32));
+            }
+            Err(E::custom("must be a whole number of 32 bits"))
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            text.parse().map(Some).map_err(|_| E::custom("must be a whole number of 32 bits"))
+        }
+    }
+    d.deserialize_any(Int32)
+}
+
 pub(crate) const fn is_false(value: &bool) -> bool {
     !*value
 }

@@ -93,8 +93,9 @@ impl Serialize for Part {
     }
 }
 
+// `field_identifier` lets error messages name the member they are about.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(field_identifier, rename_all = "camelCase")]
 enum Member {
     Text,
     Raw,

@@ -150,6 +150,10 @@ pub(crate) fn enum_name<'de, D: Deserializer<'de>, T>(
         fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
             (self.0)(&number.to_string()).map_err(E::custom)
         }
+        // `null` is how ProtoJSON writes the zero value.
+        fn visit_unit<E: Error>(self) -> Result<T, E> {
+            (self.0)("0").map_err(E::custom)
+        }
     }
     d.deserialize_any(NameVisitor(read))
 }

@@ -97,15 +97,30 @@ impl SqliteLog {
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
         shared.scopes.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
+        let for_checkpoints = shared.clone();
         let writer = writer::Writer::new(connection, shared, options.metrics).map_err(fail)?;
         let writing = match options.writing {
             Writing::Inline => Backend::Inline(Mutex::new(writer)),
             Writing::Threaded => Backend::Threaded {
                 queue: queue::Queue::start(writer),
-                _checkpoints: checkpoint::Checkpoints::start(path)?,
+                _checkpoints: checkpoint::Checkpoints::start(path, for_checkpoints)?,
             },
         };
         Ok(Self { readers, writing, path: path.into(), _lock: lock })
+    }
+
+    /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
+    /// store works without it.
+    pub fn deliveries(&self) -> impl Future<Output = ()> + Send + 'static {
+        let delivery = match &self.writing {
+            Backend::Threaded { queue, .. } => Some(queue.delivery.clone()),
+            Backend::Inline(_) => None,
+        };
+        async move {
+            if let Some(delivery) = delivery {
+                delivery.run().await;
+            }
+        }
     }
 
     /// The file.

@@ -1,18 +1,23 @@
 //! Moving the write-ahead log into the file, away from the writer.
+//!
+//! A passive checkpoint copies what it can without making anybody wait, but under steady writing it never quite catches
+//! up, and the log would grow without end (and every read with it, since readers search the log first). So once the log
+//! is long, the little that a passive checkpoint left over is copied while the writer waits, and the log starts over.
 
+use super::Shared;
 use crate::OpenError;
 use rusqlite::Connection;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The log is moved once it has grown past this.
-const WAL_BYTES: u64 = 4 << 20;
-/// Past this the writer is held up for a moment so that the log can start over; only a reader that never ends leads here.
-const WAL_BYTES_MAX: u64 = 512 << 20;
-/// How often its size is looked at.
-const EVERY: Duration = Duration::from_millis(100);
+/// How often the log is moved, if there is anything new in it.
+const EVERY: Duration = Duration::from_millis(200);
+/// Pages in the log (of 4 KiB) past which it starts over.
+const FRAMES_MAX: i64 = 8192;
 
 #[derive(Debug)]
 pub(super) struct Checkpoints {
@@ -21,27 +26,34 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) fn start(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn start(path: &Path, shared: Arc<Shared>) -> Result<Self, OpenError> {
         let fail = |reason: String| OpenError::Io { path: path.into(), reason };
         let connection = Connection::open(path).map_err(|e| fail(e.to_string()))?;
-        let wal: PathBuf = format!("{}-wal", path.display()).into();
         let (stop, stopped) = channel::<()>();
         let run = move || {
+            let mut moved = 0;
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let size = std::fs::metadata(&wal).map_or(0, |m| m.len());
-                if size > WAL_BYTES {
-                    // Truncation waits for readers; passive never makes anybody wait.
-                    let how = if size > WAL_BYTES_MAX { "TRUNCATE" } else { "PASSIVE" };
-                    if let Err(e) = connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(())) {
-                        tracing::warn!(error = %e, "checkpoint failed; the log stays in the write-ahead file");
-                    }
+                let commit = shared.commit.load(Ordering::Acquire);
+                if commit == moved {
+                    continue;
+                }
+                moved = commit;
+                if let Err(error) = checkpoint(&connection) {
+                    tracing::warn!(%error, "checkpoint failed; the log stays in the write-ahead file");
                 }
             }
         };
-        let thread =
-            std::thread::Builder::new().name("sabir-checkpoint".into()).spawn(run).map_err(|e| fail(e.to_string()))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("sabir-checkpoint".into()).spawn(run);
+        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(|e| fail(e.to_string()))?) })
     }
+}
+
+fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
+    if frames > FRAMES_MAX {
+        connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 impl Drop for Checkpoints {

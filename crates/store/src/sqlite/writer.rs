@@ -1,6 +1,6 @@
 //! One group, one transaction; one step, refused alone.
 
-use super::queue::Reply;
+use super::queue::{Delivery, Reply};
 use super::{Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
@@ -21,6 +21,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     metrics: Metrics,
     groups: u64,
+    pub(super) delivery: Arc<Delivery>,
 }
 
 /// What a group changes in the counters; written once per group.
@@ -43,7 +44,7 @@ impl Writer {
             |row| row.get(0),
         )?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
-        Ok(Self { connection, shared, metrics, groups: 0 })
+        Ok(Self { connection, shared, metrics, groups: 0, delivery: Arc::default() })
     }
 
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
@@ -59,13 +60,12 @@ impl Writer {
         self.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "a group has at most a thousand steps")]
         self.metrics.commit_steps.observe(steps.len() as f64);
-        // A caller that no longer waits is no reason to do anything: its step is committed all the same.
         match outcome {
-            Ok(verdicts) => replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| drop(reply.send(verdict))),
+            Ok(verdicts) => self.delivery.deliver(replies.into_iter().zip(verdicts)),
             Err(error) => {
                 self.metrics.commit_failures.inc();
                 tracing::error!(%error, steps = steps.len(), "group commit failed");
-                replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone().into()))));
+                self.delivery.deliver(replies.into_iter().map(|reply| (reply, Err(error.clone().into()))));
             }
         }
     }
@@ -88,8 +88,13 @@ impl Writer {
     }
 
     fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
-        for opening in steps.iter().filter_map(|s| s.opening.as_ref()) {
-            self.shared.scopes.intern(&self.connection, &opening.scope)?;
+        let mut last = None;
+        for scope in steps.iter().filter_map(|s| s.opening.as_ref()).map(|o| &o.scope) {
+            // Nearly always the one before.
+            if !last.is_some_and(|l| Arc::ptr_eq(l, scope)) {
+                self.shared.scopes.intern(&self.connection, scope)?;
+                last = Some(scope);
+            }
         }
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);

@@ -69,28 +69,31 @@ fn close(a: Option<f64>, b: Option<f64>) -> bool {
     (a - b).abs() <= (a.abs() * f64::EPSILON).max(f64::MIN_POSITIVE)
 }
 
-#[track_caller]
-fn check_written(name: &str, message: &impl prost::Message, ours: &impl serde::Serialize) {
+fn check_written(name: &str, message: &impl prost::Message, ours: &impl serde::Serialize) -> Result<(), TestCaseError> {
     let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
     let sparse = parse(told(name, message, &SerializeOptions::new()));
     let full = parse(told(name, message, &full()));
     let ours = parse(serde_json::to_string(ours).unwrap());
-    if let Err(difference) = between(&sparse, &ours, &full, "") {
-        panic!("{name}{difference}\nours:   {ours}\noracle: {sparse}");
-    }
+    between(&sparse, &ours, &full, "")
+        .map_err(|difference| TestCaseError::fail(format!("{name}{difference}\nours:   {ours}\noracle: {sparse}")))
 }
 
 /// Reads the oracle's JSON as ours. Compared as protobuf, where neither the order of free members nor the spelling of a
 /// number counts.
-#[track_caller]
-fn check_read<M, T>(name: &str, message: &M, options: &SerializeOptions, write: impl Fn(&T) -> M)
+fn check_read<M, T>(
+    name: &str,
+    message: &M,
+    options: &SerializeOptions,
+    write: impl Fn(&T) -> M,
+) -> Result<(), TestCaseError>
 where
     M: prost::Message + PartialEq + std::fmt::Debug,
     T: DeserializeOwned,
 {
     let text = told(name, message, options);
-    let ours: T = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-    assert_eq!(write(&ours), *message, "{text}");
+    let ours: T = serde_json::from_str(&text).map_err(|e| TestCaseError::fail(format!("{name}: {e}\n{text}")))?;
+    prop_assert_eq!(&write(&ours), message, "{}", text);
+    Ok(())
 }
 
 fn write_task(task: &Task) -> pb::Task {
@@ -106,36 +109,36 @@ proptest! {
 
     #[test]
     fn our_tasks_are_protojson(task in any::task(0)) {
-        check_written("Task", &write_task(&task), &task);
+        check_written("Task", &write_task(&task), &task)?;
     }
 
     #[test]
     fn our_events_are_protojson(event in any::event(0)) {
-        check_written("StreamResponse", &write_event(&event), &event);
+        check_written("StreamResponse", &write_event(&event), &event)?;
     }
 
     #[test]
     fn our_cards_are_protojson(card in any::card(0)) {
-        check_written("AgentCard", &reply::card(&card), &card);
+        check_written("AgentCard", &reply::card(&card), &card)?;
     }
 
     #[test]
     fn we_read_what_is_written_in_full(task in any::task(0), event in any::event(0), card in any::card(0)) {
-        check_read("Task", &write_task(&task), &full(), write_task);
-        check_read("StreamResponse", &write_event(&event), &full(), write_event);
-        check_read("AgentCard", &reply::card(&card), &full(), |card: &AgentCard| reply::card(card));
+        check_read("Task", &write_task(&task), &full(), write_task)?;
+        check_read("StreamResponse", &write_event(&event), &full(), write_event)?;
+        check_read("AgentCard", &reply::card(&card), &full(), |card: &AgentCard| reply::card(card))?;
     }
 
     #[test]
     fn we_read_what_is_written_sparsely(task in any::task(1), event in any::event(1), card in any::card(1)) {
         let sparse = SerializeOptions::new();
-        check_read("Task", &write_task(&task), &sparse, write_task);
-        check_read("StreamResponse", &write_event(&event), &sparse, write_event);
-        check_read("AgentCard", &reply::card(&card), &sparse, |card: &AgentCard| reply::card(card));
+        check_read("Task", &write_task(&task), &sparse, write_task)?;
+        check_read("StreamResponse", &write_event(&event), &sparse, write_event)?;
+        check_read("AgentCard", &reply::card(&card), &sparse, |card: &AgentCard| reply::card(card))?;
     }
 
     #[test]
     fn we_read_enums_by_number(task in any::task(1)) {
-        check_read("Task", &write_task(&task), &SerializeOptions::new().use_enum_numbers(true), write_task);
+        check_read("Task", &write_task(&task), &SerializeOptions::new().use_enum_numbers(true), write_task)?;
     }
 }

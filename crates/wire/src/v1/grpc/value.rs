@@ -104,7 +104,7 @@ fn print_number(number: f64, out: &mut Vec<u8>) -> Result<(), JsonFault> {
 }
 
 /// Writes any JSON. A number is the nearest finite double; half a surrogate pair, which JSON can escape but no UTF-8
-/// can hold, is the replacement character.
+/// can hold, comes out as replacement characters.
 pub(crate) fn write_value(json: &Json) -> Value {
     Text(json.as_str()).value().unwrap_or_else(|| Kind::NullValue(0).into())
 }
