@@ -44,7 +44,7 @@ struct Incoming<'a> {
     core: &'a Arc<Core>,
     resident: &'a Resident,
     scope: Arc<Scope>,
-    request: SendMessage,
+    request: Box<SendMessage>,
     shape: Shape,
 }
 
@@ -54,7 +54,7 @@ impl Engine {
         &self,
         to: &Resident,
         scope: Arc<Scope>,
-        request: SendMessage,
+        request: Box<SendMessage>,
         terms: &Terms,
     ) -> Result<Sent, Fault> {
         let view = View::with_history(history_length(request.configuration.history_length)?);
@@ -87,7 +87,7 @@ impl Engine {
         &self,
         to: &Resident,
         scope: Arc<Scope>,
-        request: SendMessage,
+        request: Box<SendMessage>,
         terms: &Terms,
     ) -> Result<Watch, Fault> {
         history_length(request.configuration.history_length)?;

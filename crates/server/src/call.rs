@@ -30,10 +30,19 @@ impl App {
         let active = extensions(served, &terms)?;
         offered(served, &call)?;
         let scope = served.scope(call.tenant(), &caller);
-        let engine = &self.engine;
         let reply = match call {
-            Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, *request, &terms).await?),
-            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, *request, &terms).await?),
+            Call::Send(request) => Reply::Sent(self.engine.send(&served.resident, scope, request, &terms).await?),
+            // Boxed, so that the future of a send is not as large as the largest of them all.
+            call => Box::pin(self.call_other(served, scope, call, &terms)).await?,
+        };
+        Ok((reply, active))
+    }
+
+    async fn call_other(&self, served: &Served, scope: Arc<Scope>, call: Call, terms: &Terms) -> Result<Reply<Watch>, Fault> {
+        let engine = &self.engine;
+        Ok(match call {
+            Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, request, terms).await?),
+            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, request, terms).await?),
             Call::Get(call) => {
                 let (task, view) = engine.get(&scope, &call).await?;
                 Reply::Task(task, view)
@@ -43,7 +52,7 @@ impl App {
                 let task = engine.cancel(&scope, served.resident.push, &call).await?;
                 Reply::Task(task, sabir_proto::View::WHOLE)
             }
-            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, &terms).await?),
+            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
             Call::CreatePush { task, config, .. } => {
                 let (task, config) = engine.create_push(&scope, &task, config).await?;
                 Reply::Push(task, config)
@@ -61,8 +70,7 @@ impl App {
                 Reply::Deleted
             }
             Call::ExtendedCard { .. } => return Err(Fault::ExtendedCardNotConfigured),
-        };
-        Ok((reply, active))
+        })
     }
 
     /// Which agent is meant: the path's; else the one the tenant names (that is how gRPC reaches agents other than the

@@ -18,7 +18,9 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use sabir_proto::Fault;
 use sabir_wire::v1::http::{Routed, route};
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Serves one request. Never fails: a failure is an answer too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>) -> Response<Body> {
@@ -32,8 +34,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
     }
+    // The rarer ways are boxed: a connection holds the future of its request by value and moves it, so its size is
+    // what every request pays.
     if is_grpc(&request) {
-        return grpc::serve(app, request).await;
+        return Box::pin(grpc::serve(app, request)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {
@@ -61,7 +65,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
-        _ => http_json(app, at.as_ref(), request).await,
+        _ => Box::pin(http_json(app, at.as_ref(), request)).await,
     }
 }
 
@@ -119,8 +123,14 @@ async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result
     if declared.is_some_and(|n| n > most) {
         return Err(too_large());
     }
-    let reading = Limited::new(body, most).collect();
-    match tokio::time::timeout(app.body_time_max, reading).await {
+    let mut reading = Box::pin(Limited::new(body, most).collect());
+    // A small body is here with its head; no clock is asked and no timer set for it.
+    let at_once = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
+    let read = match at_once {
+        Poll::Ready(read) => Ok(read),
+        Poll::Pending => tokio::time::timeout(app.body_time_max, reading).await,
+    };
+    match read {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         // Nobody is left to read the answer; it is made all the same.
