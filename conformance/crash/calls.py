@@ -8,9 +8,11 @@ out of our hands when its write *begins*.
 import dataclasses
 import re
 
-TRACED = 'read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,pwrite64,pwritev,fsync,fdatasync'
+READS = ['read', 'readv', 'recvfrom', 'recvmsg']
+WRITES = ['write', 'writev', 'sendto', 'sendmsg', 'pwrite64', 'pwritev']
+SYNCS = ['fsync', 'fdatasync']
 # Whole pages, so that a text can be found in what was written. `-y` names the file or socket behind every descriptor.
-COMMAND = ['strace', '-f', '-tt', '-y', '-s', '8192', '-e', f'trace={TRACED}', '-o']
+COMMAND = ['strace', '-f', '-tt', '-y', '-s', '8192', '-e', f'trace={",".join(READS + WRITES + SYNCS)}', '-o']
 
 LINE = re.compile(r'^(\d+) +[\d:.]+ (.*)$')
 RESUMED = re.compile(r'^<\.\.\. (\w+) resumed>(.*)$')
@@ -20,6 +22,7 @@ RESULT = re.compile(r'\) += (-?\d+)')
 
 @dataclasses.dataclass
 class Call:
+    thread: str
     name: str
     # The path of the file, or `socket:[…]`.
     on: str
@@ -30,16 +33,16 @@ class Call:
     ends: int
 
     def is_in(self):
-        return self.result > 0 and self.on.startswith(('socket:', 'TCP:')) and self.name in ('read', 'readv', 'recvfrom', 'recvmsg')
+        return self.name in READS and self.on.startswith('socket:') and self.result > 0
 
     def is_out(self):
-        return self.result > 0 and self.on.startswith(('socket:', 'TCP:')) and self.name in ('write', 'writev', 'sendto', 'sendmsg')
+        return self.name in WRITES and self.on.startswith('socket:') and self.result > 0
 
     def is_log_write(self):
-        return self.result > 0 and self.on.endswith('-wal') and self.name in ('write', 'writev', 'pwrite64', 'pwritev')
+        return self.name in WRITES and self.on.endswith('-wal') and self.result > 0
 
     def is_log_sync(self):
-        return self.result == 0 and self.on.endswith('-wal') and self.name in ('fsync', 'fdatasync')
+        return self.name in SYNCS and self.on.endswith('-wal') and self.result == 0
 
 
 def parse(lines):
@@ -60,7 +63,7 @@ def parse(lines):
         call, results = CALL.match(text), RESULT.findall(text)
         if call and results:
             # The text of a call may itself hold what looks like a result; the true one comes last.
-            calls.append(Call(call[1], call[2], text, int(results[-1]), begins, number))
+            calls.append(Call(thread, call[1], call[2], text, int(results[-1]), begins, number))
     return calls
 
 
@@ -72,7 +75,8 @@ class Passage:
     kept: Call | None
     synced: Call | None
     shown: Call | None
-    # Syncs of the log that ended between the asking and the showing, or began there.
+    # Syncs of the log between the asking and the showing, by the thread that wrote it there. Those of a checkpoint,
+    # which has a thread of its own, hold nobody up.
     syncs: int
 
     def breach(self, durability):
@@ -85,21 +89,23 @@ class Passage:
             return (f'was written to the log in line {self.kept.ends + 1} and shown in line {self.shown.begins + 1} '
                     'of the trace, without a completed sync of the log in between')
         if durability == 'normal' and self.syncs:
-            return f'waited for {self.syncs} syncs of the log until it was shown in line {self.shown.begins + 1} of the trace'
+            return f'waited for {self.syncs} syncs of the log before line {self.shown.begins + 1} of the trace showed it'
         return None
 
 
 def passage(calls, text):
-    """Follows a text. It is looked for in what was really written, so no other commit's sync can stand in for its own."""
+    """Follows a text. It is looked for in what was written, so no other commit's sync can stand in for its own."""
     asked = next((call for call in calls if call.is_in() and text in call.text), None)
     shown = next((call for call in calls if call.is_out() and text in call.text), None)
     if shown is None:
         return Passage(asked, None, None, None, 0)
     before = [call for call in calls if call.begins < shown.begins]
-    kept = next((call for call in before if call.is_log_write() and text in call.text and call.ends < shown.begins), None)
+    writes = [call for call in before if call.is_log_write() and call.ends < shown.begins]
+    kept = next((call for call in writes if text in call.text), None)
     if kept is None:
         return Passage(asked, None, None, shown, 0)
     syncs = [call for call in before if call.is_log_sync()]
     synced = next((call for call in syncs if call.begins > kept.ends and call.ends < shown.begins), None)
     since = asked.ends if asked else kept.ends
-    return Passage(asked, kept, synced, shown, sum(call.ends > since for call in syncs))
+    own = [call for call in syncs if call.thread == kept.thread and call.ends > since]
+    return Passage(asked, kept, synced, shown, len(own))

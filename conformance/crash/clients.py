@@ -73,7 +73,7 @@ class Client:
     async def turn(self):
         try:
             await self.business()
-        except (ValueError, LookupError, TypeError) as error:
+        except Exception as error:
             # An answer of a shape that nobody thought of. It is a finding, and no reason to stop looking.
             self.record.check(ANSWERS, False, f'{self.name}, waiting for {self.waits_for}: cannot be read: {error!r}')
 
@@ -179,10 +179,10 @@ class Client:
                 await self.again(connection, why)
                 continue
             except Refused as refusal:
-                if not await self.surprise(refusal, f'message {send.message_id}'):
+                if not await self.surprise(refusal, f'message {send.message_id} ({self.name})'):
                     continue
                 return
-            if not self.record.check(ANSWERS, 'task' in result, f'message {send.message_id} was answered with {result}'):
+            if not self.record.check(ANSWERS, 'task' in result, f'message {send.message_id}: answered with {result}'):
                 return
             self.record.show_reply(send, result['task'], self.name)
             self.count_joined(result['task']['id'], began_ms, known)
@@ -251,7 +251,7 @@ class Client:
             self.record.figures['told to try later'] += 1
             await asyncio.sleep(self.rng.uniform(*RETRY_SECONDS))
             return False
-        self.record.check(promise, False, f'{what} ({self.name}): refused with {refusal}')
+        self.record.check(promise, False, f'{what}: refused with {refusal}')
         return True
 
 

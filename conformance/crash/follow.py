@@ -24,7 +24,7 @@ class Follower:
         if not self.is_ours(number, event):
             return False
         if self.settled:
-            self.record.check(ENDS, False, f'{self.where(number)} came after the task was {self.settled}: {brief(event)}')
+            self.record.check(ENDS, False, f'{self.where(number)} came after {self.settled}: {brief(event)}')
             return False
         if self.last is None:
             if not self.open(number, event):

@@ -66,9 +66,9 @@ class Forged:
         """A slow task: rows of one to three events, seen by the sender and by a subscriber that came later."""
         send, k, id = self.sent(SLOW)
         events = [{'task': self.opening(id, send, 'TASK_STATE_SUBMITTED')}, self.status(id, 'TASK_STATE_WORKING')]
-        for number, (_, text) in enumerate(chunks[:4] if given_up else chunks):
+        for _, text in chunks[:4] if given_up else chunks:
             update = {'taskId': id, 'contextId': id, 'artifact': {'artifactId': ARTIFACT, 'parts': [{'text': text}]}}
-            events.append({'artifactUpdate': {**update, 'append': True} if number else update})
+            events.append({'artifactUpdate': update if text == CHUNKS[0][1] else {**update, 'append': True}})
         events.append(self.status(id, 'TASK_STATE_FAILED' if given_up else 'TASK_STATE_COMPLETED'))
         first = 1
         while first <= len(events):
@@ -104,8 +104,8 @@ class Forged:
 
     def insert(self, k, body, head, events):
         values = (k, SCOPE, NUMBERS[body['status']['state']], k, k, head, json.dumps(body).encode(), events)
-        sql = 'INSERT INTO task (k, salt, scope, state, position, moved, head, body, events) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?)'
-        self.db.execute(sql, values)
+        columns = 'k, scope, state, position, moved, head, body, events, salt'
+        self.db.execute(f'INSERT INTO task ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)', values)
 
     def watch(self, follower, events):
         while follower.last < len(events):

@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 
 from record import LIVE, SETTLED, brief, opened_ms, settles, state_of
-from script import expected
+from script import chunks_of
 
 # How often the server begins a turn before it gives the task up as one that crashes the process.
 ATTEMPTS_MAX = 3
@@ -78,8 +78,8 @@ def events_kept(record, log):
             elif number not in stored:
                 yield f'task {id} event {number}: lost; shown was {brief(event)}'
             else:
-                same = stored[number] == event
-                yield None if same else f'task {id} event {number}: shown {brief(event)}, stored {brief(stored[number])}'
+                kept = stored[number]
+                yield None if kept == event else f'task {id} event {number}: shown {brief(event)}, stored {brief(kept)}'
 
 
 def replies_kept(record, log):
@@ -94,7 +94,7 @@ def replies_kept(record, log):
                 yield f'task {reply["id"]}: not in the log, though message {send.message_id} was answered with it'
             else:
                 same = reply == task.body and state_of(reply) == task.state
-                yield None if same else f'task {task.id}: shown {brief(reply)}, stored as {task.state} {brief(task.body)}'
+                yield None if same else f'task {task.id}: shown {brief(reply)}, stored {task.state} {brief(task.body)}'
 
 
 def snapshots_true(record, log):
@@ -105,7 +105,7 @@ def snapshots_true(record, log):
     for id, number, shown in record.snapshots:
         task = log.tasks.get(id)
         if task is None or number > len(task.events):
-            yield f'task {id}: a snapshot was shown at {number}, the log has {len(task.events) if task else "no such task"}'
+            yield f'task {id}: a snapshot was shown at {number}, the log has {task and len(task.events)} events'
         else:
             folded = fold(task.events[:number])
             yield None if shown == folded else f'task {id} at {number}: shown {brief(shown)}, folded {brief(folded)}'
@@ -117,6 +117,8 @@ def bodies_true(record, log):
     The log is the only truth; the image beside it is what *get* and *list* show, so the two must not part.
     """
     for task in log.tasks.values():
+        if task.state not in SETTLED:
+            continue
         folded = fold(task.events)
         yield None if task.body == folded else f'task {task.id}: stored {brief(task.body)}, folded {brief(folded)}'
 
@@ -166,7 +168,8 @@ def settled_once(record, log):
     for task in log.tasks.values():
         at = [(number, settles(event)) for number, event in zip(task.numbers, task.events) if settles(event)]
         if task.state in SETTLED:
-            yield None if at == [(task.head, task.state)] else f'task {task.id}: {task.state} at {task.head}, log says {at}'
+            right = at == [(task.head, task.state)]
+            yield None if right else f'task {task.id}: {task.state} at {task.head}, its log says {at}'
         elif at:
             yield f'task {task.id}: {task.state}, though its log says {at}'
 
@@ -196,18 +199,20 @@ def given_up(record, log):
 
 
 def texts_exact(record, log):
-    """every answer has the exact text, with no chunk lost or repeated
+    """every answer was said exactly once, with no chunk lost or repeated
 
-    An agent that is resumed must go on after the last committed chunk: one earlier repeats it, one later loses it. What
-    was given up must at least be a beginning of the text.
+    An agent that is resumed must go on after the last committed chunk: one earlier repeats it, one later loses it. The
+    final text alone would not tell, since the first chunk replaces what was there: an agent that is begun anew ends
+    with the right text, and its readers have seen half of it twice. What was given up must be a beginning of the whole.
     """
     texts = {send.message_id: send.text for send in record.sends}
     for task in log.tasks.values():
-        if task.message_id() not in texts or not task.events:
+        if task.message_id() not in texts:
             continue
-        wanted, got = expected(texts[task.message_id()]), text_of(fold(task.events))
-        right = got == wanted if task.state == 'TASK_STATE_COMPLETED' else wanted.startswith(got)
-        yield None if right else f'task {task.id}: {task.state} with {got!r}, expected {wanted!r}'
+        wanted, got = chunks_of(texts[task.message_id()]), said(task.events)
+        right = got == wanted if task.state == 'TASK_STATE_COMPLETED' else got == wanted[:len(got)]
+        right = right and text_of(fold(task.events)) == ''.join(got)
+        yield None if right else f'task {task.id}: {task.state} having said {got}, expected {wanted}'
 
 
 def counters_true(record, log):
@@ -253,9 +258,17 @@ def fold_artifact(artifacts, update):
     chunk = update['artifact']
     for at, known in enumerate(artifacts):
         if known['artifactId'] == chunk['artifactId']:
-            artifacts[at] = {**known, **chunk, 'parts': known['parts'] + chunk['parts']} if update.get('append') else chunk
+            joined = {**known, **chunk, 'parts': known['parts'] + chunk['parts']}
+            artifacts[at] = joined if update.get('append') else chunk
             return
     artifacts.append(chunk)
+
+
+def said(events):
+    """The texts of artifacts, in the order in which readers were shown them."""
+    shown = [artifact for event in events for artifact in event.get('task', {}).get('artifacts', [])]
+    shown += [event['artifactUpdate']['artifact'] for event in events if 'artifactUpdate' in event]
+    return [part.get('text', '') for artifact in shown for part in artifact['parts']]
 
 
 def text_of(task):

@@ -17,9 +17,9 @@ ARTIFACT = 'a1'
 SLOW = 'slow'
 
 
-def expected(text):
-    """The whole text of the artifact that answers a message."""
-    return ''.join(chunk for _, chunk in CHUNKS) if text.startswith(SLOW) else text
+def chunks_of(text):
+    """The answer to a message, in the pieces in which it is given."""
+    return [chunk for _, chunk in CHUNKS] if text.startswith(SLOW) else [text]
 
 
 def config():

@@ -87,7 +87,8 @@ def read(file):
     connection = sqlite3.connect(file)
     try:
         integrity = connection.execute('PRAGMA integrity_check').fetchone()[0]
-        counters = {(scope, STATES.get(state)): n for scope, state, n in connection.execute('SELECT * FROM counter') if n}
+        rows = connection.execute('SELECT scope, state, n FROM counter')
+        counters = {(scope, STATES.get(state)): n for scope, state, n in rows if n}
         keyed = [task_id(k, salt) for k, salt in connection.execute('SELECT k, salt FROM retry_key')]
         return TaskLog(tasks_in(connection), counters, keyed, integrity)
     except (sqlite3.DatabaseError, ValueError) as error:

@@ -5,10 +5,6 @@ mod run;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Many small, short-lived allocations across threads: what the system's allocator is slow at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Agents of every dialect behind one door, on one durable task log.
 #[derive(Debug, Parser)]
 #[command(name = "sabir", version, about, max_term_width = 100)]

@@ -16,6 +16,7 @@
 
 use crate::host::BoxFuture;
 use crate::turn::Outlet;
+pub use crate::turn::Report;
 use bytes::Bytes;
 use sabir_proto::{Artifact, ArtifactId, ContextId, Json, Message, Part, Task, TaskId, Timestamp};
 use std::fmt;
@@ -37,7 +38,7 @@ use std::time::Duration;
 ///   committed step runs again, so effects on the outside happen *at least once*; the [turn id](Context::turn_id) is
 ///   the same on every attempt and makes a good idempotency key.
 /// - The default is [`Recovery::Fail`]: the task is failed with a reason. A turn that crashed the process three times
-///   is failed as well, whatever the agent declares.
+///   without leaving a new checkpoint in between is failed as well, whatever the agent declares.
 /// - When the caller cancels, the agent's future is dropped, and whatever it reports afterwards through a kept handle
 ///   is refused and counted. What must be cleaned up belongs into a `Drop`.
 /// - A panic fails the task; nothing else is affected.
@@ -225,23 +226,23 @@ impl Context {
     }
 
     /// Reports progress; an empty text says "working" without words.
-    pub async fn status(&self, text: impl Into<String>) -> Result<(), Ended> {
-        self.outlet.status(words(text)).await
+    pub fn status(&self, text: impl Into<String>) -> Report<'_> {
+        self.outlet.status(words(text))
     }
 
     /// Reports a whole artifact, creating it or replacing the one with this id.
-    pub async fn artifact(&self, id: &str, parts: Vec<Part>) -> Result<(), Ended> {
-        self.chunk(Artifact::new(artifact_id(id), parts), false, true).await
+    pub fn artifact(&self, id: &str, parts: Vec<Part>) -> Report<'_> {
+        self.chunk(Artifact::new(artifact_id(id), parts), false, true)
     }
 
     /// Reports an artifact or a chunk of one.
-    pub async fn chunk(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Ended> {
-        self.outlet.artifact(artifact, append, last_chunk).await
+    pub fn chunk(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
+        self.outlet.artifact(artifact, append, last_chunk)
     }
 
     /// Reports a data artifact.
-    pub async fn data(&self, id: &str, json: Json) -> Result<(), Ended> {
-        self.artifact(id, vec![Part::data(json)]).await
+    pub fn data(&self, id: &str, json: Json) -> Report<'_> {
+        self.artifact(id, vec![Part::data(json)])
     }
 
     /// The time of day, from the host.

@@ -8,6 +8,9 @@
 //! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
 //! | a task whose agent is no longer configured | – | failed, saying so |
 //!
+//! A turn that leaves a new checkpoint begins to count anew: a server that is killed three times during one long turn
+//! loses nothing, a turn that kills the server three times at the same point is given up.
+//!
 //! Half-finished steps need no care here: a step is a transaction.
 
 use crate::agent::{Recovery, TurnInfo};
@@ -96,7 +99,7 @@ impl Engine {
         first.turn = Some(number);
         let live = claimed.into_live();
         live.publish(stored.head, &[], None);
-        let runner = Runner { core: core.clone(), live, recorder, turn, first: Some(first), number };
+        let runner = Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number };
         core.host.spawn(Box::pin(runner.run()));
     }
 }

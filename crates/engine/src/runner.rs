@@ -23,7 +23,7 @@ pub(crate) struct Runner {
     pub(crate) recorder: Recorder,
     pub(crate) turn: Turn,
     /// What has to be committed before the agent goes on.
-    pub(crate) first: Option<Step>,
+    pub(crate) first: Option<Box<Step>>,
     /// The turn and attempt, for a stop in an orderly way.
     pub(crate) number: (Seq, u32),
 }
@@ -96,7 +96,7 @@ impl Runner {
                 self.turn.outlet.close();
                 drop(self.turn.outlet.take());
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
-                let step = self.recorder.step(None);
+                let step = Box::new(self.recorder.step(None));
                 drop(self.commit(step).await);
                 Next::Stop
             }
@@ -104,7 +104,7 @@ impl Runner {
                 self.turn.outlet.close();
                 // An orderly stop is no crash, so this attempt does not count.
                 let (turn, attempt) = self.number;
-                let mut step = self.recorder.step(None);
+                let mut step = Box::new(self.recorder.step(None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
                 drop(self.commit(step).await);
                 self.live.fail(Fault::Unavailable("the server is stopping; the task goes on after its restart".into()));
@@ -126,7 +126,12 @@ impl Runner {
             }
             self.recorder.end(&self.core, ending);
         }
-        let step = self.recorder.step(checkpoint);
+        let mut step = Box::new(self.recorder.step(checkpoint));
+        // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
+        if step.checkpoint.is_some() && self.number.1 > 1 {
+            self.number.1 = 1;
+            step.turn = Some(self.number);
+        }
         match self.commit(step).await {
             Next::GoOn if !stop => Next::GoOn,
             _ => Next::Stop,
@@ -146,12 +151,12 @@ impl Runner {
 
     /// Commits a step and shows it. A store that refuses writes is tried again for a while: the agent's work is worth
     /// more than the wait.
-    async fn commit(&mut self, step: Step) -> Next {
+    async fn commit(&mut self, step: Box<Step>) -> Next {
         let state = step.placement.map(|p| p.state);
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(50);
         loop {
-            match self.core.log.append(step.clone()).await {
+            match self.core.log.append(Step::clone(&step)).await {
                 Ok(()) => break,
                 Err(AppendError::Store(error @ (StoreError::Full | StoreError::Io(_))))
                     if waited < self.core.limits.store_patience =>

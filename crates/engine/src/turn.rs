@@ -1,14 +1,15 @@
 //! One turn of an agent: its future, and what it has reported but nobody has committed yet.
 
-use crate::agent::{AnyAgent, Context, Ended, Ending, Failure, TurnInfo};
+use crate::agent::{self, AnyAgent, Ended, Ending, Failure, TurnInfo};
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
 use sabir_proto::{Artifact, Part};
-use std::future::poll_fn;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Something an agent reported.
 #[derive(Debug)]
@@ -44,34 +45,13 @@ impl Outlet {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn status(&self, parts: Vec<Part>) -> Result<(), Ended> {
-        self.report(Draft::Status(parts), 256).await
+    pub(crate) fn status(&self, parts: Vec<Part>) -> Report<'_> {
+        Report { outlet: self, draft: Some(Draft::Status(parts)), bytes: 256 }
     }
 
-    pub(crate) async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Ended> {
+    pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
         let bytes = 256 + artifact.parts.iter().map(weight).sum::<usize>();
-        self.report(Draft::Artifact { artifact, append, last_chunk }, bytes).await
-    }
-
-    /// Takes a report; waits only when too many are on their way already.
-    async fn report(&self, draft: Draft, bytes: usize) -> Result<(), Ended> {
-        let mut draft = Some(draft);
-        poll_fn(|cx| {
-            let mut state = self.lock();
-            if state.closed {
-                state.refused += 1;
-                return Poll::Ready(Err(Ended));
-            }
-            let full = state.drafts.len() >= self.events_max || state.bytes >= self.bytes_max;
-            if full {
-                state.waiting = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            state.bytes += bytes;
-            state.drafts.extend(draft.take());
-            Poll::Ready(Ok(()))
-        })
-        .await
+        Report { outlet: self, draft: Some(Draft::Artifact { artifact, append, last_chunk }), bytes }
     }
 
     pub(crate) fn set_checkpoint(&self, data: Bytes) {
@@ -108,6 +88,35 @@ impl Outlet {
     }
 }
 
+/// A report on its way. Waits only when too many are on their way already; then until they are committed.
+#[derive(Debug)]
+#[must_use = "a report is made by awaiting it"]
+pub struct Report<'a> {
+    outlet: &'a Outlet,
+    draft: Option<Draft>,
+    bytes: usize,
+}
+
+impl Future for Report<'_> {
+    type Output = Result<(), Ended>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let report = self.get_mut();
+        let mut state = report.outlet.lock();
+        if state.closed {
+            state.refused += 1;
+            return Poll::Ready(Err(Ended));
+        }
+        if state.drafts.len() >= report.outlet.events_max || state.bytes >= report.outlet.bytes_max {
+            state.waiting = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.bytes += report.bytes;
+        state.drafts.extend(report.draft.take());
+        Poll::Ready(Ok(()))
+    }
+}
+
 fn weight(part: &Part) -> usize {
     match &part.content {
         sabir_proto::Content::Text(text) | sabir_proto::Content::Url(text) => text.len(),
@@ -130,12 +139,12 @@ impl Turn {
         limits: &Limits,
     ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
-        let mut cx = Context { outlet: outlet.clone(), turn: info, checkpoint };
+        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint };
         Self { future: Box::pin(async move { agent.any_turn(&mut cx).await }), outlet }
     }
 
     /// Polls the agent; a panic is a failure.
-    pub(crate) fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Ending> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,

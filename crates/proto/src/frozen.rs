@@ -149,7 +149,8 @@ impl FrozenEvent {
     pub fn freeze(seq: Seq, event: &Event) -> Self {
         let mut json = Vec::with_capacity(256);
         serde_json::to_writer(&mut json, event).expect("our types serialise");
-        Self { seq, state: event.state(), json: json.into(), heard: None }
+        // Cut to size: a live task keeps its latest events, and half of a doubled buffer is air.
+        Self { seq, state: event.state(), json: json.into_boxed_slice().into(), heard: None }
     }
 
     /// The same event as the answer to a message.

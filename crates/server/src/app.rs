@@ -7,7 +7,7 @@ use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::{agents, card, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Resident, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
@@ -184,7 +184,9 @@ fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLo
         Durability::Normal => sqlite::Durability::Normal,
     };
     let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics };
-    Ok(Arc::new(SqliteLog::open(&path, options)?))
+    let log = SqliteLog::open(&path, options)?;
+    TokioHost.spawn(Box::pin(log.deliveries()));
+    Ok(Arc::new(log))
 }
 
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.

@@ -1,22 +1,26 @@
 //! Sockets: accepting, limiting, and stopping in an orderly way.
 
 use crate::app::App;
+use crate::body::Body;
 use crate::stack;
-use hyper::service::service_fn;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// Accepts until `stop` completes, then lets what is running finish for a while.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
     let slots = Arc::new(Semaphore::new(app.limits.connections_max));
-    let builder = Arc::new(builder(&app));
+    let builders = Arc::new(Builders::new(&app));
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
@@ -40,23 +44,10 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Futur
                 continue;
             }
         };
-        // Nagle's algorithm holds the second of two small writes back for 40 ms.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection closed before it began");
-            continue;
-        }
-        let (app, builder) = (app.clone(), builder.clone());
-        let gauge = app.metrics.connection();
-        let service = service_fn(move |request| {
-            let app = app.clone();
-            async move { Ok::<_, Infallible>(stack::serve(app, request).await) }
-        });
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), app.metrics.connection());
+        let requests = Requests { app: app.clone() };
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke off");
-            }
+            builders.serve(stream, requests, watcher).await;
             drop((gauge, slot));
         });
     }
@@ -68,22 +59,89 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Futur
     }
 }
 
-fn builder(app: &App) -> Builder<TokioExecutor> {
-    let limits = &app.limits;
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(limits.header_seconds_max))
-        .max_buf_size(limits.header_bytes_max.max(8192))
-        .pipeline_flush(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.http2_streams_max)
-        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
-        // Dead peers are found within a minute, so that their streams do not stay.
-        .keep_alive_interval(Some(Duration::from_secs(30)))
-        .keep_alive_timeout(Duration::from_secs(20));
-    builder
+/// Answers the requests of one connection.
+#[derive(Clone)]
+struct Requests {
+    app: Arc<App>,
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    // Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a
+    // connection whose request was answered long ago.
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let app = self.app.clone();
+        Box::pin(async move { Ok(stack::serve(app, request).await) })
+    }
+}
+
+/// One protocol each.
+struct Builders {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    first_bytes_max: Duration,
+}
+
+/// What every HTTP/2 connection opens with, and no HTTP/1.1 request.
+const PREFACE: &[u8] = b"PRI";
+
+impl Builders {
+    fn new(app: &App) -> Self {
+        let limits = &app.limits;
+        let header_time_max = Duration::from_secs(limits.header_seconds_max);
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_time_max)
+            .max_buf_size(limits.header_bytes_max.max(8192))
+            .pipeline_flush(true);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.http2_streams_max)
+            .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+            // Dead peers are found within a minute, so that their streams do not stay.
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .keep_alive_timeout(Duration::from_secs(20));
+        Self { http1, http2, first_bytes_max: header_time_max }
+    }
+
+    /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port; the first bytes are looked at without taking
+    /// them off the socket, because whoever puts them back in front costs every connection a second buffer.
+    async fn serve(&self, stream: TcpStream, requests: Requests, watcher: Watcher) {
+        // Nagle's algorithm holds the second of two small writes back for 40 ms.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection closed before it began");
+            return;
+        }
+        let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, speaks_http2(&stream)).await {
+            Ok(Ok(speaks)) => speaks,
+            Ok(Err(error)) => return tracing::debug!(%error, "a connection broke off before it said anything"),
+            Err(_) => return tracing::debug!("a connection said nothing"),
+        };
+        let outcome = if speaks_http2 {
+            // Boxed, since its state is large and the usual connection is the other one.
+            Box::pin(watcher.watch(self.http2.serve_connection(TokioIo::new(stream), requests))).await
+        } else {
+            watcher.watch(self.http1.serve_connection(TokioIo::new(stream), requests)).await
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+}
+
+async fn speaks_http2(stream: &TcpStream) -> std::io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let seen = stream.peek(&mut first).await?;
+        if seen == PREFACE.len() || !PREFACE.starts_with(&first[..seen]) || seen == 0 {
+            return Ok(first[..seen] == *PREFACE);
+        }
+        // One or two letters so far, and a peek returns at once while they are there.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -45,6 +45,11 @@ impl Row {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
     }
 
+    /// Whether events may follow this one.
+    fn takes(&self, after: Seq) -> bool {
+        !self.state.is_settled() && self.events.last().is_some_and(|e| e.seq == after)
+    }
+
     fn current(&self) -> Stamp {
         self.places.last().map_or_else(Stamp::default, |(_, position)| *position)
     }
@@ -91,9 +96,7 @@ impl Inner {
                 retries: Vec::new(),
                 pushes: BTreeMap::new(),
             },
-            (None, Some(row)) if step.events.is_empty() || row.events.last().is_some_and(|e| e.seq == step.after) => {
-                row.clone()
-            }
+            (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
         };
         let (head, commit) = (step.head(), self.commits + 1);
@@ -115,16 +118,24 @@ impl Inner {
         if let Some(checkpoint) = step.checkpoint {
             row.progress.checkpoint = Some(checkpoint);
         }
-        if let Some(mark) = step.retry {
-            row.retries.push(KeptRetry { mark, task: step.task, at: now });
+        if row.state.is_settled() {
+            // Nobody will take this turn up again.
+            row.progress.checkpoint = None;
         }
+        if let Some(mark) = step.retry {
+            let at = if step.opening.is_some() { step.task.stamp() } else { now };
+            row.retries.push(KeptRetry { mark, task: step.task, at });
+        }
+        // Kept aside until nothing can be refused any more.
+        let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
-                    if self.keys.get(&mark.key).is_some_and(|(_, old_until)| *old_until > at) {
+                    let old = keys.get(&mark.key).or_else(|| self.keys.get(&mark.key));
+                    if old.is_some_and(|(_, old_until)| *old_until > at) {
                         return Err(AppendError::KeyTaken);
                     }
-                    self.keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
+                    keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
                 }
                 Effect::PutPush { config, configs_max } => {
                     row.pushes.insert(config.id.clone().unwrap_or_default(), config);
@@ -145,13 +156,17 @@ impl Inner {
             }
         }
         self.commits = commit;
+        self.keys.extend(keys);
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
         self.tasks.insert(step.task, row);
         Ok(())
     }
 
-    fn list(&self, listing: &Listing) -> Listed {
+    fn list(&self, listing: &Listing) -> Result<Listed, StoreError> {
         let (commit, below) = listing.token.map_or((self.commits, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
+        if commit > self.commits {
+            return Err(StoreError::PageToken);
+        }
         let since = listing.since.unwrap_or_default();
         let mut matching: Vec<(Stamp, TaskId, &Row)> = Vec::new();
         let mut total = 0;
@@ -175,7 +190,7 @@ impl Inner {
         matching.truncate(listing.limit);
         let next = matching.last().filter(|_| more).map(|(below, ..)| PageToken { commit, below: *below });
         let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
-        Listed { tasks: matching.into_iter().map(|(_, id, row)| row.stored(id)).collect(), next, total }
+        Ok(Listed { tasks: matching.into_iter().map(|(_, id, row)| row.stored(id)).collect(), next, total })
     }
 }
 
@@ -195,7 +210,7 @@ impl TaskLog for MemoryLog {
     }
 
     fn list(&self, listing: Listing) -> Answer<Listed> {
-        Answer::now(Ok(self.lock().list(&listing)))
+        Answer::now(self.lock().list(&listing))
     }
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {

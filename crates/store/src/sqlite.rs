@@ -6,6 +6,7 @@
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; one step is refused alone |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
+//! | `settled` | a few settled tasks in memory, for those who ask again |
 //! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
 //!
 //! Keys rise with time everywhere on the send path, and a task that opens and settles in one step is one row and one
@@ -16,6 +17,7 @@ mod queue;
 mod reader;
 mod schema;
 mod scopes;
+mod settled;
 mod walk;
 mod writer;
 
@@ -68,6 +70,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct SqliteLog {
     readers: Readers,
+    settled: settled::Settled,
     writing: Backend,
     path: PathBuf,
     // Dropped last: while we hold it no other process may open the file.
@@ -106,7 +109,7 @@ impl SqliteLog {
                 _checkpoints: checkpoint::Checkpoints::start(path, for_checkpoints)?,
             },
         };
-        Ok(Self { readers, writing, path: path.into(), _lock: lock })
+        Ok(Self { readers, settled: settled::Settled::default(), writing, path: path.into(), _lock: lock })
     }
 
     /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
@@ -188,7 +191,14 @@ impl TaskLog for SqliteLog {
     }
 
     fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
-        Answer::now(self.readers.with(|r| r.load(id)))
+        if let Some(stored) = self.settled.get(id) {
+            return Answer::now(Ok(Some(stored)));
+        }
+        let loaded = self.readers.with(|r| r.load(id));
+        if let Ok(Some(stored)) = &loaded {
+            self.settled.keep(stored);
+        }
+        Answer::now(loaded)
     }
 
     fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
@@ -220,6 +230,6 @@ impl TaskLog for SqliteLog {
     }
 
     fn last_stamp(&self) -> Answer<Stamp> {
-        Answer::now(self.readers.with(reader::Reader::last_stamp))
+        Answer::now(self.readers.with(|r| Ok(r.last_stamp())))
     }
 }

@@ -1,21 +1,186 @@
-//! placeholder
+//! Agents that are commands: any program that reads its input and prints its answer.
+//!
+//! Each turn runs the command once, by `sh -c`, in a process group and a directory of its own. What it prints streams
+//! out as it is printed, lines on its descriptor 3 are events, files it leaves in a directory become artifacts, and
+//! its exit code says how the turn ended. `docs/guides/exec.md` is this contract in its users' words.
+//!
+//! | Room | What is decided there |
+//! |---|---|
+//! | `room` | the private directory: what the command finds there, and that nothing of it stays |
+//! | `group` | the processes: how they start, and that none of them outlives the turn |
+//! | `relay` | what the command says while it runs, and in which order it is passed on |
+//! | `events` | what a line on descriptor 3 means |
+//! | `text` | cutting bytes into chunks, lines and tails |
+//! | `files` | what a file it left behind becomes |
+//!
+//! The message is data all the way: it never becomes part of a command line, a path or the name of a variable. Absent
+//! on purpose is a sandbox. The command is the operator's own and may do whatever the server may; what is kept from it
+//! is the server's environment, because that is where secrets are.
 
-use crate::config::agent::AgentConfig;
-use sabir_engine::{Agent, Context, Ending, Failure};
+mod events;
+mod files;
+mod group;
+mod relay;
+mod room;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::agent::{AgentConfig, Stdin};
+use events::Ask;
+use group::{Group, Reaper};
+use relay::{Heard, relay};
+use room::Room;
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_proto::Message;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::spawn_blocking;
+
+/// The variables every command sees: without them most programs do not find their way around.
+const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+/// Bytes of a skill's name. The caller writes it and the kernel limits variables; honest names are far shorter.
+const SKILL_BYTES_MAX: usize = 256;
+/// `EX_TEMPFAIL`: the command cannot go on without more input.
+const EXIT_ASK_INPUT: i32 = 75;
+/// `EX_NOPERM`: the command will not do it.
+const EXIT_REJECT: i32 = 77;
 
 /// Runs a command per message.
 #[derive(Debug)]
-pub struct Exec;
+pub struct Exec {
+    command: String,
+    stdin: Stdin,
+    /// Variables that are passed on besides [`VARIABLES_PASSED`].
+    env: Vec<String>,
+    reaper: Arc<Reaper>,
+}
 
 impl Exec {
-    pub(crate) fn new(_config: &AgentConfig, _grace: Duration) -> Result<Self, String> {
-        Err("kind = \"exec\" is not built yet".into())
+    /// `grace` is what processes get between SIGTERM and SIGKILL. The error says what is wrong with the configuration.
+    pub(crate) fn new(config: &AgentConfig, grace: Duration) -> Result<Self, String> {
+        let command = config.command.clone().unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err("kind = \"exec\" needs a command".into());
+        }
+        if command.contains('\0') {
+            return Err("command contains a NUL".into());
+        }
+        for name in &config.env {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(format!(
+                    "env lists {name:?}, which cannot be the name of a variable; write names, not values"
+                ));
+            }
+            if name.starts_with("A2A_") {
+                return Err(format!("env lists {name:?}, but A2A_… are set by the server"));
+            }
+        }
+        Ok(Self { command, stdin: config.stdin, env: config.env.clone(), reaper: Reaper::new(grace) })
+    }
+
+    /// Everything the command sees of its surroundings; nothing else of the server's environment reaches it.
+    fn variables(&self, cx: &Context, skill: &str, room: &Room) -> Vec<(OsString, OsString)> {
+        let passed = VARIABLES_PASSED.into_iter().chain(self.env.iter().map(String::as_str));
+        let passed = passed.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        let ours = [
+            ("A2A_TASK_ID", cx.task_id().to_string().into()),
+            ("A2A_CONTEXT_ID", cx.context_id().to_string().into()),
+            ("A2A_SKILL", skill.into()),
+            ("A2A_TURN_ID", cx.turn_id().into()),
+            ("A2A_ATTEMPT", cx.attempt().to_string().into()),
+            ("A2A_PARTS_DIR", room.parts().into_os_string()),
+            ("A2A_OUT_DIR", room.out().into_os_string()),
+        ];
+        passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).collect()
+    }
+
+    /// The private directory, filled.
+    async fn room(&self, cx: &Context) -> Result<Arc<Room>, Failure> {
+        let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
+        let made = spawn_blocking(move || Room::furnish(&message, before.as_ref(), stdin)).await;
+        match made {
+            Ok(Ok(room)) => Ok(Arc::new(room)),
+            Ok(Err(error)) => Err(trouble(cx, "making its directory", &error)),
+            Err(error) => Err(trouble(cx, "making its directory", &error)),
+        }
     }
 }
 
 impl Agent for Exec {
-    async fn turn(&self, _cx: &mut Context) -> Result<Ending, Failure> {
-        Err(Failure("not built yet".into()))
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let Some(skill) = skill(cx.message()) else {
+            let problem = format!("the name of the skill has control characters, or more than {SKILL_BYTES_MAX} bytes");
+            return Ok(Ending::reject(problem));
+        };
+        let room = self.room(cx).await?;
+        let variables = self.variables(cx, &skill, &room);
+        let started = Group::start(&self.command, variables, &room, &self.reaper);
+        let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
+        let heard = relay(cx, &mut group, pipes).await?;
+        drop(group);
+        if heard.status.code() == Some(0) {
+            let out = room.clone();
+            let found = spawn_blocking(move || files::collect(out.handle()));
+            for artifact in found.await.map_err(|e| trouble(cx, "reading its files", &e))?? {
+                cx.chunk(artifact, false, true).await?;
+            }
+        }
+        // Gone before the caller is told that the turn has ended, and not on a thread that others wait for.
+        spawn_blocking(move || drop(room)).await.map_err(|e| trouble(cx, "removing its directory", &e))?;
+        Ok(ending(&heard))
     }
+
+    fn nature(&self) -> Nature {
+        // A command may do anything, so it runs only after its task is kept, and never twice for one turn.
+        Nature { instant: false, recovery: Recovery::Fail }
+    }
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        // A server that stops would otherwise be gone before it could kill what ignores SIGTERM. Bounded by the grace.
+        self.reaper.wait();
+    }
+}
+
+/// How the turn ends. This is the only place that knows what an exit code means.
+fn ending(heard: &Heard) -> Ending {
+    let Heard { status, asked, last_line, stderr } = heard;
+    match (status.code(), asked) {
+        (Some(0 | EXIT_ASK_INPUT), Some(Ask::Input(question))) => Ending::ask_input(question),
+        (Some(0 | EXIT_ASK_INPUT), Some(Ask::Auth(request))) => Ending::ask_auth(request),
+        (Some(0), None) => Ending::complete(),
+        (Some(EXIT_ASK_INPUT), None) => Ending::ask_input(first_of([last_line, "more input is needed"])),
+        (Some(EXIT_REJECT), _) => Ending::reject(first_of([last_line, stderr, "the command declined"])),
+        (Some(code), _) => failed(&format!("the command failed with exit code {code}"), stderr),
+        (None, _) => {
+            let signal = status.signal().unwrap_or(0);
+            failed(&format!("the command was ended by signal {signal}"), stderr)
+        }
+    }
+}
+
+fn failed(what: &str, stderr: &str) -> Ending {
+    if stderr.is_empty() { Ending::fail(what) } else { Ending::fail(format!("{what}:\n{stderr}")) }
+}
+
+/// The first text that is not empty.
+fn first_of<const N: usize>(texts: [&str; N]) -> &str {
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or("")
+}
+
+/// The skill the message asks for; empty for none, `None` for one that cannot be a variable's value.
+fn skill(message: &Message) -> Option<String> {
+    let skill = message.skill().unwrap_or_default();
+    (skill.len() <= SKILL_BYTES_MAX && !skill.contains(char::is_control)).then_some(skill)
+}
+
+/// A failure that is ours and not the command's: the log gets the cause, the caller does not.
+fn trouble(cx: &Context, doing: &str, error: &dyn std::error::Error) -> Failure {
+    tracing::error!(task = %cx.task_id(), %error, "a command could not be run: {doing}");
+    Failure("the server could not run the command behind this agent".into())
 }

@@ -1,12 +1,13 @@
 //! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than
 //! the read. Connections are pooled, one per thread that reads at the same time.
 
-use super::{Shared, key, lock, number, schema, seq, stamp, store_error, task_id};
+use super::{Shared, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
 use crate::{Base, Digest, KeptRetry, OutboxRow, Progress, RetryMark, StoreError, Stored};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// Idle connections beyond this are closed.
@@ -120,9 +121,8 @@ impl Reader {
             .optional()?;
         let from = stored.base.as_ref().map_or(Seq(0), |b| b.seq);
         stored.tail = self.stepped_events(k, from, usize::MAX)?;
-        if let Some(last) = stored.tail.last() {
-            stored.head = last.seq;
-        }
+        // The row only learns of events that moved the task; a snapshot may be later than that, and the tail empty.
+        stored.head = stored.tail.last().map_or(from.max(stored.head), |last| last.seq);
         let sql = "SELECT data FROM checkpoint WHERE k = ?1";
         let data: Option<Vec<u8>> = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0)).optional()?;
         stored.progress.checkpoint = data.map(Bytes::from);
@@ -131,27 +131,32 @@ impl Reader {
 
     pub(super) fn events(&self, id: TaskId, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
         let k = key(id.stamp());
+        if !self.holds(id)? {
+            return Ok(Vec::new());
+        }
         let stepped = self.stepped_events(k, after, limit)?;
         if !stepped.is_empty() || after > Seq(0) && self.has_steps(k)? {
             return Ok(stepped);
         }
         // A one-row task keeps its events, or its only event, in its row.
-        let sql =
-            "SELECT salt, state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
+        let sql = "SELECT state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
         let whole = self.connection.prepare_cached(sql)?.query_row([k], |row| {
-            if task_id(k, row.get(0)?) != id {
-                return Ok(Vec::new());
-            }
-            if let Some(lines) = row.get::<_, Option<Vec<u8>>>(5)? {
+            if let Some(lines) = row.get::<_, Option<Vec<u8>>>(4)? {
                 return split(Seq(1), lines, after, limit);
             }
-            let json: Vec<u8> = row.get(4)?;
-            let (history_at, artifacts_at) = (row.get(2)?, row.get(3)?);
-            let task = FrozenTask { json: json.into(), state: state(row.get(1)?)?, history_at, artifacts_at };
+            let json: Vec<u8> = row.get(3)?;
+            let (history_at, artifacts_at) = (row.get(1)?, row.get(2)?);
+            let task = FrozenTask { json: json.into(), state: state(row.get(0)?)?, history_at, artifacts_at };
             let only = FrozenEvent::of_task(Seq(1), &task);
             Ok(if after < Seq(1) && limit > 0 { vec![only] } else { Vec::new() })
         });
         Ok(whole.optional()?.unwrap_or_default())
+    }
+
+    /// Whether this very task is here: a stamp finds a row, but only all bits of an id name it.
+    fn holds(&self, id: TaskId) -> rusqlite::Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM task WHERE k = ?1 AND salt = ?2)";
+        self.connection.prepare_cached(sql)?.query_row((key(id.stamp()), salt(id)), |r| r.get(0))
     }
 
     fn has_steps(&self, k: i64) -> rusqlite::Result<bool> {
@@ -187,7 +192,8 @@ impl Reader {
 
     pub(super) fn recent_retries(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<KeptRetry>> {
         let sql = "SELECT k, salt, retry, at FROM (
-                       SELECT k, salt, retry, k AS at FROM task WHERE k >= ?1 AND retry IS NOT NULL
+                       SELECT k, salt, retry, k AS at FROM task INDEXED BY task_retry
+                       WHERE k >= ?1 AND retry IS NOT NULL
                        UNION ALL
                        SELECT e.k, t.salt, e.retry, e.at FROM event e JOIN task t ON t.k = e.k
                        WHERE e.at >= ?1 AND e.retry IS NOT NULL
@@ -216,6 +222,9 @@ impl Reader {
     }
 
     pub(super) fn pushes(&self, task: TaskId) -> rusqlite::Result<Vec<PushConfig>> {
+        if !self.holds(task)? {
+            return Ok(Vec::new());
+        }
         let mut statement = self.connection.prepare_cached("SELECT json FROM push_config WHERE k = ?1 ORDER BY id")?;
         let rows = statement.query_map([key(task.stamp())], |row| row.get::<_, Vec<u8>>(0))?;
         rows.map(|json| PushConfig::from_json(&json?).ok_or_else(|| damaged("push configuration"))).collect()
@@ -236,9 +245,9 @@ impl Reader {
         rows.collect()
     }
 
-    pub(super) fn last_stamp(&self) -> rusqlite::Result<Stamp> {
-        let sql = "SELECT max(ifnull((SELECT max(k) FROM task), 0), ifnull((SELECT max(position) FROM move), 0))";
-        Ok(stamp(self.connection.query_row(sql, [], |row| row.get(0))?))
+    pub(super) fn last_stamp(&self) -> Stamp {
+        // Commits are numbered at or above every stamp that was committed.
+        Stamp::from_u64(self.shared.commit.load(Ordering::Acquire))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Durability;
 use crate::OpenError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -33,8 +34,14 @@ impl FileLock {
 /// Opens the one connection that writes, and brings the file up to date.
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+    // A file we refuse may have a write-ahead log from a process that was killed; closing must not merge it.
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = std::fs::metadata(log).is_ok_and(|m| m.len() > 0);
     let mut connection = Connection::open(path).map_err(io)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(io)?;
     let version = check(&connection, path)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(io)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(io)?;
     let synchronous = match durability {
         Durability::Full => "FULL",

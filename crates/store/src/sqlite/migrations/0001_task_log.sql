@@ -34,6 +34,9 @@ CREATE INDEX task_order ON task (scope, state, position, moved);
 -- Later tasks of a context, and all tasks of contexts that clients brought.
 CREATE INDEX task_context ON task (scope, context, position, state, moved) WHERE context IS NOT NULL;
 
+-- Recent retry keys, read once at every start.
+CREATE INDEX task_retry ON task (k, salt, retry) WHERE retry IS NOT NULL;
+
 -- The events of tasks that take more than one step: a step is a row, its events are lines.
 CREATE TABLE event (
     k     INTEGER NOT NULL,

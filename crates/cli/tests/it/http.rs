@@ -1,0 +1,332 @@
+//! An HTTP/1.1 client on a bare socket: most of what these tests send, a client library would refuse to send.
+
+use serde_json::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Far longer than anything here takes: a test that gets here has found a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request. `Host` and `Content-Length` are added unless they were set, or taken out.
+#[derive(Clone)]
+pub(crate) struct Request {
+    method: String,
+    path: String,
+    headers: Vec<(String, Option<Vec<u8>>)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn new(method: &str, path: &str) -> Self {
+        let version = ("A2A-Version".to_owned(), Some(b"1.0".to_vec()));
+        Self { method: method.into(), path: path.into(), headers: vec![version], body: Vec::new() }
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(crate) fn post(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), ..Self::new("POST", path) }.with("Content-Type", "application/json")
+    }
+
+    /// Sets a header, replacing what it was.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
+        self = self.without(name);
+        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
+        self.headers.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Takes a header out, also one that would be added.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
+        self.headers.push((name.into(), None));
+        self
+    }
+
+    fn says(&self, name: &str) -> bool {
+        self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+    }
+
+    /// The head alone, blank line included.
+    pub(crate) fn head(&self, to: SocketAddr) -> Vec<u8> {
+        let mut out = format!("{} {} HTTP/1.1\r\n", self.method, self.path).into_bytes();
+        if !self.says("Host") {
+            out.extend_from_slice(format!("Host: {to}\r\n").as_bytes());
+        }
+        let has_body = !self.body.is_empty() || self.method == "POST";
+        if has_body && !self.says("Content-Length") && !self.says("Transfer-Encoding") {
+            out.extend_from_slice(format!("Content-Length: {}\r\n", self.body.len()).as_bytes());
+        }
+        for (name, value) in &self.headers {
+            if let Some(value) = value {
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(value);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+
+    pub(crate) fn bytes(&self, to: SocketAddr) -> Vec<u8> {
+        let mut out = self.head(to);
+        out.extend_from_slice(&self.body);
+        out
+    }
+}
+
+/// A reply, with its body unless that is a stream.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| &**v)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        match serde_json::from_slice(&self.body) {
+            Ok(value) => value,
+            Err(e) => panic!("status {}, a body that is not JSON ({e}): {}", self.status, self.text()),
+        }
+    }
+}
+
+/// A connection.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    to: SocketAddr,
+    read: Vec<u8>,
+    head_only: bool,
+}
+
+impl Wire {
+    pub(crate) fn open(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, to, read: Vec::new(), head_only: false }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// For bodies that the server is right not to take: it may have answered and closed before the last byte.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    pub(crate) fn send(&mut self, request: &Request) {
+        self.head_only = request.method == "HEAD";
+        let bytes = request.bytes(self.to);
+        // Refused for its head alone, and closed: the answer is read all the same.
+        let _ = self.try_write(&bytes);
+    }
+
+    /// No more requests on this connection, but the answer is still wanted.
+    pub(crate) fn half_close(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Whether the other side says nothing for this long.
+    pub(crate) fn is_quiet_for(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let outcome = self.stream.read(&mut [0; 1]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        matches!(outcome, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+
+    /// Whether the connection ends, whatever is said before.
+    pub(crate) fn ends(&mut self) -> bool {
+        while self.more() {}
+        true
+    }
+
+    /// Reads on; false at the end of the connection.
+    fn more(&mut self) -> bool {
+        let mut chunk = [0; 16 << 10];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(n) => {
+                self.read.extend_from_slice(&chunk[..n]);
+                true
+            }
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => false,
+            Err(e) => panic!("nothing came for {PATIENCE:?}: {e}"),
+        }
+    }
+
+    /// Exactly so many bytes, or `None` if the connection ends before.
+    pub(crate) fn take(&mut self, n: usize) -> Option<Vec<u8>> {
+        while self.read.len() < n {
+            if !self.more() {
+                return None;
+            }
+        }
+        let rest = self.read.split_off(n);
+        Some(std::mem::replace(&mut self.read, rest))
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut from = 0;
+        loop {
+            if let Some(at) = self.read[from..].iter().position(|b| *b == b'\n') {
+                let line = self.take(from + at + 1)?;
+                return Some(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            from = self.read.len();
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    /// Status line and headers; `None` if the connection ends instead.
+    pub(crate) fn reply_head(&mut self) -> Option<Reply> {
+        let status = self.line()?;
+        let status =
+            status.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or_else(|| panic!("not HTTP: {status}"));
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            match line.split_once(':') {
+                Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
+                None => return Some(Reply { status, headers, body: Vec::new() }),
+            }
+        }
+    }
+
+    /// The whole reply; `None` if the connection ends instead.
+    pub(crate) fn try_reply(&mut self) -> Option<Reply> {
+        let mut reply = self.reply_head()?;
+        if self.head_only || matches!(reply.status, 100 | 204 | 304) {
+            return Some(reply);
+        }
+        if let Some(length) = reply.header("Content-Length") {
+            let length = length.parse().unwrap();
+            reply.body = self.take(length)?;
+        } else if reply.header("Transfer-Encoding").is_some() {
+            while let Some(chunk) = self.chunk()?.filter(|c| !c.is_empty()) {
+                reply.body.extend_from_slice(&chunk);
+            }
+        } else {
+            while self.more() {}
+            reply.body = std::mem::take(&mut self.read);
+        }
+        Some(reply)
+    }
+
+    #[track_caller]
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.try_reply().expect("the connection ended before the reply")
+    }
+
+    /// The next chunk; `Some(None)` is the proper end, `None` a connection that broke off.
+    fn chunk(&mut self) -> Option<Option<Vec<u8>>> {
+        let size = self.line()?;
+        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("not a chunk size: {size}"));
+        let chunk = self.take(size)?;
+        self.line()?;
+        Some((size > 0).then_some(chunk))
+    }
+
+    /// The reply as a stream of events; `None` if it is something else.
+    pub(crate) fn try_events(mut self) -> Option<Stream> {
+        let head = self.reply_head()?;
+        let is_stream = head.status == 200 && head.header("Content-Type") == Some("text/event-stream");
+        is_stream.then(|| Stream { wire: self, head, text: Vec::new(), comments: 0, broken: false, ended: false })
+    }
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: Option<String>,
+    pub(crate) data: Value,
+}
+
+/// An event stream being read.
+pub(crate) struct Stream {
+    wire: Wire,
+    pub(crate) head: Reply,
+    text: Vec<u8>,
+    /// Comments seen so far.
+    pub(crate) comments: usize,
+    /// Whether the stream broke off instead of ending.
+    pub(crate) broken: bool,
+    ended: bool,
+}
+
+impl Stream {
+    /// The next event or comment (`Err`); `None` at the end.
+    pub(crate) fn next_any(&mut self) -> Option<Result<Frame, String>> {
+        let mut from = 0;
+        loop {
+            let blank = self.text[from..].windows(2).position(|w| w == b"\n\n");
+            if let Some(at) = blank {
+                let rest = self.text.split_off(from + at + 2);
+                let block = std::mem::replace(&mut self.text, rest);
+                return Some(self.parse(&String::from_utf8(block).expect("events are UTF-8")));
+            }
+            from = self.text.len().saturating_sub(1);
+            if self.ended {
+                assert!(self.text.is_empty() || self.broken, "half an event: {}", String::from_utf8_lossy(&self.text));
+                return None;
+            }
+            match self.wire.chunk() {
+                Some(Some(chunk)) => self.text.extend_from_slice(&chunk),
+                Some(None) => self.ended = true,
+                None => (self.ended, self.broken) = (true, true),
+            }
+        }
+    }
+
+    fn parse(&mut self, block: &str) -> Result<Frame, String> {
+        let mut frame = Frame { id: None, name: None, data: Value::Null };
+        let mut data = String::new();
+        for line in block.trim_end_matches('\n').split('\n') {
+            match line.split_once(": ").unwrap_or((line, "")) {
+                ("" | ":", comment) => {
+                    self.comments += 1;
+                    return Err(comment.to_owned());
+                }
+                ("id", id) => frame.id = Some(id.parse().expect("an id is a number")),
+                ("event", name) => frame.name = Some(name.to_owned()),
+                ("data", text) => data.push_str(text),
+                (other, _) => panic!("an unknown line in a stream: {other}"),
+            }
+        }
+        frame.data = serde_json::from_str(&data).unwrap_or_else(|e| panic!("data that is not JSON ({e}): {data}"));
+        Ok(frame)
+    }
+
+    /// The next event; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Ok(frame) = self.next_any()? {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Everything up to the end.
+    pub(crate) fn rest(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}

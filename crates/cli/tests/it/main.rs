@@ -1,0 +1,42 @@
+//! What the running program promises, asked from outside: the real binary, real sockets, real files.
+//!
+//! | Promise | Files |
+//! |---|---|
+//! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
+//! | a store that cannot be used is named and left as it is | `store`, `damage` |
+//! | one port, many agents | `protocols`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
+//! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
+//!
+//! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
+//! stops servers, `http` is a client on a bare socket, `ask` knows the two JSON bindings; nothing else does.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
+
+mod ask;
+mod http;
+mod sabir;
+
+mod agents;
+mod bad_clients;
+mod bad_ids;
+mod bad_json;
+mod bad_members;
+mod cancel;
+mod card;
+mod damage;
+mod door;
+mod history;
+mod limits;
+mod list;
+mod memory;
+mod operate;
+mod protocols;
+mod push;
+mod resume;
+mod retry;
+mod shutdown;
+mod start;
+mod store;
+mod stream;
+mod subscribe;
+mod turns;

@@ -1,0 +1,315 @@
+//! A server under test: the real binary with a directory of its own, stopped when dropped.
+
+use crate::http::PATIENCE;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Where a server lives: its configuration, its data, what it said. Outlives restarts.
+pub(crate) struct Home {
+    directory: TempDir,
+}
+
+impl Home {
+    pub(crate) fn new(config: &str) -> Arc<Self> {
+        let home = Self { directory: TempDir::with_prefix("sabir-it-").unwrap() };
+        fs::write(home.path("sabir.toml"), config).unwrap();
+        Arc::new(home)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.data().join("sabir.db")
+    }
+
+    /// The database, for looking at it or damaging it; only while no server runs.
+    pub(crate) fn open_database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.database()).unwrap()
+    }
+
+    /// The command line every test uses.
+    pub(crate) fn command(&self) -> Command {
+        self.command_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn command_at(&self, listen: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
+        command
+            .args(["serve", "--listen", listen, "--config"])
+            .arg(self.path("sabir.toml"))
+            .arg("--data")
+            .arg(self.data());
+        self.dress(&mut command);
+        command
+    }
+
+    /// The same after something was said to a shell: what a server inherits, it can only inherit from somebody.
+    pub(crate) fn under(&self, shell: &str) -> Command {
+        let plain = self.command();
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(format!("{shell}; exec \"$@\""))
+            .arg("sh")
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        self.dress(&mut command);
+        command
+    }
+
+    /// Nothing of the surroundings may decide what a test sees.
+    fn dress(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("SABIR_")) {
+            command.env_remove(name);
+        }
+        command.current_dir(self.directory.path()).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
+    }
+
+    /// Starts and expects a refusal: an exit by itself with a failure. Returns what was said.
+    #[track_caller]
+    pub(crate) fn refuses(&self, mut command: Command) -> String {
+        let errors = self.path("refusal.txt");
+        command.stdout(Stdio::null()).stderr(File::create(&errors).unwrap());
+        let status = wait(&mut command.spawn().unwrap()).expect("it started although it should have refused to");
+        let said = fs::read_to_string(errors).unwrap();
+        assert!(!status.success(), "it stopped without a failure: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        said
+    }
+}
+
+/// A running server.
+pub(crate) struct Sabir {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) home: Arc<Home>,
+    errors: PathBuf,
+}
+
+impl Sabir {
+    /// A server with this configuration and no tasks.
+    #[track_caller]
+    pub(crate) fn start(config: &str) -> Self {
+        Self::at(&Home::new(config))
+    }
+
+    /// A server where one has been before.
+    #[track_caller]
+    pub(crate) fn at(home: &Arc<Home>) -> Self {
+        Self::run(home, home.command())
+    }
+
+    #[track_caller]
+    pub(crate) fn run(home: &Arc<Home>, mut command: Command) -> Self {
+        let errors = home.path("errors.txt");
+        command.stdout(Stdio::piped()).stderr(File::options().create(true).append(true).open(&errors).unwrap());
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let (sender, receiver) = channel();
+        // Reads on after the first line, so that the server never finds a closed pipe.
+        thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)))
+        });
+        let line = receiver.recv_timeout(PATIENCE);
+        let address = line.as_ref().ok().and_then(|l| l.strip_prefix("listening on http://")?.parse().ok());
+        let Some(address) = address else {
+            let _ = child.kill();
+            panic!("it did not start: {line:?}\n{}", fs::read_to_string(&errors).unwrap());
+        };
+        Self { child, address, home: home.clone(), errors }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to stop and does not wait.
+    pub(crate) fn ask_to_stop(&self) {
+        let asked = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
+        assert!(asked.success());
+    }
+
+    /// Waits until it has stopped by itself.
+    #[track_caller]
+    pub(crate) fn stopped(&mut self) -> ExitStatus {
+        wait(&mut self.child).expect("it did not stop")
+    }
+
+    /// Stops it in an orderly way.
+    #[track_caller]
+    pub(crate) fn stop(mut self) -> Arc<Home> {
+        self.ask_to_stop();
+        assert!(self.stopped().success());
+        self.home.clone()
+    }
+
+    /// Ends it without warning.
+    pub(crate) fn kill(mut self) -> Arc<Home> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.home.clone()
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// Memory in use, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Sabir {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let said = self.said();
+        if thread::panicking() {
+            eprintln!("--- the server said:\n{said}---");
+        } else {
+            assert!(!said.contains("panicked"), "the server panicked:\n{said}");
+        }
+    }
+}
+
+/// One server for all tests that neither list nor count. It stops when the last of them is done.
+pub(crate) fn shared() -> Arc<Sabir> {
+    static SHARED: Mutex<Weak<Sabir>> = Mutex::new(Weak::new());
+    let mut shared: MutexGuard<'_, Weak<Sabir>> = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let sabir = Arc::new(Sabir::start(AGENTS));
+        *shared = Arc::downgrade(&sabir);
+        sabir
+    })
+}
+
+/// Waits for a process; `None` if it does not end.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    None
+}
+
+/// Asks again and again until the answer is yes.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !check() {
+        assert!(begun.elapsed() < PATIENCE, "still not after {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// All files below a directory with their bytes, for proving that nothing was touched.
+pub(crate) fn bytes_of(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+/// The agents most tests speak to.
+///
+/// `desk` does what it is told: `book` asks two questions, `chat` answers without a task, `forever` works until it is
+/// canceled, `tick` reports ten chunks with pauses, `quick` the same without, `sign` wants credentials.
+pub(crate) const AGENTS: &str = r#"
+[limits]
+cancel_grace_seconds = 1
+
+[[agent]]
+name = "demo"
+kind = "echo"
+default = true
+
+[[agent]]
+name = "desk"
+kind = "script"
+[[agent.rule]]
+when = { text_contains = "book" }
+do = [{ status = "looking" }, { ask_input = "Which day?" }]
+then = [
+    { when = { text_contains = "never" }, do = [{ reject = "Then not." }] },
+    { do = [{ ask_input = "How many?" }], then = [{ echo = true }, { complete = "Booked." }] },
+]
+[[agent.rule]]
+when = { text_contains = "chat" }
+do = [{ message = "Just so." }]
+[[agent.rule]]
+when = { text_contains = "forever" }
+do = [{ status = "at it" }, { wait_ms = 86400000 }, { artifact = { id = "late", text = "too late" } }]
+[[agent.rule]]
+when = { text_contains = "tick" }
+do = [
+    { status = "ticking" },
+    { artifact = { id = "t", text = "0" } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "1", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "2", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "3", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "4", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "5", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "6", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "7", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "8", append = true } }, { wait_ms = 30 },
+    { artifact = { id = "t", text = "9", append = true, last_chunk = true } },
+    { complete = "done" },
+]
+[[agent.rule]]
+when = { text_contains = "quick" }
+do = [
+    { status = "quickly" },
+    { artifact = { id = "q", text = "a" } },
+    { artifact = { id = "q", text = "b", append = true, last_chunk = true } },
+    { complete = "done" },
+]
+[[agent.rule]]
+when = { text_contains = "sign" }
+do = [{ ask_auth = "Who are you?" }]
+then = [{ complete = "Welcome." }]
+[[agent.rule]]
+when = { text_contains = "break" }
+do = [{ fail = "It broke." }]
+[[agent.rule]]
+do = [{ reject = "No." }]
+
+[[agent]]
+name = "mail"
+kind = "script"
+[agent.card.capabilities]
+push_notifications = true
+[[agent.rule]]
+do = [{ ask_input = "More?" }]
+then = [{ complete = "" }]
+
+[[agent]]
+name = "mute"
+kind = "echo"
+[agent.card.capabilities]
+streaming = false
+
+[[agent]]
+name = "strict"
+kind = "echo"
+[agent.card]
+input_modes = ["text/plain", "image/*"]
+extensions = [{ uri = "urn:example:needed:v1", required = true }, { uri = "urn:example:nice:v1" }]
+"#;

@@ -1,0 +1,141 @@
+//! What a server refuses to start with, and how it says so.
+
+use crate::ask::saying;
+use crate::http::Request;
+use crate::sabir::{AGENTS, Home, Sabir, shared};
+use std::net::{Ipv6Addr, TcpListener};
+
+const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n";
+
+/// A configuration that is refused, with what must be said about it.
+#[track_caller]
+fn check(config: &str, words: &[&str]) {
+    let home = Home::new(config);
+    let said = home.refuses(home.command());
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn a_listener_that_asks_nobody_for_credentials_stays_on_this_machine() {
+    let home = Home::new(ECHO);
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
+        let said = home.refuses(home.command_at(address));
+        assert!(said.contains(&address[..address.len() - 2]), "the address is named: {said}");
+        assert!(said.contains("open = true") && said.contains("[auth]"), "the way out is named: {said}");
+    }
+    assert!(!home.data().exists());
+}
+
+#[test]
+fn who_says_so_listens_beyond_this_machine() {
+    let home = Home::new(&format!("[auth]\nopen = true\n{ECHO}"));
+    let mut sabir = Sabir::run(&home, home.command_at("0.0.0.0:0"));
+    sabir.address = ([127, 0, 0, 1], sabir.address.port()).into();
+    sabir.still_serves();
+    // Open to everybody is not open to every web page.
+    let request = Request::post("/", crate::ask::envelope("SendMessage", &saying("x")));
+    assert_eq!(sabir.ask(&request.clone().with("Origin", "https://evil.example")).status, 403);
+    assert_eq!(sabir.ask(&request.with("Content-Type", "text/plain")).status, 415);
+}
+
+#[test]
+fn other_loopback_addresses_are_fine() {
+    let home = Home::new(ECHO);
+    Sabir::run(&home, home.command_at("127.0.0.2:0")).still_serves();
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        let home = Home::new(ECHO);
+        Sabir::run(&home, home.command_at("[::1]:0")).still_serves();
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let sabir = shared();
+    let home = Home::new(ECHO);
+    let said = home.refuses(home.command_at(&sabir.address.to_string()));
+    assert!(said.contains(&sabir.address.to_string()), "{said}");
+    sabir.still_serves();
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_shown_where_it_stands() {
+    check("[limits]\nbody_byte_max = 1", &["sabir.toml", "body_byte_max", "line 2"]);
+    check("[limitz]\n", &["limitz"]);
+    check("[limits]\nparts_max = -1", &["parts_max"]);
+    check("[limits]\nparts_max = \"many\"", &["parts_max"]);
+    check("[store]\ndurability = \"some\"", &["durability"]);
+    check("not toml", &["sabir.toml", "line 1"]);
+    check(&format!("{ECHO}[[agent]]\nname = \"demo\"\nkind = \"echo\""), &["demo", "two agents"]);
+    check(&format!("{ECHO}[[agent]]\nname = \"other\"\nkind = \"echo\"\ndefault = true"), &["other", "default"]);
+    check("[[agent]]\nname = \"x\"\nkind = \"oracle\"", &["oracle"]);
+    check("[[agent]]\nname = \"x\"\nkind = \"script\"", &["\"x\"", "rule"]);
+    check("[[agent]]\nname = \"x\"\nkind = \"echo\"\n[[agent.rule]]\ndo = []", &["\"x\"", "rule"]);
+    check(
+        "[[agent]]\nname = \"x\"\nkind = \"script\"\n[[agent.rule]]\nwhen = { text_matches = \"(\" }\ndo = []",
+        &["\"x\"", "rule 1"],
+    );
+    check(
+        "[[agent]]\nname = \"x\"\nkind = \"script\"\n[[agent.rule]]\ndo = [{ complete = \"\" }, { status = \"late\" }]",
+        &["rule 1", "step 2"],
+    );
+}
+
+#[test]
+fn names_that_mean_something_else_cannot_be_agents() {
+    for name in [
+        "agents",
+        "v1",
+        "a2a",
+        "api",
+        "console",
+        "metrics",
+        "tasks",
+        "extendedAgentCard",
+        "healthz",
+        "readyz",
+        "message:send",
+        ".well-known",
+        "",
+        "a b",
+        "a/b",
+    ] {
+        check(&format!("[[agent]]\nname = \"{name}\"\nkind = \"echo\""), &[&format!("{name:?}")]);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let home = Home::new("");
+    std::fs::remove_file(home.path("sabir.toml")).unwrap();
+    let said = home.refuses(home.command());
+    assert!(said.contains("sabir.toml"), "{said}");
+}
+
+#[test]
+fn variables_override_the_file_and_are_named_when_wrong() {
+    let home = Home::new(ECHO);
+    let mut command = home.command();
+    command.env("SABIR_LIMITS__PARTS_MAX", "1");
+    let sabir = Sabir::run(&home, command);
+    let mut params = saying("x");
+    params["message"]["parts"] = serde_json::json!([{"text": "a"}, {"text": "b"}]);
+    assert_eq!(sabir.problem("/", "SendMessage", &params).fields, ["message.parts"]);
+    let home = sabir.stop();
+    let mut command = home.command();
+    command.env("SABIR_LIMITS__PARTS_MIN", "1");
+    assert!(home.refuses(command).contains("SABIR_LIMITS__PARTS_MIN"));
+}
+
+#[test]
+fn without_a_configuration_there_are_agents_to_play_with() {
+    let home = Home::new("");
+    let sabir = Sabir::at(&home);
+    let task = sabir.send("/", &saying("hello"));
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], "hello");
+    for name in ["echo", "stream", "ask"] {
+        assert_eq!(sabir.ask(&Request::get(&format!("/agents/{name}/.well-known/agent-card.json"))).status, 200);
+    }
+    assert!(AGENTS.contains("demo"));
+}

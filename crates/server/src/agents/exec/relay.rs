@@ -1,0 +1,279 @@
+//! What a command says while it runs, and in which order it is passed on.
+//!
+//! Standard output and descriptor 3 are two pipes, and nothing tells which of two simultaneous lines was first. Lines
+//! that were printed before an event was heard go out before it; more cannot be promised. Whoever reads slowly slows
+//! the command down: nothing is read from a pipe while the engine takes no more reports.
+//!
+//! Three phases: the command runs; the command has exited and what it left running is ended; nothing lives any more
+//! and the pipes are emptied. A process that left the group may hold a pipe open for ever, so the last phase does not
+//! insist on an end.
+
+use super::events::{self, Ask, Event, STDOUT};
+use super::group::{Group, Pipes};
+use super::text::{self, CHUNK_BYTES_MAX, Tail};
+use sabir_engine::{Context, Failure};
+use sabir_proto::{Artifact, ArtifactId, Part};
+use std::process::ExitStatus;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::unix::pipe;
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Bytes of one event. An artifact that is larger belongs into a file.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a line of standard error in the log.
+const LOG_BYTES_MAX: usize = 4 << 10;
+/// Bytes asked for in one reading.
+const READ_BYTES: usize = 16 << 10;
+/// How long printed lines wait for company. Each chunk is an event and a commit; a person does not notice this long,
+/// and a command that prints and exits says all of it in one chunk that is known to be the last.
+const GATHER_TIME: Duration = Duration::from_millis(20);
+/// How long a pipe may be silent, after all processes are gone, before nothing more is expected of it.
+const SILENCE_MAX: Duration = Duration::from_millis(200);
+/// Bytes read after all processes are gone. A pipe holds at most 1 MiB; more comes from somebody who ran away.
+const LATE_BYTES_MAX: usize = 4 << 20;
+
+/// What is known of a command that has ended.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) status: ExitStatus,
+    pub(super) asked: Option<Ask>,
+    /// The last line it printed.
+    pub(super) last_line: String,
+    /// The end of what it said on standard error.
+    pub(super) stderr: String,
+}
+
+/// Passes everything on until the command and all it started are gone.
+pub(super) async fn relay(cx: &Context, group: &mut Group, pipes: Pipes) -> Result<Heard, Failure> {
+    let mut relay = Relay {
+        cx,
+        stdout: Pipe::new(pipes.stdout),
+        stderr: Pipe::new(pipes.stderr),
+        events: Pipe::new(pipes.events),
+        due: None,
+        printed: Printed::Nothing,
+        asked: None,
+        last_line: String::new(),
+        tail: Tail::default(),
+    };
+    let outcome = relay.run(group).await;
+    if outcome.is_err() {
+        group.ended().await;
+    }
+    let (asked, last_line, stderr) = (relay.asked, relay.last_line, relay.tail.text());
+    outcome.map(|status| Heard { status, asked, last_line, stderr })
+}
+
+struct Relay<'a> {
+    cx: &'a Context,
+    stdout: Pipe<ChildStdout>,
+    stderr: Pipe<ChildStderr>,
+    events: Pipe<pipe::Receiver>,
+    /// When gathered lines have to go.
+    due: Option<Instant>,
+    printed: Printed,
+    asked: Option<Ask>,
+    last_line: String,
+    tail: Tail,
+}
+
+/// How far a command has come.
+#[derive(Clone, Copy)]
+enum Phase {
+    Running,
+    Ending(ExitStatus),
+    Emptying(ExitStatus),
+    Silent(ExitStatus),
+}
+
+impl Relay<'_> {
+    async fn run(&mut self, group: &mut Group) -> Result<ExitStatus, Failure> {
+        let mut phase = Phase::Running;
+        let mut late = 0;
+        loop {
+            let ended = match phase {
+                Phase::Running | Phase::Ending(_) => None,
+                Phase::Emptying(status) => (!self.is_open() || late > LATE_BYTES_MAX).then_some(status),
+                Phase::Silent(status) => Some(status),
+            };
+            if let Some(status) = ended {
+                self.finish().await?;
+                return Ok(status);
+            }
+            let due = self.due.unwrap_or_else(Instant::now);
+            // In this order: the end of a command is noticed however much its children print, what it reports comes
+            // before what it prints if both are there, and gathered lines go in time however many follow.
+            let read = tokio::select! {
+                biased;
+                next = advance(phase, group) => { phase = next?; 0 }
+                read = self.events.fill(EVENT_BYTES_MAX) => { self.hear(read).await?; read }
+                () = sleep_until(due), if self.due.is_some() => { self.print(Last::No).await?; 0 }
+                read = self.stdout.fill(CHUNK_BYTES_MAX) => { self.gather(read).await?; read }
+                read = self.stderr.fill(LOG_BYTES_MAX) => { self.note(read); read }
+            };
+            if let Phase::Emptying(_) = phase {
+                late += read;
+            }
+        }
+    }
+
+    const fn is_open(&self) -> bool {
+        self.stdout.is_open() || self.stderr.is_open() || self.events.is_open()
+    }
+
+    /// Takes what is left where a pipe was not read to its end.
+    async fn finish(&mut self) -> Result<(), Failure> {
+        self.hear(0).await?;
+        self.gather(0).await?;
+        self.note(0);
+        Ok(())
+    }
+
+    /// Takes what was read from descriptor 3; nothing is the end.
+    async fn hear(&mut self, read: usize) -> Result<(), Failure> {
+        let buffer = &mut self.events.buffer;
+        let ready = match buffer.iter().rposition(|b| *b == b'\n') {
+            _ if read == 0 => buffer.len(),
+            Some(at) => at + 1,
+            None if buffer.len() >= EVENT_BYTES_MAX => {
+                let problem = format!("it has more than {EVENT_BYTES_MAX} bytes; put large things into $A2A_OUT_DIR");
+                return Err(Failure(events::refused(buffer, &problem)));
+            }
+            None => 0,
+        };
+        let lines: Vec<u8> = buffer.drain(..ready).collect();
+        for line in lines.split(|b| *b == b'\n') {
+            self.react(line).await?;
+        }
+        Ok(())
+    }
+
+    async fn react(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let Some(event) = events::read(line).map_err(Failure)? else { return Ok(()) };
+        self.print(Last::No).await?;
+        match event {
+            Event::Status(text) => self.cx.status(text).await?,
+            Event::Artifact { artifact, append, last_chunk } => self.cx.chunk(artifact, append, last_chunk).await?,
+            Event::Ask(ask) => self.asked = Some(ask),
+        }
+        Ok(())
+    }
+
+    /// Takes what was read from standard output; nothing is the end.
+    async fn gather(&mut self, read: usize) -> Result<(), Failure> {
+        let buffer = &self.stdout.buffer;
+        if read == 0 {
+            let open = self.printed != Printed::Whole;
+            let any = self.printed == Printed::Begun || !buffer.is_empty();
+            return if open && any { self.print(Last::Yes).await } else { Ok(()) };
+        }
+        if buffer.len() >= CHUNK_BYTES_MAX {
+            return self.print(Last::No).await;
+        }
+        if self.due.is_none() && text::ready(buffer) > 0 {
+            self.due = Some(Instant::now() + GATHER_TIME);
+        }
+        Ok(())
+    }
+
+    /// Passes gathered lines on; the last time also a line without an end, or no text at all, only to say so.
+    async fn print(&mut self, last: Last) -> Result<(), Failure> {
+        self.due = None;
+        let ready = match last {
+            Last::Yes => self.stdout.buffer.len(),
+            Last::No => text::ready(&self.stdout.buffer),
+        };
+        if ready == 0 && last == Last::No {
+            return Ok(());
+        }
+        let bytes: Vec<u8> = self.stdout.buffer.drain(..ready).collect();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some(line) = text::last_line(&text) {
+            line.clone_into(&mut self.last_line);
+        }
+        let id = ArtifactId::parse(STDOUT).expect("a plain word is a legal id");
+        let artifact = Artifact::new(id, vec![Part::text(text)]);
+        let append = self.printed != Printed::Nothing;
+        self.printed = if last == Last::Yes { Printed::Whole } else { Printed::Begun };
+        Ok(self.cx.chunk(artifact, append, last == Last::Yes).await?)
+    }
+
+    /// Takes what was read from standard error.
+    fn note(&mut self, read: usize) {
+        let buffer = &mut self.stderr.buffer;
+        self.tail.push(&buffer[buffer.len() - read..]);
+        let ready = match buffer.iter().rposition(|b| *b == b'\n') {
+            Some(at) => at + 1,
+            None if read == 0 || buffer.len() >= LOG_BYTES_MAX => buffer.len(),
+            None => 0,
+        };
+        let bytes: Vec<u8> = buffer.drain(..ready).collect();
+        for line in text::harmless(&bytes).lines() {
+            tracing::debug!(task = %self.cx.task_id(), line, "stderr of a command");
+        }
+    }
+}
+
+/// Whether a chunk is the last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Yes,
+    No,
+}
+
+/// How far the artifact of standard output has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Nothing,
+    Begun,
+    Whole,
+}
+
+/// Waits for the next phase. May be dropped and asked again, which begins a silence anew.
+async fn advance(phase: Phase, group: &mut Group) -> Result<Phase, Failure> {
+    match phase {
+        Phase::Running => Ok(Phase::Ending(group.exited().await?)),
+        Phase::Ending(status) => {
+            group.ended().await;
+            Ok(Phase::Emptying(status))
+        }
+        Phase::Emptying(status) | Phase::Silent(status) => {
+            sleep(SILENCE_MAX).await;
+            Ok(Phase::Silent(status))
+        }
+    }
+}
+
+/// One end of a pipe, and what was read from it but not taken yet.
+struct Pipe<R> {
+    source: Option<R>,
+    buffer: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    const fn new(source: R) -> Self {
+        Self { source: Some(source), buffer: Vec::new() }
+    }
+
+    const fn is_open(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Waits for more, up to so many bytes in the buffer, and says how much came: nothing at the end, once. May be
+    /// dropped and asked again.
+    async fn fill(&mut self, bytes_max: usize) -> usize {
+        let Some(source) = &mut self.source else { return std::future::pending().await };
+        let wanted = bytes_max.saturating_sub(self.buffer.len()).clamp(1, READ_BYTES);
+        self.buffer.reserve(wanted);
+        match source.take(wanted as u64).read_buf(&mut self.buffer).await {
+            Ok(read) if read > 0 => read,
+            // A pipe that cannot be read has nothing more to say either.
+            Ok(_) | Err(_) => {
+                self.source = None;
+                0
+            }
+        }
+    }
+}

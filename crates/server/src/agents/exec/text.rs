@@ -1,0 +1,121 @@
+//! Cutting bytes into chunks, lines and tails.
+
+/// Bytes of one chunk of standard output, and so of a line that is passed on in one piece.
+pub(super) const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Bytes of standard error that are shown with a failure: the end, where programs say what went wrong.
+const TAIL_BYTES_MAX: usize = 2 << 10;
+
+/// How many bytes of a buffer can go: all complete lines; or, if a line fills the buffer, as much of it as does not
+/// break a character.
+pub(super) fn ready(buffer: &[u8]) -> usize {
+    match buffer.iter().rposition(|b| *b == b'\n') {
+        Some(at) => at + 1,
+        None if buffer.len() >= CHUNK_BYTES_MAX => buffer.len() - unfinished(buffer),
+        None => 0,
+    }
+}
+
+/// How many bytes at the end are the beginning of a character that is not all there.
+fn unfinished(bytes: &[u8]) -> usize {
+    let length = |lead: u8| match lead {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    let lead = bytes.iter().rev().take(3).position(|b| *b & 0xc0 != 0x80);
+    lead.map(|back| back + 1).filter(|held| length(bytes[bytes.len() - held]) > *held).unwrap_or(0)
+}
+
+/// The last line with something on it; cut if it is long.
+pub(super) fn last_line(text: &str) -> Option<&str> {
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(&line[..line.floor_char_boundary(TAIL_BYTES_MAX)])
+}
+
+/// Text that is safe to show on a terminal and in a log.
+pub(super) fn harmless(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+/// The end of something long.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+impl Tail {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        let excess = self.bytes.len().saturating_sub(TAIL_BYTES_MAX);
+        if excess > 0 {
+            self.bytes.drain(..excess);
+            self.cut = true;
+        }
+    }
+
+    /// What is kept, without half a line at its beginning if there is a whole one.
+    pub(super) fn text(&self) -> String {
+        let whole = self.bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let start = if self.cut && whole < self.bytes.len() { whole } else { 0 };
+        harmless(&self.bytes[start..]).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_go_whole_and_only_a_full_buffer_breaks_one() {
+        assert_eq!(ready(b""), 0);
+        assert_eq!(ready(b"half"), 0);
+        assert_eq!(ready(b"one\ntwo\nhal"), 8);
+        for (end, left) in [("a", 0), ("é", 0), ("日", 0), ("🦀", 0), ("\u{e9}", 0)] {
+            let text = "x".repeat(CHUNK_BYTES_MAX - end.len()) + end;
+            assert_eq!(ready(text.as_bytes()), CHUNK_BYTES_MAX - left, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_character_is_not_broken() {
+        for (bytes, held) in [
+            (&b"ab"[..], 0),
+            (b"a\xc3", 1),
+            (b"a\xe6\x97", 2),
+            (b"a\xe6", 1),
+            (b"\xf0\x9f\xa6", 3),
+            (b"a\xe6\x97\xa5", 0),
+            // Not text anyway: nothing is held back for what cannot become a character.
+            (b"\x80\x80\x80\x80", 0),
+            (b"a\xff", 0),
+        ] {
+            assert_eq!(unfinished(bytes), held, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_tail_begins_with_a_whole_line_and_has_no_control_characters() {
+        let mut tail = Tail::default();
+        for n in 0..10_000 {
+            tail.push(format!("\x1b[31mline {n}\r\n").as_bytes());
+        }
+        let text = tail.text();
+        assert!(
+            text.len() <= TAIL_BYTES_MAX && text.starts_with("[31mline 9") && text.ends_with("line 9999"),
+            "{text}"
+        );
+        assert!(!text.contains(['\x1b', '\r']));
+        let mut tail = Tail::default();
+        tail.push(&b"x".repeat(100_000));
+        assert_eq!(tail.text().len(), TAIL_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_last_line_is_the_last_with_something_on_it() {
+        assert_eq!(last_line("a\nWhich day? \n\n  \n"), Some("Which day?"));
+        assert_eq!(last_line("\n \n"), None);
+        assert!(last_line(&"é".repeat(100_000)).unwrap().len() <= TAIL_BYTES_MAX);
+    }
+}

@@ -1,0 +1,179 @@
+//! The store contract: what a backend must keep before it may call itself a [`TaskLog`].
+//!
+//! One suite, all backends. A promise is a function that is given an empty log; its name is the promise. Where a
+//! promise speaks of what survives, it closes and opens the log in between, which costs a log in memory nothing and
+//! proves nothing about it.
+
+mod contexts;
+mod effects;
+mod groups;
+mod lists;
+mod opening;
+mod retries;
+mod steps;
+mod walks;
+
+pub mod model;
+
+use sabir_store::memory::MemoryLog;
+use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
+use sabir_store::{AppendError, Listed, Listing, Scope, Step, Stored, TaskLog};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+use crate::wait::wait;
+use sabir_proto::{FrozenEvent, Seq, TaskId};
+
+/// A log under test.
+pub trait Bench {
+    /// The log.
+    fn log(&self) -> &dyn TaskLog;
+    /// Closes the log and opens it again, where that means anything.
+    fn reopen(&mut self) {}
+}
+
+/// One promise and the test of it.
+type Promise = (&'static str, fn(&mut dyn Bench));
+
+macro_rules! promises {
+    ($($room:ident: $($name:ident),+;)+) => {
+        const PROMISES: &[Promise] = &[$($((stringify!($name), $room::$name)),+),+];
+    };
+}
+
+promises! {
+    opening: a_task_that_opens_and_settles_is_one_event, an_opening_may_bring_its_whole_log,
+        an_opening_that_goes_on_is_unfinished, an_id_is_taken_only_once, a_stranger_with_the_same_stamp_is_not_found;
+    steps: steps_follow_each_other_and_the_stale_leave_no_trace, settled_means_settled, a_snapshot_shortens_the_tail,
+        any_cursor_replays_to_the_same_end, what_was_heard_is_kept, progress_is_kept_until_the_task_settles,
+        unfinished_tasks_are_found_oldest_first, stamps_rise_above_everything_stored;
+    lists: lists_are_ordered_by_the_last_status, lists_filter_by_state_and_time, owners_see_only_their_own,
+        totals_follow_every_move, counts_since_a_time_are_capped, a_list_shows_everything_after_a_restart;
+    walks: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,
+        a_walk_within_a_context_is_as_steady, a_walk_goes_on_after_a_restart, tokens_of_nobody_are_refused;
+    contexts: a_context_is_found_by_the_task_it_was_born_with, a_context_brought_by_a_client_is_found,
+        owners_may_use_the_same_context;
+    retries: implicit_keys_are_found_after_a_restart, implicit_keys_are_bounded_in_time_and_number,
+        explicit_keys_are_taken_until_they_expire;
+    effects: push_configs_are_kept_by_id_and_bounded, what_is_owed_is_committed_with_what_it_is_owed_for,
+        a_step_without_events_is_held_to_no_head;
+    groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
+}
+
+/// Runs the whole suite; `make` gives an empty log each time.
+///
+/// # Panics
+/// When promises are broken, naming all of them.
+pub fn task_log<B: Bench>(make: impl Fn() -> B) {
+    let keeps = |promise: fn(&mut dyn Bench)| catch_unwind(AssertUnwindSafe(|| promise(&mut make()))).is_ok();
+    let broken: Vec<&str> = PROMISES.iter().filter(|(_, promise)| !keeps(*promise)).map(|(name, _)| *name).collect();
+    assert!(broken.is_empty(), "broken promises: {broken:#?}");
+}
+
+/// A log in memory.
+#[derive(Debug, Default)]
+pub struct InMemory(MemoryLog);
+
+impl Bench for InMemory {
+    fn log(&self) -> &dyn TaskLog {
+        &self.0
+    }
+}
+
+/// A log in an SQLite file of its own.
+#[derive(Debug)]
+pub struct OnFile {
+    log: Option<SqliteLog>,
+    options: Options,
+    dir: TempDir,
+}
+
+impl OnFile {
+    /// An empty file in a new directory. Without syncing: what the operating system lost is not tested here.
+    ///
+    /// # Panics
+    /// When there is no room for temporary files.
+    pub fn new(writing: Writing) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = Options { durability: Durability::Normal, writing, ..Options::default() };
+        let mut bench = Self { log: None, options, dir };
+        bench.reopen();
+        bench
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("sabir.db")
+    }
+
+    /// The log with what only SQLite can do.
+    ///
+    /// # Panics
+    /// Never: the log is only closed inside of [`Bench::reopen`].
+    pub fn sqlite(&self) -> &SqliteLog {
+        self.log.as_ref().expect("open between calls")
+    }
+
+    /// Closes the file for good, and keeps it.
+    pub fn close(&mut self) {
+        self.log = None;
+    }
+}
+
+impl Bench for OnFile {
+    fn log(&self) -> &dyn TaskLog {
+        self.sqlite()
+    }
+
+    fn reopen(&mut self) {
+        self.close();
+        self.log = Some(SqliteLog::open(&self.path(), self.options.clone()).expect("our own file opens"));
+    }
+}
+
+/// What the promises ask of a log, without the waiting.
+trait Ask {
+    fn put(&self, step: Step);
+    fn refused(&self, step: Step) -> AppendError;
+    fn stored(&self, id: TaskId) -> Option<Stored>;
+    fn all_events(&self, id: TaskId) -> Vec<FrozenEvent>;
+    fn page(&self, listing: Listing) -> Listed;
+}
+
+impl Ask for dyn TaskLog + '_ {
+    #[track_caller]
+    fn put(&self, step: Step) {
+        wait(self.append(step)).expect("a good step is taken");
+    }
+
+    #[track_caller]
+    fn refused(&self, step: Step) -> AppendError {
+        wait(self.append(step)).expect_err("a bad step is refused")
+    }
+
+    #[track_caller]
+    fn stored(&self, id: TaskId) -> Option<Stored> {
+        wait(self.load(id)).expect("a task can be read")
+    }
+
+    #[track_caller]
+    fn all_events(&self, id: TaskId) -> Vec<FrozenEvent> {
+        wait(self.events(id, Seq(0), usize::MAX)).expect("events can be read")
+    }
+
+    #[track_caller]
+    fn page(&self, listing: Listing) -> Listed {
+        wait(self.list(listing)).expect("a list can be read")
+    }
+}
+
+/// Everything an owner has, on one page.
+fn everything(scope: &Arc<Scope>) -> Listing {
+    Listing { scope: scope.clone(), context: None, state: None, since: None, limit: 100_000, token: None }
+}
+
+fn ids(listed: &Listed) -> Vec<TaskId> {
+    listed.tasks.iter().map(|t| t.id).collect()
+}

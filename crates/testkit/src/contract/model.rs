@@ -1,0 +1,219 @@
+//! Two logs, one course of events: whatever happens, they give the same answers.
+//!
+//! The memory log is the model, being simple enough to be believed. Operations are drawn by a seed, bad ones among
+//! them; every answer of both logs is turned into the same plain words and compared.
+
+use super::Bench;
+use crate::chance::Chance;
+use crate::story::{Author, News, Story, owner, push_config};
+use crate::wait::wait;
+use bytes::Bytes;
+use sabir_engine::machine;
+use sabir_proto::{ContextId, Seq, Stamp, TaskState};
+use sabir_store::{Effect, Listed, Listing, PageToken, RetryMark, Scope, Step, Stored, TaskLog};
+use std::sync::Arc;
+
+/// The two logs and everything that was told to them.
+struct Pair<'a> {
+    seed: u64,
+    model: &'a mut dyn Bench,
+    real: &'a mut dyn Bench,
+    author: Author,
+    chance: Chance,
+    scopes: [Arc<Scope>; 2],
+    stories: Vec<Story>,
+    marks: Vec<RetryMark>,
+    walks: Vec<(Listing, [PageToken; 2])>,
+}
+
+/// Applies a seed's course of events to both and compares every answer.
+///
+/// # Panics
+/// When they differ; the message has the seed.
+pub fn same_answers(seed: u64, operations: usize, model: &mut dyn Bench, real: &mut dyn Bench) {
+    let (author, chance) = (Author::new(seed), Chance::new(seed));
+    let scopes = [owner("ann"), owner("bob")];
+    let (stories, marks, walks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pair = Pair { seed, model, real, author, chance, scopes, stories, marks, walks };
+    for _ in 0..operations {
+        match pair.chance.below(12) {
+            0..=2 => pair.open(),
+            3..=5 => pair.go_on(),
+            6 => pair.effect(),
+            7 => pair.read_task(),
+            8 | 9 => pair.list(),
+            10 => pair.read_around(),
+            _ if pair.chance.once_in(8) => pair.real.reopen(),
+            _ => pair.author.pass(250),
+        }
+    }
+}
+
+impl Pair<'_> {
+    #[track_caller]
+    fn same<T: PartialEq + std::fmt::Debug>(&self, what: &str, ask: impl Fn(&dyn TaskLog) -> T) {
+        let (model, real) = (ask(self.model.log()), ask(self.real.log()));
+        assert_eq!(model, real, "seed {}: {what}", self.seed);
+    }
+
+    fn story(&mut self) -> Option<Story> {
+        let at = self.chance.below(self.stories.len());
+        self.stories.get(at).cloned()
+    }
+
+    fn open(&mut self) {
+        let scope = self.chance.pick(&[0, 1]);
+        let scope = self.scopes[scope].clone();
+        let known = self.story().map(|s| s.task.context_id);
+        let mut story = match (self.chance.below(3), known) {
+            (0, _) => self.author.story_in(&scope, &ContextId::parse("theirs").expect("a legal context")),
+            (1, Some(context)) => self.author.story_in(&scope, &context),
+            _ => self.author.story(&scope),
+        };
+        let step = if self.chance.once_in(3) {
+            story.whole(TaskState::Completed)
+        } else {
+            let news = self.news();
+            story.open(&mut self.author, &news)
+        };
+        self.tell(story, step);
+    }
+
+    /// The next step of a task; now and then one that has settled, or by somebody who is behind.
+    fn go_on(&mut self) {
+        let Some(mut story) = self.story() else { return };
+        if self.chance.once_in(6) {
+            story.head = Seq(self.chance.between(0, story.head.0 + 1));
+        }
+        let mut news = self.news();
+        news.push(News::Chunk);
+        let settled = story.task.status.state.is_settled();
+        let step = story.step(&mut self.author, &news);
+        if settled && self.chance.once_in(2) {
+            return;
+        }
+        self.tell(story, step);
+    }
+
+    fn effect(&mut self) {
+        let Some(story) = self.story() else { return };
+        let step = Step { after: Seq(0), ..story.bare() };
+        self.tell(story, step);
+    }
+
+    /// Adds what a step may bring besides its events, and takes it.
+    fn tell(&mut self, story: Story, mut step: Step) {
+        if self.chance.once_in(3) {
+            step.turn = Some((Seq(self.chance.between(0, 5)), 1));
+        }
+        if self.chance.once_in(3) {
+            step.checkpoint = Some(Bytes::from(self.chance.bits().to_string()));
+        }
+        if self.chance.once_in(4) && step.snapshot.is_none() && !step.events.is_empty() {
+            step.snapshot = Some(story.image());
+        }
+        step.notify = self.chance.once_in(2);
+        let opens_or_moves = step.opening.is_some() || step.placement.is_some();
+        if self.chance.once_in(3) && opens_or_moves {
+            step.retry = Some(self.author.mark());
+        }
+        if self.chance.once_in(4) {
+            let fresh = self.marks.is_empty() || self.chance.once_in(2);
+            let mark = if fresh { self.author.mark() } else { self.chance.pick(&self.marks) };
+            self.marks.push(mark);
+            let at = self.author.stamp();
+            step.effects.push(Effect::Key { mark, at, until: Stamp::from_u64(at.get() + (1 << 26)) });
+        }
+        if self.chance.once_in(4) {
+            let id = self.chance.pick(&["a", "b", "c", "d"]);
+            step.effects.push(Effect::PutPush { config: push_config(id), configs_max: 3 });
+        }
+        if self.chance.once_in(9) {
+            step.effects.push(Effect::DeletePush { id: self.chance.pick(&["a", "b"]).into() });
+        }
+        let taken = wait(self.model.log().append(step.clone()));
+        assert_eq!(taken, wait(self.real.log().append(step)), "seed {}: append", self.seed);
+        let known = self.stories.iter_mut().find(|s| s.id() == story.id());
+        match (taken, known) {
+            (Ok(()), Some(known)) => *known = story,
+            (Ok(()), None) => self.stories.push(story),
+            (Err(_), _) => {}
+        }
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        let status = [TaskState::Working, TaskState::Working, TaskState::InputRequired, TaskState::Completed];
+        let mut news = vec![News::Chunk; self.chance.below(3)];
+        if self.chance.once_in(2) {
+            news.push(News::Status(self.chance.pick(&status)));
+        } else if self.chance.once_in(4) {
+            news.push(News::Heard);
+        }
+        // What comes after the end of a task is no news.
+        news
+    }
+
+    fn read_task(&mut self) {
+        let Some(story) = self.story() else { return };
+        self.same("load", |log| wait(log.load(story.id())).map(|s| s.as_ref().map(plain)));
+        let (after, limit) = (Seq(self.chance.between(0, story.head.0 + 1)), self.chance.below(6));
+        self.same("events", |log| wait(log.events(story.id(), after, limit)));
+        self.same("pushes", |log| wait(log.pushes(story.id())));
+    }
+
+    /// A first page, or the next page of a walk that somebody began.
+    fn list(&mut self) {
+        let (listing, tokens) = if self.walks.is_empty() || self.chance.once_in(3) {
+            (self.listing(), None)
+        } else {
+            let (listing, tokens) = self.walks.swap_remove(self.chance.below(self.walks.len()));
+            (listing, Some(tokens))
+        };
+        let page = |log: &dyn TaskLog, token| wait(log.list(Listing { token, ..listing.clone() }));
+        let model = page(self.model.log(), tokens.map(|t| t[0]));
+        let real = page(self.real.log(), tokens.map(|t| t[1]));
+        let words = |page: &Result<Listed, _>| match page {
+            Ok(page) => Ok((page.tasks.iter().map(plain).collect::<Vec<_>>(), page.total, page.next.map(|t| t.below))),
+            Err(error) => Err(format!("{error}")),
+        };
+        assert_eq!(words(&model), words(&real), "seed {}: list {listing:?}", self.seed);
+        if let (Ok(Some(a)), Ok(Some(b))) = (model.map(|p| p.next), real.map(|p| p.next)) {
+            self.walks.push((listing, [a, b]));
+        }
+    }
+
+    fn listing(&mut self) -> Listing {
+        let scope = self.chance.pick(&[0, 1]);
+        let scope = self.scopes[scope].clone();
+        let story = self.story();
+        let context = story.as_ref().filter(|_| self.chance.once_in(3)).map(|s| s.task.context_id.clone());
+        let since = story.as_ref().filter(|_| self.chance.once_in(4)).map(|s| s.position);
+        let state = self.chance.pick(&[None, None, Some(TaskState::Working), Some(TaskState::Completed)]);
+        Listing { scope, context, state, since, limit: 1 + self.chance.below(5), token: None }
+    }
+
+    fn read_around(&mut self) {
+        let after = self.story().map(|s| s.id());
+        let limit = 1 + self.chance.below(9);
+        self.same("unfinished", |log| {
+            wait(log.unfinished(after, limit)).map(|page| page.iter().map(plain).collect::<Vec<_>>())
+        });
+        let since = self.story().map_or_else(Stamp::default, |s| s.position);
+        self.same("recent retries", |log| wait(log.recent_retries(since, limit)));
+        self.same("outbox", |log| wait(log.outbox(limit * 10)));
+        let latest = self.stories.iter().map(|s| s.position).max().unwrap_or_default();
+        self.same("last stamp", |log| wait(log.last_stamp()).is_ok_and(|last| last >= latest));
+        if !self.marks.is_empty() {
+            let (key, now) = (self.chance.pick(&self.marks).key, self.author.stamp());
+            self.same("explicit retry", |log| wait(log.explicit_retry(key, now)));
+        }
+    }
+}
+
+/// A stored task in words that do not depend on where snapshots happen to lie.
+fn plain(stored: &Stored) -> String {
+    let image = machine::fold(stored).expect("a stored task can be folded");
+    let json = String::from_utf8_lossy(&image.json);
+    let Stored { id, scope, state, head, progress, .. } = stored;
+    format!("{id} {} {state} {head} {progress:?} {json}", scope.caller.name())
+}

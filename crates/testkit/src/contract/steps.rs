@@ -1,0 +1,200 @@
+//! How a task goes on.
+
+use super::{Ask, Bench, everything};
+use crate::chance::Chance;
+use crate::story::{Author, News, Story, owner};
+use crate::wait::wait;
+use bytes::Bytes;
+use sabir_proto::{FrozenEvent, Seq, TaskState};
+use sabir_store::{AppendError, Progress, Step, Stored};
+
+pub(super) fn steps_follow_each_other_and_the_stale_leave_no_trace(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let mut story = author.story(&scope);
+    bench.log().put(story.open(&mut author, &[News::Chunk]));
+    let mut behind = story.clone();
+    bench.log().put(story.step(&mut author, &[News::Status(TaskState::Working), News::Chunk]));
+    bench.log().put(story.step(&mut author, &[News::Chunk]));
+    let mut ahead = story.clone();
+    ahead.head = ahead.head.next();
+    for liar in [&mut behind, &mut ahead] {
+        let mut step = liar.step(&mut author, &[News::Status(TaskState::Completed)]);
+        step.turn = Some((Seq(3), 7));
+        step.checkpoint = Some(Bytes::from_static(b"lie"));
+        step.retry = Some(author.mark());
+        assert_eq!(bench.log().refused(step), AppendError::Stale);
+    }
+    bench.reopen();
+    let stored = bench.log().stored(story.id());
+    story.check(stored.as_ref());
+    assert_eq!(stored.map(|s| s.progress), Some(Progress::default()));
+    assert_eq!(bench.log().all_events(story.id()).len(), 5);
+    assert_eq!(wait(bench.log().recent_retries(sabir_proto::Stamp::default(), 10)), Ok(Vec::new()));
+    let mut completed = everything(&scope);
+    completed.state = Some(TaskState::Completed);
+    assert_eq!(bench.log().page(completed).total, 0);
+}
+
+pub(super) fn settled_means_settled(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let (mut quick, mut slow) = (author.story(&scope), author.story(&scope));
+    bench.log().put(quick.whole(TaskState::Completed));
+    bench.log().put(slow.open(&mut author, &[]));
+    bench.log().put(slow.step(&mut author, &[News::Chunk, News::Status(TaskState::Failed)]));
+    for story in [quick, slow] {
+        for late in [News::Status(TaskState::Working), News::Chunk] {
+            assert_eq!(bench.log().refused(story.clone().step(&mut author, &[late])), AppendError::Stale);
+        }
+        story.check(bench.log().stored(story.id()).as_ref());
+    }
+}
+
+pub(super) fn a_snapshot_shortens_the_tail(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let mut story = author.story(&scope);
+    bench.log().put(story.open(&mut author, &[News::Status(TaskState::Working)]));
+    for n in 0..12 {
+        let mut step = story.step(&mut author, &[News::Chunk, News::Chunk]);
+        if n % 3 == 2 {
+            step.snapshot = Some(story.image());
+        }
+        bench.log().put(step);
+        let stored = bench.log().stored(story.id());
+        // Also right after a snapshot that came without a status: the head is the image's.
+        story.check(stored.as_ref());
+        assert_eq!(stored.map(|s| s.tail.len()), Some(if n < 2 { 4 + 2 * n } else { (n + 1) % 3 * 2 }));
+    }
+    bench.reopen();
+    story.check(bench.log().stored(story.id()).as_ref());
+    bench.log().put(story.step(&mut author, &[News::Status(TaskState::Completed)]));
+    story.check(bench.log().stored(story.id()).as_ref());
+    assert_eq!(bench.log().all_events(story.id()).len(), 27, "a snapshot replaces no event");
+}
+
+pub(super) fn any_cursor_replays_to_the_same_end(bench: &mut dyn Bench) {
+    let (mut author, mut chance, scope) = (Author::new(2), Chance::new(2), owner("ann"));
+    let mut story = author.story(&scope);
+    bench.log().put(story.open(&mut author, &[News::Chunk, News::Chunk]));
+    for _ in 0..8 {
+        let mut news = vec![News::Chunk; chance.below(5)];
+        news.push(News::Status(TaskState::Working));
+        bench.log().put(story.step(&mut author, &news));
+    }
+    for settled in [false, true] {
+        if settled {
+            bench.log().put(story.step(&mut author, &[News::Chunk, News::Status(TaskState::Completed)]));
+        }
+        let all = bench.log().all_events(story.id());
+        let numbers: Vec<u64> = all.iter().map(|e| e.seq.0).collect();
+        assert_eq!(numbers, (1..=story.head.0).collect::<Vec<_>>());
+        for start in 0..=story.head.0 {
+            for limit in [1, 2, 3, 7, 100] {
+                assert_eq!(replay(bench, &story, start, limit), all[usize::try_from(start).unwrap_or(0)..]);
+            }
+        }
+    }
+}
+
+/// Everything after `start`, in pages; most of them begin in the middle of a step.
+fn replay(bench: &dyn Bench, story: &Story, start: u64, limit: usize) -> Vec<FrozenEvent> {
+    let mut seen: Vec<FrozenEvent> = Vec::new();
+    loop {
+        let cursor = seen.last().map_or(Seq(start), |e| e.seq);
+        let page = wait(bench.log().events(story.id(), cursor, limit)).expect("events can be read");
+        assert!(page.len() <= limit);
+        if page.is_empty() {
+            return seen;
+        }
+        seen.extend(page);
+    }
+}
+
+pub(super) fn what_was_heard_is_kept(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let mut story = author.story(&scope);
+    bench.log().put(story.open(&mut author, &[News::Status(TaskState::InputRequired)]));
+    bench.log().put(story.step(&mut author, &[News::Heard, News::Chunk]));
+    bench.reopen();
+    story.check(bench.log().stored(story.id()).as_ref());
+    let heard: Vec<bool> = bench.log().all_events(story.id()).iter().map(|e| e.thaw_heard().is_some()).collect();
+    assert_eq!(heard, [false, false, true, false]);
+}
+
+pub(super) fn progress_is_kept_until_the_task_settles(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let mut story = author.story(&scope);
+    let first = Step { turn: Some((Seq(0), 1)), ..story.open(&mut author, &[]) };
+    let noted = Step { checkpoint: Some(Bytes::from_static(b"one")), ..story.step(&mut author, &[News::Chunk]) };
+    let again = Step { turn: Some((Seq(0), 2)), ..story.bare() };
+    let plain = story.step(&mut author, &[News::Status(TaskState::InputRequired)]);
+    let answered = Step { turn: Some((story.head, 1)), ..story.step(&mut author, &[News::Heard]) };
+    let replaced = Step { checkpoint: Some(Bytes::from_static(b"two")), ..story.bare() };
+    let ended = story.step(&mut author, &[News::Status(TaskState::Completed)]);
+    let course: [(Step, u64, u32, Option<&[u8]>); 6] = [
+        (first, 0, 1, None),
+        (noted, 0, 1, Some(b"one")),
+        (again, 0, 2, Some(b"one")),
+        (plain, 0, 2, Some(b"one")),
+        (answered, 3, 1, Some(b"one")),
+        (replaced, 3, 1, Some(b"two")),
+    ];
+    for (step, turn, attempt, checkpoint) in course {
+        bench.log().put(step);
+        bench.reopen();
+        let progress = bench.log().stored(story.id()).map(|s| s.progress);
+        let checkpoint = checkpoint.map(Bytes::copy_from_slice);
+        assert_eq!(progress, Some(Progress { turn: Seq(turn), attempt, checkpoint }));
+    }
+    bench.log().put(Step { checkpoint: Some(Bytes::from_static(b"three")), ..ended });
+    let progress = bench.log().stored(story.id()).map(|s| s.progress);
+    assert_eq!(progress, Some(Progress { turn: Seq(3), attempt: 1, checkpoint: None }), "nobody will ask for it");
+}
+
+pub(super) fn unfinished_tasks_are_found_oldest_first(bench: &mut dyn Bench) {
+    let mut author = Author::new(2);
+    let mut expected = Vec::new();
+    let states = [TaskState::Working, TaskState::InputRequired, TaskState::Submitted, TaskState::AuthRequired];
+    for n in 0..24 {
+        let mut story = author.story(&owner(["ann", "bob", "cy"][n % 3]));
+        let state = states[n % 4];
+        let news = [News::Status(state)];
+        bench.log().put(story.open(&mut author, if state == TaskState::Submitted { &[] } else { &news }));
+        if n % 6 == 4 {
+            bench.log().put(story.step(&mut author, &[News::Status(TaskState::Canceled)]));
+        } else if n % 2 == 0 {
+            expected.push(story);
+        }
+    }
+    bench.reopen();
+    for limit in [1, 5, 100] {
+        let mut found: Vec<Stored> = Vec::new();
+        loop {
+            let page = wait(bench.log().unfinished(found.last().map(|s| s.id), limit)).expect("they can be read");
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        assert_eq!(found.len(), expected.len());
+        expected.iter().zip(&found).for_each(|(story, stored)| story.check(Some(stored)));
+    }
+}
+
+pub(super) fn stamps_rise_above_everything_stored(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(2), owner("ann"));
+    let (mut quick, mut slow) = (author.story(&scope), author.story(&scope));
+    // Settles later than it opened, in one row.
+    bench.log().put(quick.open(&mut author, &[News::Status(TaskState::Completed)]));
+    above(bench, &quick);
+    bench.log().put(slow.open(&mut author, &[]));
+    bench.log().put(slow.step(&mut author, &[News::Status(TaskState::Working)]));
+    above(bench, &slow);
+}
+
+/// The latest stamp, after a restart, is not below this story's, and does not run ahead of the clock either.
+#[track_caller]
+fn above(bench: &mut dyn Bench, story: &Story) {
+    bench.reopen();
+    let last = wait(bench.log().last_stamp()).expect("the last stamp can be read");
+    assert!(last >= story.position && last.time() == story.position.time(), "{last:?} after {:?}", story.position);
+}

@@ -1,0 +1,131 @@
+//! Walking a list that moves: the pages show it as it stood when the walk began.
+
+use super::lists::{ordered, some};
+use super::{Ask, Bench, everything, ids};
+use crate::story::{Author, News, Story, owner};
+use crate::wait::wait;
+use sabir_proto::{ContextId, Stamp, TaskId, TaskState};
+use sabir_store::{Listing, PageToken, StoreError};
+
+/// Walks in pages of `limit`, doing something between every two of them.
+fn walk(bench: &mut dyn Bench, mut listing: Listing, mut between: impl FnMut(&mut dyn Bench)) -> Vec<TaskId> {
+    let mut seen = Vec::new();
+    loop {
+        let page = bench.log().page(listing.clone());
+        seen.extend(ids(&page));
+        let Some(next) = page.next else { return seen };
+        // As a client would have it.
+        listing.token = Some(PageToken::decode(&next.encode()).expect("our own token reads back"));
+        between(bench);
+    }
+}
+
+/// Tasks at work, in this context or each in its own.
+fn at_work(bench: &dyn Bench, author: &mut Author, count: usize, context: Option<&ContextId>) -> Vec<Story> {
+    let scope = owner("ann");
+    let begin = |_| {
+        let mut story = match context {
+            Some(context) => author.story_in(&scope, context),
+            None => author.story(&scope),
+        };
+        bench.log().put(story.open(author, &[News::Status(TaskState::Working)]));
+        story
+    };
+    (0..count).map(begin).collect()
+}
+
+/// Walks with moves of every kind between the pages: the last ones come first, the first ones come again, the same one
+/// moves twice, and new ones appear.
+fn walk_while_moving(bench: &mut dyn Bench, author: &mut Author, stories: &mut [Story], listing: &Listing) {
+    for limit in [1, 2, 3, 5] {
+        let expected = ordered(stories.iter());
+        let mut round = 0;
+        let seen = walk(bench, Listing { limit, ..listing.clone() }, |bench| {
+            let count = stories.len();
+            for at in [round % count, count - 1 - round % count, round * 7 % count] {
+                let again = stories[at].step(author, &[News::Chunk, News::Status(TaskState::Working)]);
+                bench.log().put(again);
+            }
+            if round % 3 == 0 {
+                let mut new = author.story_in(&listing.scope, &stories[0].task.context_id);
+                bench.log().put(new.open(author, &[News::Status(TaskState::Working)]));
+                bench.log().put(new.step(author, &[News::Status(TaskState::Working)]));
+                // Out of the way of the next walk, into no state and no time that anybody asks for.
+                bench.log().put(new.step(author, &[News::Status(TaskState::Canceled)]));
+            }
+            round += 1;
+        });
+        let known: Vec<TaskId> = seen.iter().copied().filter(|id| expected.contains(id)).collect();
+        assert_eq!(known, expected, "pages of {limit}");
+        let mut unique = seen.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), seen.len(), "pages of {limit} repeat a task");
+    }
+}
+
+pub(super) fn a_walk_neither_skips_nor_repeats_what_moves(bench: &mut dyn Bench) {
+    let mut author = Author::new(4);
+    let mut stories = at_work(bench, &mut author, 17, None);
+    walk_while_moving(bench, &mut author, &mut stories, &everything(&owner("ann")));
+}
+
+pub(super) fn a_walk_within_a_state_is_as_steady(bench: &mut dyn Bench) {
+    let mut author = Author::new(4);
+    let scope = owner("ann");
+    let mut stories = at_work(bench, &mut author, 11, None);
+    drop(some(bench, &mut author, &owner("bob"), 9));
+    walk_while_moving(
+        bench,
+        &mut author,
+        &mut stories,
+        &Listing { state: Some(TaskState::Working), ..everything(&scope) },
+    );
+    // What leaves the state during a walk is not shown in it, since what is shown is always current.
+    let gone = ordered(stories.iter()).pop();
+    let seen = walk(bench, Listing { state: Some(TaskState::Working), limit: 4, ..everything(&scope) }, |bench| {
+        if let Some(story) = stories.iter_mut().find(|s| Some(s.id()) == gone && !s.task.status.state.is_settled()) {
+            bench.log().put(story.step(&mut author, &[News::Status(TaskState::Completed)]));
+        }
+    });
+    assert!(seen.len() == 10 && !seen.contains(&gone.expect("eleven are at work")));
+}
+
+pub(super) fn a_walk_within_a_context_is_as_steady(bench: &mut dyn Bench) {
+    let mut author = Author::new(4);
+    let scope = owner("ann");
+    let brought = ContextId::parse("theirs").expect("a short text is a legal context");
+    let mut first = author.story(&scope);
+    bench.log().put(first.open(&mut author, &[News::Status(TaskState::Working)]));
+    let born = first.task.context_id.clone();
+    let mut of_born = at_work(bench, &mut author, 8, Some(&born));
+    of_born.push(first);
+    let mut of_brought = at_work(bench, &mut author, 9, Some(&brought));
+    for (context, stories) in [(born, &mut of_born), (brought, &mut of_brought)] {
+        for state in [None, Some(TaskState::Working)] {
+            let listing = Listing { context: Some(context.clone()), state, ..everything(&scope) };
+            walk_while_moving(bench, &mut author, stories, &listing);
+        }
+    }
+}
+
+pub(super) fn a_walk_goes_on_after_a_restart(bench: &mut dyn Bench) {
+    let mut author = Author::new(4);
+    let mut stories = at_work(bench, &mut author, 12, None);
+    let expected = ordered(&stories);
+    let mut round = 0;
+    let seen = walk(bench, Listing { limit: 2, ..everything(&owner("ann")) }, |bench| {
+        bench.log().put(stories[round].step(&mut author, &[News::Status(TaskState::Working)]));
+        bench.reopen();
+        round += 1;
+    });
+    assert_eq!(seen, expected);
+}
+
+pub(super) fn tokens_of_nobody_are_refused(bench: &mut dyn Bench) {
+    let mut author = Author::new(4);
+    let stories = at_work(bench, &mut author, 3, None);
+    let future = PageToken { commit: u64::MAX >> 2, below: Stamp::from_u64(u64::MAX) };
+    let listing = Listing { token: Some(future), ..everything(&stories[0].scope) };
+    assert!(matches!(wait(bench.log().list(listing)), Err(StoreError::PageToken)));
+}

@@ -1,0 +1,90 @@
+//! A log that weighs what is written to it.
+
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use sabir_store::{
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Step, Stored, TaskLog,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Passes everything on and adds up the bytes of events and snapshots.
+pub struct CountingLog {
+    inner: Arc<dyn TaskLog>,
+    events: AtomicUsize,
+    snapshots: AtomicUsize,
+    steps: AtomicUsize,
+}
+
+impl CountingLog {
+    /// Around another log.
+    pub fn new(inner: Arc<dyn TaskLog>) -> Self {
+        Self { inner, events: AtomicUsize::new(0), snapshots: AtomicUsize::new(0), steps: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of all events, as a stream would carry them.
+    pub fn event_bytes(&self) -> usize {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all snapshots.
+    pub fn snapshot_bytes(&self) -> usize {
+        self.snapshots.load(Ordering::Relaxed)
+    }
+
+    /// Steps taken.
+    pub fn steps(&self) -> usize {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for CountingLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CountingLog").field("events", &self.events).field("snapshots", &self.snapshots).finish()
+    }
+}
+
+impl TaskLog for CountingLog {
+    fn append(&self, step: Step) -> Answer<(), AppendError> {
+        let bytes: usize = step.events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len())).sum();
+        self.events.fetch_add(bytes, Ordering::Relaxed);
+        self.snapshots.fetch_add(step.snapshot.as_ref().map_or(0, |s| s.json.len()), Ordering::Relaxed);
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.inner.append(step)
+    }
+
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+        self.inner.load(id)
+    }
+
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+        self.inner.events(id, after, limit)
+    }
+
+    fn list(&self, listing: Listing) -> Answer<Listed> {
+        self.inner.list(listing)
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+        self.inner.unfinished(after, limit)
+    }
+
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+        self.inner.recent_retries(since, limit)
+    }
+
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+        self.inner.explicit_retry(key, now)
+    }
+
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+        self.inner.pushes(task)
+    }
+
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
+        self.inner.outbox(limit)
+    }
+
+    fn last_stamp(&self) -> Answer<Stamp> {
+        self.inner.last_stamp()
+    }
+}

@@ -1,0 +1,51 @@
+//! The world as a simulated engine sees it: a fake clock, seeded randomness, our own executor.
+
+use crate::chance::Chance;
+use crate::clock::EPOCH_MS;
+use crate::sim::executor::{Executor, Group};
+use sabir_engine::{BoxFuture, Host};
+use sabir_proto::Timestamp;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The host of one process. Everything it spawns belongs to the process's group and ends with it.
+#[derive(Debug)]
+pub struct SimHost {
+    executor: Executor,
+    group: Group,
+    chance: Mutex<Chance>,
+    /// How far this process's clock is off; clocks of the same machine jump, too.
+    skew_ms: i64,
+}
+
+impl SimHost {
+    /// A host with a clock that is right.
+    pub const fn new(executor: Executor, group: Group, chance: Chance) -> Self {
+        Self::with_skew(executor, group, chance, 0)
+    }
+
+    /// A host whose clock is off by this much.
+    pub const fn with_skew(executor: Executor, group: Group, chance: Chance, skew_ms: i64) -> Self {
+        Self { executor, group, chance: Mutex::new(chance), skew_ms }
+    }
+}
+
+impl Host for SimHost {
+    fn now(&self) -> Timestamp {
+        let ms = i64::try_from(EPOCH_MS + self.executor.now()).unwrap_or(i64::MAX);
+        Timestamp::from_millis(ms.saturating_add(self.skew_ms))
+    }
+
+    fn random(&self) -> u64 {
+        self.chance.lock().unwrap_or_else(PoisonError::into_inner).bits()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(self.executor.sleep(duration))
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        // Its group owns it.
+        self.executor.spawn(self.group, future);
+    }
+}

@@ -1,0 +1,248 @@
+//! What must be true at the end, whatever went wrong on the way. The name of a check is the promise it holds us to.
+
+use super::client::Surroundings;
+use super::ledger::Book;
+use super::log::Witness;
+use crate::agents::{ARTIFACT, streamed, wanted};
+use crate::wait::at_once;
+use bytes::Bytes;
+use sabir_engine::machine;
+use sabir_proto::{Event, FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId, TaskState};
+use sabir_store::{Listing, OutboxRow, Scope, Stored, TaskLog};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A promise and what holds us to it.
+pub(super) type Check = (&'static str, fn(&Evidence) -> Result<(), String>);
+
+/// No task is unfinished once everybody is done. Excused: a task whose runner found no room on disk for longer than it
+/// had patience, until the next start takes it up again. (A task that waits for its caller is not unfinished.)
+pub(super) const NOBODY_IS_LEFT_BEHIND: Check = ("nobody_is_left_behind", nobody_is_left_behind);
+
+/// Every promise.
+pub(super) const ALL: &[Check] = &[
+    ("every_acknowledged_event_is_replayed_once_and_in_order", every_acknowledged_event_is_replayed),
+    ("every_image_was_true_once", every_image_was_true_once),
+    ("a_settled_task_never_moves", a_settled_task_never_moves),
+    ("a_retried_send_makes_one_task", a_retried_send_makes_one_task),
+    ("every_answer_is_kept", every_answer_is_kept),
+    ("counters_equal_counts", counters_equal_counts),
+    ("every_event_is_owed_once", every_event_is_owed_once),
+    ("resumed_work_is_seamless", resumed_work_is_seamless),
+    NOBODY_IS_LEFT_BEHIND,
+];
+
+/// A task with everything the log says about it.
+pub(super) struct Told {
+    stored: Stored,
+    task: Task,
+    pub(super) events: Vec<FrozenEvent>,
+    /// Its image after each event.
+    images: Vec<Bytes>,
+}
+
+/// What there is to judge by.
+pub(super) struct Evidence {
+    log: Arc<dyn TaskLog>,
+    book: Book,
+    witness: Witness,
+    pub(super) tasks: Vec<Told>,
+    outbox: Vec<OutboxRow>,
+    /// Whether a lack of room still excuses anybody: only until the next start.
+    room_excuses: bool,
+}
+
+impl Evidence {
+    pub(super) fn gather(around: &Surroundings, room_excuses: bool) -> Self {
+        let log: Arc<dyn TaskLog> = around.log.clone();
+        let witness = around.log.witness();
+        let tasks = witness.tasks.iter().filter_map(|id| Told::read(&*log, *id)).collect();
+        let outbox = at_once(log.outbox(usize::MAX)).unwrap_or_default();
+        Self { book: around.ledger.lock().clone(), witness, tasks, outbox, log, room_excuses }
+    }
+
+    fn told(&self, id: TaskId) -> Result<&Told, String> {
+        self.tasks.iter().find(|told| told.stored.id == id).ok_or_else(|| format!("task {id} is not in the log"))
+    }
+}
+
+impl Told {
+    fn read(log: &dyn TaskLog, id: TaskId) -> Option<Self> {
+        let stored = at_once(log.load(id)).ok()??;
+        let mut events: Vec<FrozenEvent> = Vec::new();
+        loop {
+            // Short pages, so that most of them begin in the middle of a step.
+            let after = events.last().map_or(Seq(0), |e| e.seq);
+            let page = at_once(log.events(id, after, 3)).ok()?;
+            if page.is_empty() {
+                break;
+            }
+            events.extend(page);
+        }
+        let images = images(&events);
+        Some(Self { task: machine::thaw(&stored)?, stored, events, images })
+    }
+}
+
+/// The image after each event, as far as it can be told.
+fn images(events: &[FrozenEvent]) -> Vec<Bytes> {
+    let Some((Some(Event::Task(mut task)), rest)) = events.split_first().map(|(e, rest)| (e.thaw(), rest)) else {
+        return Vec::new();
+    };
+    let mut images = vec![FrozenTask::freeze(&task).json];
+    for event in rest {
+        let Some(what) = event.thaw() else { return images };
+        machine::apply(&mut task, what, event.thaw_heard());
+        images.push(FrozenTask::freeze(&task).json);
+    }
+    images
+}
+
+fn every_acknowledged_event_is_replayed(evidence: &Evidence) -> Result<(), String> {
+    for told in &evidence.tasks {
+        let (id, head) = (told.stored.id, told.stored.head);
+        let numbers: Vec<u64> = told.events.iter().map(|e| e.seq.0).collect();
+        if numbers != (1..=head.0).collect::<Vec<_>>() {
+            return Err(format!("task {id} has events {numbers:?} up to {head}"));
+        }
+        let current = machine::fold(&told.stored).map(|image| image.json);
+        if current.as_ref() != told.images.last() {
+            return Err(format!("task {id} does not fold to what is stored: {current:?} from {:?}", told.images.last()));
+        }
+    }
+    for ((id, seq), shown) in &evidence.book.events {
+        let told = evidence.told(*id)?;
+        let kept = told.events.iter().find(|e| e.seq == *seq);
+        if kept.is_none_or(|kept| kept.json != shown.json) {
+            return Err(format!("event {seq} of task {id} was shown as {:?} and kept as {kept:?}", shown.json));
+        }
+    }
+    Ok(())
+}
+
+/// Whatever somebody saw was the task at some point of its log, and nobody ever saw it go back.
+fn every_image_was_true_once(evidence: &Evidence) -> Result<(), String> {
+    let mut floors: BTreeMap<(usize, TaskId), usize> = BTreeMap::new();
+    for image in &evidence.book.images {
+        let told = evidence.told(image.task)?;
+        let floor = floors.entry((image.client, image.task)).or_default();
+        let fits = |at: usize, kept: &Bytes| {
+            let numbered = image.at.is_none_or(|seq| told.events[at].seq == seq);
+            numbered && (at >= *floor || image.at.is_some()) && *kept == image.json
+        };
+        let Some(at) = told.images.iter().enumerate().position(|(at, kept)| fits(at, kept)) else {
+            let json = String::from_utf8_lossy(&image.json);
+            return Err(format!("client {} saw task {} at {:?} as {json}", image.client, image.task, image.at));
+        };
+        *floor = (*floor).max(at);
+    }
+    Ok(())
+}
+
+fn a_settled_task_never_moves(evidence: &Evidence) -> Result<(), String> {
+    if let Some(id) = evidence.witness.moved_after_settling.first() {
+        return Err(format!("task {id} got a step after it had settled"));
+    }
+    let settles = |event: &FrozenEvent| event.state.is_some_and(TaskState::is_settled);
+    for told in &evidence.tasks {
+        let before_last = told.events.len().saturating_sub(1);
+        if let Some(event) = told.events[..before_last].iter().find(|e| settles(e)) {
+            return Err(format!("task {} goes on after event {}, which settled it", told.stored.id, event.seq));
+        }
+    }
+    Ok(())
+}
+
+/// However often a message with a key was sent, one task has heard it, once.
+fn a_retried_send_makes_one_task(evidence: &Evidence) -> Result<(), String> {
+    let mut heard: BTreeMap<&MessageId, Vec<TaskId>> = BTreeMap::new();
+    for told in &evidence.tasks {
+        for message in &told.task.history {
+            heard.entry(&message.message_id).or_default().push(told.stored.id);
+        }
+    }
+    for (message, send) in &evidence.book.sends {
+        let tasks = heard.get(message).map_or(&[][..], |tasks| tasks);
+        if send.keyed && tasks.len() > 1 {
+            return Err(format!("message {message} was heard {} times: {tasks:?}", tasks.len()));
+        }
+    }
+    Ok(())
+}
+
+fn every_answer_is_kept(evidence: &Evidence) -> Result<(), String> {
+    for (message, send) in &evidence.book.sends {
+        let Some(id) = send.answered else { continue };
+        if !evidence.told(id)?.task.history.iter().any(|m| m.message_id == *message) {
+            return Err(format!("task {id} answered message {message} and does not know it any more"));
+        }
+    }
+    Ok(())
+}
+
+fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
+    let name = |scope: &Scope| format!("{} at {}", scope.caller.name(), scope.agent);
+    let scopes: BTreeMap<String, &Arc<Scope>> =
+        evidence.tasks.iter().map(|told| (name(&told.stored.scope), &told.stored.scope)).collect();
+    for (name, scope) in scopes {
+        for state in TaskState::ALL.map(Some).into_iter().chain([None]) {
+            let fits = |told: &&Told| told.stored.scope == *scope && state.is_none_or(|s| s == told.stored.state);
+            let count = evidence.tasks.iter().filter(fits).count();
+            let listing = Listing { scope: scope.clone(), context: None, state, since: None, limit: 10_000, token: None };
+            let listed = at_once(evidence.log.list(listing)).map_err(|e| e.to_string())?;
+            if (listed.tasks.len(), usize::try_from(listed.total)) != (count, Ok(count)) {
+                let (shown, total) = (listed.tasks.len(), listed.total);
+                return Err(format!("{name} has {count} tasks in {state:?}; listed {shown}, counted {total}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A configuration that came with the task's first message is owed every event, each once.
+fn every_event_is_owed_once(evidence: &Evidence) -> Result<(), String> {
+    for told in &evidence.tasks {
+        let id = told.stored.id;
+        if at_once(evidence.log.pushes(id)).map_err(|e| e.to_string())?.is_empty() {
+            continue;
+        }
+        let mut next = Seq(1);
+        for row in evidence.outbox.iter().filter(|row| row.task == id) {
+            if row.first != next {
+                return Err(format!("task {id} owes events from {} on, expected {next}", row.first));
+            }
+            next = row.last.next();
+        }
+        if next != told.stored.head.next() {
+            return Err(format!("task {id} owes events up to {next}, its head is {}", told.stored.head));
+        }
+    }
+    Ok(())
+}
+
+/// Agents that finish have done all of their work once, however often they were interrupted.
+fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
+    for told in evidence.tasks.iter().filter(|told| told.stored.state == TaskState::Completed) {
+        let chunks = wanted(&told.task.history.first().map(sabir_proto::Message::joined_text).unwrap_or_default());
+        let expected = match told.stored.scope.agent.as_str() {
+            "streams" | "steady" | "fragile" => streamed(chunks),
+            "floods" => streamed(chunks * 10),
+            _ => continue,
+        };
+        let artifact = told.task.artifacts.iter().find(|a| a.artifact_id.as_str() == ARTIFACT);
+        let made: String = artifact.iter().flat_map(|a| &a.parts).filter_map(sabir_proto::Part::as_text).collect();
+        if made != expected {
+            return Err(format!("task {} made {made:?} instead of {expected:?}", told.stored.id));
+        }
+    }
+    Ok(())
+}
+
+fn nobody_is_left_behind(evidence: &Evidence) -> Result<(), String> {
+    let running = |state| matches!(state, TaskState::Submitted | TaskState::Working);
+    let excused = |id| evidence.room_excuses && evidence.witness.refused_for_room.contains(&id);
+    match evidence.tasks.iter().find(|told| running(told.stored.state) && !excused(told.stored.id)) {
+        Some(told) => Err(format!("task {} is {} and nobody works on it", told.stored.id, told.stored.state)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,429 @@
+//! What clients do: send and send again, answer questions, cancel, and look.
+//!
+//! A client is patient but not endlessly so: a call that brings no answer within [`PATIENCE_MS`] is a broken promise,
+//! whatever went wrong meanwhile.
+
+use super::door::{Door, Lost, Luck};
+use super::executor::Executor;
+use super::faults::Faults;
+use super::ledger::Ledger;
+use super::log::SimLog;
+use super::trace::Trace;
+use crate::chance::Chance;
+use crate::story::push_config;
+use sabir_engine::{BoxFuture, Engine, Resident};
+use sabir_proto::{
+    Caller, CancelTask, Fault, FrozenTask, GetTask, ListTasks, Message, MessageId, Role, SendConfiguration, SendMessage,
+    Sent, Seq, Task, TaskId, TaskState, Tenant, Terms,
+};
+use sabir_store::Scope;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a client waits and retries, in milliseconds. Less than the ten minutes for which a message id counts.
+const PATIENCE_MS: u64 = 8 * 60 * 1000;
+
+/// What all clients of a world share.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) executor: Executor,
+    pub(super) door: Door,
+    pub(super) log: Arc<SimLog>,
+    pub(super) ledger: Ledger,
+    pub(super) trace: Trace,
+    pub(super) faults: Faults,
+    pub(super) residents: Arc<Vec<Arc<Resident>>>,
+}
+
+/// A client.
+pub(super) struct Client {
+    pub(super) number: usize,
+    pub(super) around: Surroundings,
+    pub(super) chance: Chance,
+    /// Tasks it knows of.
+    pub(super) known: Vec<Known>,
+}
+
+/// A task a client knows of.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) agent: usize,
+    pub(super) task: TaskId,
+    /// It waits for an answer, as far as the client knows.
+    pub(super) asks: bool,
+    /// The letter that opened it, if it may be sent again.
+    letter: Option<(Letter, u64)>,
+}
+
+/// A message on its way, the same however often it is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Letter {
+    pub(super) agent: usize,
+    pub(super) request: SendMessage,
+    pub(super) terms: Terms,
+    /// Sending it twice counts once.
+    pub(super) keyed: bool,
+}
+
+impl Letter {
+    pub(super) fn id(&self) -> &MessageId {
+        &self.request.message.message_id
+    }
+}
+
+/// What an answer means for whoever retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Again,
+    Final,
+}
+
+impl Client {
+    /// Does so many things, then ends.
+    pub(super) async fn live(mut self, deeds: u64) {
+        for _ in 0..deeds {
+            self.rest(2000).await;
+            match self.chance.below(18) {
+                0..=5 => {
+                    let letter = self.compose(None);
+                    self.send(letter).await;
+                }
+                6..=8 => self.answer_a_question().await,
+                9 => self.cancel().await,
+                10 => self.get().await,
+                11 => self.walk().await,
+                12 | 13 => self.watch_along().await,
+                14 => self.send_again().await,
+                15 => self.reuse_a_key().await,
+                16 => self.pry().await,
+                _ => self.rest(20_000).await,
+            }
+        }
+        self.note(format_args!("is done"));
+    }
+
+    pub(super) fn note(&self, what: std::fmt::Arguments<'_>) {
+        let (now, line) = (self.now(), format!("client {} {what}", self.number));
+        self.around.trace.note(now, format_args!("{line}"));
+        self.around.ledger.lock().doing.insert(self.number, format!("{now} ms: {line}"));
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.around.executor.now()
+    }
+
+    pub(super) async fn rest(&mut self, ms_max: u64) {
+        let ms = self.chance.between(0, ms_max);
+        self.around.executor.sleep(Duration::from_millis(ms)).await;
+    }
+
+    pub(super) fn resident(&self, agent: usize) -> Arc<Resident> {
+        self.around.residents[agent].clone()
+    }
+
+    /// Who this client is to an agent. Every two clients are one caller, on two machines.
+    pub(super) fn scope(&self, agent: usize) -> Arc<Scope> {
+        let caller = Caller::named(&format!("caller-{}", self.number / 2));
+        Arc::new(Scope { tenant: Tenant::none(), caller, agent: self.around.residents[agent].name.clone() })
+    }
+
+    fn luck(&mut self) -> Luck {
+        if !self.chance.once_in(self.around.faults.lost_once_in) {
+            return Luck::Good;
+        }
+        match self.chance.below(3) {
+            0 => Luck::Deaf,
+            _ => Luck::Leaves(Duration::from_millis(self.chance.between(0, 400))),
+        }
+    }
+
+    pub(super) async fn call<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(Engine) -> BoxFuture<'static, T>,
+    ) -> Result<T, Lost> {
+        let luck = self.luck();
+        self.around.door.call(luck, work).await
+    }
+
+    /// Waits before the next try; false once patience has run out, which is somebody's fault.
+    pub(super) async fn try_again(&mut self, began: u64, what: &str) -> bool {
+        if self.now() - began > PATIENCE_MS {
+            let detail = format!("client {} gave up on {what}", self.number);
+            self.around.ledger.broken("every_client_that_waits_gets_an_answer", detail);
+            return false;
+        }
+        // Sometimes at once, while the first copy is still on its way.
+        let ms_max = self.chance.pick(&[3, 300, 6000]);
+        self.rest(ms_max).await;
+        true
+    }
+
+    /// Whether a refusal is worth another try. Some are nobody's business to ever see.
+    pub(super) fn judge(&self, fault: &Fault, what: &str) -> Verdict {
+        match fault {
+            Fault::Unavailable(_) => Verdict::Again,
+            Fault::UnsupportedOperation(_)
+            | Fault::TaskSettled { .. }
+            | Fault::TaskNotCancelable { .. }
+            | Fault::NothingToSubscribe { .. } => Verdict::Final,
+            _ => {
+                let detail = format!("client {}: {what}: {fault}", self.number);
+                self.around.ledger.broken("nobody_is_refused_without_reason", detail);
+                Verdict::Final
+            }
+        }
+    }
+
+    /// A new letter, to some agent or in answer to a task.
+    fn compose(&mut self, answers: Option<&Known>) -> Letter {
+        let agent = answers.map_or_else(|| self.chance.below(self.around.residents.len()), |known| known.agent);
+        let (unique, by_hand) = (self.chance.uuid(), format!("c{}-{}", self.number, self.chance.bits()));
+        let mut terms = Terms::default();
+        let (id, keyed) = match self.chance.below(5) {
+            0 => (by_hand, false),
+            1 | 2 => {
+                terms.idempotency_key = Some(unique);
+                (by_hand, true)
+            }
+            _ => (unique, true),
+        };
+        let id = MessageId::parse(&id).expect("letters and digits make a legal id");
+        let text = answers.map_or_else(|| format!("do {}", self.chance.between(1, 6)), |_| "an answer".into());
+        let mut message = Message::text(id, Role::User, text);
+        message.task_id = answers.map(|known| known.task.into());
+        let push = answers.is_none() && self.resident(agent).push && self.chance.once_in(3);
+        let configuration = SendConfiguration {
+            task_push_notification_config: push.then(|| push_config("hook")),
+            return_immediately: self.chance.once_in(4),
+            ..SendConfiguration::default()
+        };
+        let request = SendMessage { tenant: Tenant::none(), message, configuration, metadata: None };
+        self.around.ledger.sending(&request.message.message_id, keyed);
+        Letter { agent, request, terms, keyed }
+    }
+
+    /// Sends a letter one way or the other and sees it through.
+    async fn send(&mut self, letter: Letter) {
+        if self.chance.once_in(2) {
+            self.follow_letter(letter).await;
+        } else {
+            self.ask(letter).await;
+        }
+    }
+
+    /// *Send*, until there is an answer.
+    async fn ask(&mut self, letter: Letter) {
+        let began = self.now();
+        loop {
+            self.note(format_args!("sends {} to {}", letter.id(), self.resident(letter.agent).name));
+            let (resident, scope) = (self.resident(letter.agent), self.scope(letter.agent));
+            let (request, terms) = (Box::new(letter.request.clone()), letter.terms.clone());
+            let answer = self.call(|engine| {
+                Box::pin(async move { engine.send(&resident, scope, request, &terms).await })
+            });
+            match answer.await {
+                Ok(Ok(Sent::Task(image, _))) => return self.take_answer(&letter, &image),
+                Ok(Ok(Sent::Message(_))) => return,
+                Ok(Err(fault)) => {
+                    self.note(format_args!("is refused: {fault}"));
+                    if self.judge(&fault, "sending") == Verdict::Final || !letter.keyed {
+                        return;
+                    }
+                }
+                // Whether it arrived, nobody can say; without a key it must not be sent again.
+                Err(Lost) if !letter.keyed => return,
+                Err(Lost) => {}
+            }
+            if !self.try_again(began, &format!("sending {}", letter.id())).await {
+                return;
+            }
+        }
+    }
+
+    fn take_answer(&mut self, letter: &Letter, image: &FrozenTask) {
+        let Some(task) = self.around.ledger.answer(self.number, image) else { return };
+        self.note(format_args!("is answered by {}, {}", task.id, task.status.state));
+        self.accept(letter, &task);
+        let resting = task.status.state.is_settled() || task.status.state.is_interrupted();
+        // A runner whose steps found no room for too long has given up, and says so by what it leaves behind.
+        let excused = || self.around.log.lacked_room(task.id);
+        if !resting && !letter.request.configuration.return_immediately && !excused() {
+            let detail = format!("{} was answered by task {} while {}", letter.id(), task.id, task.status.state);
+            self.around.ledger.broken("a_send_is_answered_at_rest", detail);
+        }
+    }
+
+    /// Notes that a task has a letter, and holds it to that.
+    pub(super) fn accept(&mut self, letter: &Letter, task: &Task) {
+        if !task.history.iter().any(|m| m.message_id == *letter.id()) {
+            let detail = format!("task {} answered {} without having heard it", task.id, letter.id());
+            self.around.ledger.broken("every_answer_has_its_message", detail);
+        }
+        self.around.ledger.answered(letter.id(), task.id);
+        let opened = letter.request.message.task_id.is_none();
+        let kept = (letter.keyed && opened).then(|| (letter.clone(), self.now()));
+        self.learn(letter.agent, task, kept);
+    }
+
+    pub(super) fn learn(&mut self, agent: usize, task: &Task, letter: Option<(Letter, u64)>) {
+        let asks = task.status.state == TaskState::InputRequired;
+        match self.known.iter_mut().find(|known| known.task == task.id) {
+            Some(known) => known.asks = asks,
+            None => self.known.push(Known { agent, task: task.id, asks, letter }),
+        }
+    }
+
+    fn any_known(&mut self) -> Option<Known> {
+        let at = self.chance.below(self.known.len());
+        self.known.get(at).cloned()
+    }
+
+    async fn answer_a_question(&mut self) {
+        let Some(known) = self.known.iter().find(|known| known.asks).cloned() else { return };
+        self.known.iter_mut().filter(|k| k.task == known.task).for_each(|k| k.asks = false);
+        let letter = self.compose(Some(&known));
+        self.send(letter).await;
+    }
+
+    /// The same letter once more, long after it was answered.
+    async fn send_again(&mut self) {
+        let Some(Known { letter: Some((letter, sent)), .. }) = self.any_known() else { return };
+        if self.now() - sent < PATIENCE_MS / 2 {
+            self.send(letter).await;
+        }
+    }
+
+    /// Another message under a key that is taken: a conflict, and no harm to the message that has it.
+    async fn reuse_a_key(&mut self) {
+        let Some(Known { letter: Some((mut letter, _)), .. }) = self.any_known() else { return };
+        if letter.terms.idempotency_key.is_none() {
+            return;
+        }
+        self.note(format_args!("reuses the key of {}", letter.id()));
+        letter.request.message.parts = vec![sabir_proto::Part::text("something else")];
+        let (resident, scope) = (self.resident(letter.agent), self.scope(letter.agent));
+        let (request, terms) = (Box::new(letter.request.clone()), letter.terms.clone());
+        let answer = self.call(|engine| Box::pin(async move { engine.send(&resident, scope, request, &terms).await }));
+        let answer = answer.await;
+        if !matches!(answer, Ok(Err(Fault::RetryConflict | Fault::Unavailable(_))) | Err(Lost)) {
+            let detail = format!("the key of {} was taken twice: {answer:?}", letter.id());
+            self.around.ledger.broken("an_explicit_key_means_one_message", detail);
+        }
+    }
+
+    async fn cancel(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let began = self.now();
+        loop {
+            self.note(format_args!("cancels {}", known.task));
+            let (scope, push) = (self.scope(known.agent), self.resident(known.agent).push);
+            let call = CancelTask { tenant: Tenant::none(), id: known.task.into(), metadata: None };
+            let answer = self.call(|engine| Box::pin(async move { engine.cancel(&scope, push, &call).await }));
+            match answer.await {
+                Ok(Ok(image)) => {
+                    let task = self.around.ledger.answer(self.number, &image);
+                    if task.is_none_or(|task| task.status.state != TaskState::Canceled) {
+                        let detail = format!("task {} was not canceled but said to be", known.task);
+                        self.around.ledger.broken("every_image_was_true_once", detail);
+                    }
+                    return;
+                }
+                Ok(Err(fault)) if self.judge(&fault, "canceling") == Verdict::Final => return,
+                Ok(Err(_)) | Err(Lost) => {}
+            }
+            if !self.try_again(began, "canceling").await {
+                return;
+            }
+        }
+    }
+
+    pub(super) async fn get(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        self.look(known.agent, known.task).await;
+    }
+
+    /// *Get*, once.
+    pub(super) async fn look(&mut self, agent: usize, task: TaskId) {
+        let scope = self.scope(agent);
+        let call = GetTask { tenant: Tenant::none(), id: task.into(), history_length: None };
+        match self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await {
+            Ok(Ok((image, _))) => {
+                if let Some(task) = self.around.ledger.answer(self.number, &image) {
+                    self.learn(agent, &task, None);
+                }
+            }
+            Ok(Err(fault)) => {
+                self.judge(&fault, "getting");
+            }
+            Err(Lost) => {}
+        }
+    }
+
+    /// Somebody else's task does not exist.
+    async fn pry(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let mut scope = (*self.scope(known.agent)).clone();
+        scope.caller = Caller::named("stranger");
+        let call = GetTask { tenant: Tenant::none(), id: known.task.into(), history_length: None };
+        let answer = self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await;
+        if !matches!(answer, Ok(Err(Fault::TaskNotFound(_))) | Err(Lost)) {
+            self.around.ledger.broken("nobody_sees_another_callers_task", format!("task {}", known.task));
+        }
+    }
+
+    /// *List*, page by page, while everything moves.
+    async fn walk(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let scope = self.scope(known.agent);
+        let mine: Vec<TaskId> = self.known.iter().filter(|k| k.agent == known.agent).map(|k| k.task).collect();
+        let mut seen = BTreeSet::new();
+        let mut page_token = String::new();
+        loop {
+            let call = ListTasks {
+                page_size: Some(3),
+                page_token: page_token.clone(),
+                include_artifacts: Some(true),
+                ..ListTasks::default()
+            };
+            let scope = scope.clone();
+            let page = match self.call(|engine| Box::pin(async move { engine.list(scope, &call).await })).await {
+                Ok(Ok(page)) => page,
+                // A walk may end with the process it began in; then it has shown nothing.
+                Ok(Err(Fault::InvalidParams(_))) | Err(Lost) => return,
+                Ok(Err(fault)) => {
+                    self.judge(&fault, "listing");
+                    return;
+                }
+            };
+            for image in &page.tasks {
+                let Some(task) = self.around.ledger.answer(self.number, image) else { return };
+                if !seen.insert(task.id) {
+                    let detail = format!("task {} came twice in one walk", task.id);
+                    self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
+                }
+                self.learn(known.agent, &task, None);
+            }
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+            self.rest(200).await;
+        }
+        if let Some(missing) = mine.iter().find(|task| !seen.contains(task)) {
+            let detail = format!("task {missing} was known before the walk and not in it");
+            self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
+        }
+    }
+
+    /// *Subscribe* to something, from the beginning, from where it stands, or from somewhere in between.
+    async fn watch_along(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let last = match self.chance.below(3) {
+            0 => None,
+            1 => Some(Seq(0)),
+            _ => Some(Seq(self.chance.between(1, 3))),
+        };
+        self.follow_task(known.agent, known.task, last).await;
+    }
+}

@@ -1,0 +1,251 @@
+//! The store of a simulated process: commits that come late, a disk that fills up, and planted faults.
+//!
+//! It outlives the process. What is on its way when the process dies is gone, and what was committed is there: also
+//! when the answer never reached anybody.
+
+use super::faults::Sabotage;
+use super::{Options, Store};
+use crate::wait::at_once;
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_store::memory::MemoryLog;
+use sabir_store::sqlite::{Durability, SqliteLog, Writing};
+use sabir_store::{
+    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Step, StoreError, Stored, TaskLog,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+pub(super) struct SimLog(Mutex<Inner>);
+
+struct Inner {
+    disk: Disk,
+    /// Taken and not committed yet, oldest first.
+    waiting: VecDeque<Waiting>,
+    holding: bool,
+    full: bool,
+    sabotage: Option<Sabotage>,
+    witness: Witness,
+}
+
+struct Waiting {
+    step: Step,
+    /// `None` where the answer was given too early, on purpose.
+    reply: Option<oneshot::Sender<Result<(), AppendError>>>,
+}
+
+/// What only somebody beside the disk can have seen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Witness {
+    /// Every task there is.
+    pub(super) tasks: BTreeSet<TaskId>,
+    /// Where each stands.
+    states: BTreeMap<TaskId, TaskState>,
+    /// Tasks that got an event after they had settled.
+    pub(super) moved_after_settling: Vec<TaskId>,
+    /// Tasks of which a step was refused for want of room. Whoever ran out of patience over that may have given up.
+    pub(super) refused_for_room: BTreeSet<TaskId>,
+    /// Steps committed.
+    pub(super) steps: u64,
+}
+
+enum Disk {
+    Memory(MemoryLog),
+    File { log: Option<SqliteLog>, dir: TempDir },
+}
+
+impl Disk {
+    fn new(store: Store) -> Self {
+        match store {
+            Store::Memory => Self::Memory(MemoryLog::new()),
+            Store::Sqlite => {
+                let mut disk = Self::File { log: None, dir: tempfile::tempdir().expect("a temporary directory") };
+                disk.reopen();
+                disk
+            }
+        }
+    }
+
+    fn log(&self) -> &dyn TaskLog {
+        match self {
+            Self::Memory(log) => log,
+            Self::File { log, .. } => log.as_ref().expect("closed only while it is opened again"),
+        }
+    }
+
+    fn reopen(&mut self) {
+        if let Self::File { log, dir } = self {
+            *log = None;
+            // Without syncing: what dies here is the process, not the machine.
+            let (durability, writing) = (Durability::Normal, Writing::Inline);
+            let options = sabir_store::sqlite::Options { durability, writing, ..Default::default() };
+            *log = Some(SqliteLog::open(&dir.path().join("sim.db"), options).expect("our own file opens"));
+        }
+    }
+}
+
+impl SimLog {
+    pub(super) fn new(options: Options) -> Self {
+        Self(Mutex::new(Inner {
+            disk: Disk::new(options.store),
+            waiting: VecDeque::new(),
+            holding: false,
+            full: false,
+            sabotage: options.sabotage,
+            witness: Witness::default(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether steps wait for their commit.
+    pub(super) fn set_holding(&self, holding: bool) {
+        self.lock().holding = holding;
+    }
+
+    /// Whether there is no room.
+    pub(super) fn set_full(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    /// How many steps wait for their commit.
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Commits the oldest of those that wait, at most so many, and answers them.
+    pub(super) fn commit(&self, steps: usize) {
+        let mut inner = self.lock();
+        let count = steps.min(inner.waiting.len());
+        let group: Vec<Waiting> = inner.waiting.drain(..count).collect();
+        let answered: Vec<_> = group.into_iter().map(|w| (w.reply, inner.commit(w.step))).collect();
+        drop(inner);
+        for (reply, answer) in answered {
+            if let Some(reply) = reply {
+                // Whoever asked may have left.
+                drop(reply.send(answer));
+            }
+        }
+    }
+
+    /// The process dies.
+    pub(super) fn crash(&self) {
+        let mut inner = self.lock();
+        let lost = std::mem::take(&mut inner.waiting);
+        inner.disk.reopen();
+        drop(inner);
+        drop(lost);
+    }
+
+    /// Whether a step of this task was ever refused for want of room.
+    pub(super) fn lacked_room(&self, task: TaskId) -> bool {
+        self.lock().witness.refused_for_room.contains(&task)
+    }
+
+    pub(super) fn witness(&self) -> Witness {
+        self.lock().witness.clone()
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+        read(self.lock().disk.log())
+    }
+}
+
+impl Inner {
+    fn commit(&mut self, mut step: Step) -> Result<(), AppendError> {
+        match self.sabotage {
+            Some(Sabotage::LoseLastEvent) if step.events.len() > 1 => drop(step.events.pop()),
+            Some(Sabotage::ForgetKeys) => {
+                step.retry = None;
+                step.effects.retain(|effect| !matches!(effect, Effect::Key { .. }));
+            }
+            Some(Sabotage::TwoOwners) => self.renumber(&mut step),
+            Some(Sabotage::LoseLastEvent | Sabotage::AcknowledgeEarly) | None => {}
+        }
+        let (task, has_events) = (step.task, !step.events.is_empty());
+        let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
+        at_once(self.disk.log().append(step))?;
+        let witness = &mut self.witness;
+        witness.steps += 1;
+        witness.tasks.insert(task);
+        if has_events && !opens && witness.states.get(&task).is_some_and(|s| s.is_settled()) {
+            witness.moved_after_settling.push(task);
+        }
+        witness.states.extend(state.map(|state| (task, state)));
+        Ok(())
+    }
+
+    /// Makes a stale step fit, as a store without a head check would.
+    fn renumber(&self, step: &mut Step) {
+        let Ok(Some(stored)) = at_once(self.disk.log().load(step.task)) else { return };
+        if step.opening.is_some() || step.events.is_empty() {
+            return;
+        }
+        step.after = stored.head;
+        let mut seq = stored.head;
+        for event in &mut step.events {
+            seq = seq.next();
+            event.seq = seq;
+        }
+    }
+}
+
+impl TaskLog for SimLog {
+    fn append(&self, step: Step) -> Answer<(), AppendError> {
+        let mut inner = self.lock();
+        if inner.full {
+            inner.witness.refused_for_room.insert(step.task);
+            return Answer::now(Err(StoreError::Full.into()));
+        }
+        if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
+            inner.waiting.push_back(Waiting { step, reply: None });
+            return Answer::now(Ok(()));
+        }
+        // Behind others that wait: the order of steps is the order of commits.
+        if inner.holding || !inner.waiting.is_empty() {
+            let (sender, receiver) = oneshot::channel();
+            inner.waiting.push_back(Waiting { step, reply: Some(sender) });
+            return Answer::later(receiver);
+        }
+        Answer::now(inner.commit(step))
+    }
+
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+        self.read(|log| log.load(id))
+    }
+
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+        self.read(|log| log.events(id, after, limit))
+    }
+
+    fn list(&self, listing: Listing) -> Answer<Listed> {
+        self.read(|log| log.list(listing))
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+        self.read(|log| log.unfinished(after, limit))
+    }
+
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+        self.read(|log| log.recent_retries(since, limit))
+    }
+
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+        self.read(|log| log.explicit_retry(key, now))
+    }
+
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+        self.read(|log| log.pushes(task))
+    }
+
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
+        self.read(|log| log.outbox(limit))
+    }
+
+    fn last_stamp(&self) -> Answer<Stamp> {
+        self.read(TaskLog::last_stamp)
+    }
+}

@@ -1,0 +1,73 @@
+//! What happened, as a digest of everything and the last few lines in words.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Lines kept for the message of a violation.
+const TAIL: usize = 60;
+
+/// A fingerprint of a whole run: equal for equal courses of events.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest(u64);
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The trace of one run. Clones are the same trace.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trace(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    hash: u64,
+    tail: VecDeque<String>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { hash: 0xcbf2_9ce4_8422_2325, tail: VecDeque::new() }
+    }
+}
+
+impl State {
+    /// FNV-1a: not for enemies, only for comparing.
+    fn mix(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl Trace {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something worth a line.
+    pub(super) fn note(&self, at: u64, what: fmt::Arguments<'_>) {
+        let line = format!("{:>5}.{:03} s  {what}", at / 1000, at % 1000);
+        let mut state = self.lock();
+        state.mix(line.as_bytes());
+        if state.tail.len() == TAIL {
+            state.tail.pop_front();
+        }
+        state.tail.push_back(line);
+    }
+
+    /// Something that only has to be the same the next time.
+    pub(super) fn mix(&self, bytes: &[u8]) {
+        self.lock().mix(bytes);
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        Digest(self.lock().hash)
+    }
+
+    pub(super) fn tail(&self) -> Vec<String> {
+        self.lock().tail.iter().cloned().collect()
+    }
+}

@@ -1,0 +1,269 @@
+//! Processes that start, crash and start again, and the loop that decides when.
+
+use super::checks;
+use super::client::{Client, Surroundings};
+use super::door::Door;
+use super::executor::{Executor, Group, Job, Stepped};
+use super::faults::{Faults, Sabotage};
+use super::ledger::Ledger;
+use super::log::SimLog;
+use super::trace::{Digest, Trace};
+use super::{Options, Violation};
+use crate::agents::{Roster, residents};
+use crate::chance::Chance;
+use crate::host::SimHost;
+use sabir_engine::{Engine, Limits, Metrics, Resident};
+use sabir_proto::AgentName;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Jobs of the world itself, and of its clients; processes come after them.
+const WORLD: Group = 0;
+const CLIENTS: Group = 1;
+/// Time moves by no more than this at once while steps wait for their commit.
+const HELD_MS_MAX: u64 = 500;
+/// Nothing that happens in a world takes longer than this, in milliseconds of its own time.
+const LIFETIME_MS: u64 = 2 * 3600 * 1000;
+/// Nor more steps than this: whoever needs them runs in circles.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// A world of one seed.
+pub(super) struct World {
+    seed: u64,
+    options: Options,
+    around: Surroundings,
+    roster: Roster,
+    chance: Chance,
+    /// The process that serves, and those before it that were never ended.
+    group: Group,
+    alive: Vec<Group>,
+    /// It is time to start the next process.
+    due: Arc<AtomicBool>,
+    restart: Option<Job>,
+    crashes: u32,
+    steps: u64,
+    second_owner_at: Option<u64>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: Options) -> Self {
+        let mut chance = Chance::new(seed);
+        let executor = Executor::new(chance.bits());
+        let roster = Roster::default();
+        let around = Surroundings {
+            door: Door::new(executor.clone()),
+            log: Arc::new(SimLog::new(options)),
+            ledger: Ledger::default(),
+            trace: Trace::default(),
+            faults: Faults::draw(&mut chance),
+            residents: Arc::new(residents(&roster)),
+            executor,
+        };
+        let second_owner_at = (options.sabotage == Some(Sabotage::TwoOwners)).then(|| chance.between(100, 1500));
+        Self {
+            seed,
+            options,
+            around,
+            roster,
+            chance,
+            group: CLIENTS,
+            alive: Vec::new(),
+            due: Arc::new(AtomicBool::new(false)),
+            restart: None,
+            crashes: 0,
+            steps: 0,
+            second_owner_at,
+        }
+    }
+
+    /// The whole story, from the first process to the last check.
+    pub(super) fn run(mut self) -> Result<Digest, Violation> {
+        self.start();
+        let full = self.fill_the_disk_now_and_then();
+        let clients = self.chance.between(3, 8);
+        for number in 0..clients {
+            let number = usize::try_from(number).unwrap_or(0);
+            let client = Client { number, around: self.around.clone(), chance: self.chance.fork(), known: Vec::new() };
+            let deeds = self.chance.between(5, 25);
+            self.around.executor.spawn(CLIENTS, Box::pin(client.live(deeds)));
+        }
+        self.until("every_client_that_waits_gets_an_answer", |world| world.around.executor.alive(CLIENTS) == 0)?;
+        self.around.executor.abort(full);
+        self.calm_down()?;
+        // Whoever is still unfinished has been given up by its runner for want of room, or is a bug.
+        self.judge(&[checks::NOBODY_IS_LEFT_BEHIND], true)?;
+        self.crash();
+        self.calm_down()?;
+        self.judge(checks::ALL, false)
+    }
+
+    /// No more faults: what is on its way arrives, who is down gets up, and everybody finishes.
+    fn calm_down(&mut self) -> Result<(), Violation> {
+        self.around.faults.crash_once_in = 0;
+        self.around.faults.hold_once_in = 0;
+        self.around.log.set_full(false);
+        self.until("every_agent_comes_to_an_end", |world| {
+            world.around.log.waiting() == 0 && world.around.door.engine().is_some_and(|engine| engine.running() == 0)
+        })
+    }
+
+    fn until(&mut self, promise: &'static str, done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
+        while !done(self) {
+            self.tick(promise)?;
+        }
+        Ok(())
+    }
+
+    /// One thing happens.
+    fn tick(&mut self, promise: &'static str) -> Result<(), Violation> {
+        self.steps += 1;
+        self.check_witnesses()?;
+        if self.due.swap(false, Ordering::Relaxed) {
+            self.start();
+        }
+        let faults = &self.around.faults;
+        if self.crashes < faults.crashes_max && self.chance.once_in(faults.crash_once_in) {
+            self.crash();
+        }
+        if self.second_owner_at == Some(self.steps) {
+            self.start();
+        }
+        let (log, faults) = (&self.around.log, &self.around.faults);
+        let early = self.options.sabotage == Some(Sabotage::AcknowledgeEarly);
+        log.set_holding(early || self.chance.once_in(faults.hold_once_in));
+        let waiting = log.waiting();
+        // A slow disk is slow, not dead: time does not run away while it works.
+        let overdue = faults.hold_once_in == 0 || self.around.executor.gap().is_none_or(|ms| ms > HELD_MS_MAX);
+        if waiting > 0 && (overdue || self.chance.once_in(faults.commit_once_in)) {
+            let steps = 1 + self.chance.below(waiting);
+            self.note(format_args!("commits {steps} of {waiting}"));
+            self.around.log.commit(steps);
+        }
+        match self.around.executor.step() {
+            Stepped::Ran(Job(job)) => self.around.trace.mix(&job.to_be_bytes()),
+            Stepped::Waited(now) => self.around.trace.mix(&now.to_be_bytes()),
+            Stepped::Idle if self.around.log.waiting() > 0 => {}
+            Stepped::Idle => return Err(self.stuck(promise)),
+        }
+        if self.around.executor.now() > LIFETIME_MS || self.steps > STEPS_MAX {
+            return Err(self.stuck(promise));
+        }
+        Ok(())
+    }
+
+    fn stuck(&self, promise: &'static str) -> Violation {
+        let doing = &self.around.ledger.lock().doing;
+        self.violation(promise, format!("no end after {} steps; last seen: {doing:#?}", self.steps))
+    }
+
+    /// What was noticed on the way.
+    fn check_witnesses(&self) -> Result<(), Violation> {
+        if let Some((promise, detail)) = self.around.ledger.lock().violation.clone() {
+            return Err(self.violation(promise, detail));
+        }
+        match self.roster.doubles().first() {
+            Some(turn) => Err(self.violation("one_owner_per_task", format!("two agents at work on {turn}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A process starts: takes up the log, recovers, and begins to listen.
+    fn start(&mut self) {
+        self.group += 1;
+        self.alive.push(self.group);
+        self.note(format_args!("process {} starts", self.group));
+        let skew = self.chance.between(0, 2 * self.around.faults.skew_ms_max);
+        let skew_ms = i64::try_from(skew).unwrap_or(0) - i64::try_from(self.around.faults.skew_ms_max).unwrap_or(0);
+        let host = SimHost::with_skew(self.around.executor.clone(), self.group, self.chance.fork(), skew_ms);
+        let (around, group) = (self.around.clone(), self.group);
+        self.around.executor.spawn(group, Box::pin(serve(around, Arc::new(host), group)));
+    }
+
+    /// All processes die where they stand.
+    fn crash(&mut self) {
+        self.crashes += 1;
+        self.note(format_args!("crash, with {} steps on their way", self.around.log.waiting()));
+        self.around.door.close();
+        for group in std::mem::take(&mut self.alive) {
+            self.around.executor.abort_group(group);
+        }
+        self.around.log.crash();
+        let (due, executor) = (self.due.clone(), self.around.executor.clone());
+        let pause = Duration::from_millis(self.chance.between(0, 3000));
+        let restart = async move {
+            executor.sleep(pause).await;
+            due.store(true, Ordering::Relaxed);
+        };
+        // It may have died before it was up again; then it is started once, not twice.
+        if let Some(restart) = self.restart.replace(self.around.executor.spawn(WORLD, Box::pin(restart))) {
+            self.around.executor.abort(restart);
+        }
+        self.due.store(false, Ordering::Relaxed);
+    }
+
+    fn fill_the_disk_now_and_then(&mut self) -> Job {
+        let (around, mut chance) = (self.around.clone(), self.chance.fork());
+        let work = async move {
+            for _ in 0..around.faults.full_times {
+                let quiet = chance.between(0, 2000 * around.faults.full_seconds);
+                around.executor.sleep(Duration::from_millis(quiet)).await;
+                around.trace.note(around.executor.now(), format_args!("the disk is full"));
+                around.log.set_full(true);
+                let full = chance.between(1, around.faults.full_ms_max);
+                around.executor.sleep(Duration::from_millis(full)).await;
+                around.trace.note(around.executor.now(), format_args!("the disk has room again"));
+                around.log.set_full(false);
+            }
+        };
+        self.around.executor.spawn(WORLD, Box::pin(work))
+    }
+
+    fn judge(&self, checks: &[checks::Check], room_excuses: bool) -> Result<Digest, Violation> {
+        self.check_witnesses()?;
+        let evidence = checks::Evidence::gather(&self.around, room_excuses);
+        for (promise, check) in checks {
+            check(&evidence).map_err(|detail| self.violation(promise, detail))?;
+        }
+        evidence.tasks.iter().flat_map(|told| &told.events).for_each(|event| self.around.trace.mix(&event.json));
+        Ok(self.around.trace.digest())
+    }
+
+    fn note(&self, what: std::fmt::Arguments<'_>) {
+        self.around.trace.note(self.around.executor.now(), what);
+    }
+
+    fn violation(&self, promise: &'static str, detail: String) -> Violation {
+        Violation { seed: self.seed, promise, detail, tail: self.around.trace.tail() }
+    }
+}
+
+async fn serve(around: Surroundings, host: Arc<SimHost>, group: Group) {
+    let engine = Engine::open(around.log.clone(), host, limits(), Metrics::default()).await;
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(error) => return around.ledger.broken("a_process_starts", error.to_string()),
+    };
+    let by_name = |name: &AgentName| -> Option<Arc<Resident>> {
+        around.residents.iter().find(|resident| resident.name == *name).cloned()
+    };
+    match engine.recover(by_name).await {
+        Ok((resumed, failed)) => {
+            let now = around.executor.now();
+            around.trace.note(now, format_args!("process {group} serves; {resumed} turns go on, {failed} failed"));
+            around.door.open(engine, group);
+        }
+        Err(error) => around.ledger.broken("a_process_starts", error.to_string()),
+    }
+}
+
+/// Small, so that what is rare elsewhere happens all the time here.
+fn limits() -> Limits {
+    Limits {
+        draft_events_max: 6,
+        ring_events_max: 5,
+        replay_events_max: 4,
+        turn_time_max: Duration::from_secs(600),
+        ..Limits::default()
+    }
+}

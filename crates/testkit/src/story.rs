@@ -1,0 +1,218 @@
+//! Tasks told by hand: the steps an engine would write, without an engine.
+
+use crate::chance::Chance;
+use crate::clock::EPOCH_MS;
+use sabir_engine::machine;
+use sabir_proto::{
+    AgentName, Artifact, ArtifactId, ArtifactUpdate, Caller, ContextId, Event, FrozenEvent, FrozenTask, Message,
+    MessageId, Part, PushConfig, Role, Seq, Stamp, StatusUpdate, Task, TaskId, TaskState, TaskStatus, Tenant, Timestamp,
+};
+use sabir_store::{Opening, Placement, RetryMark, Scope, Step, Stored};
+use std::sync::Arc;
+
+/// An owner: this caller, at an agent called `agent`.
+///
+/// # Panics
+/// Never: the names are legal.
+pub fn owner(caller: &str) -> Arc<Scope> {
+    let agent = AgentName::parse("agent").expect("a plain word is a legal name");
+    Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named(caller), agent })
+}
+
+/// A push configuration with this id.
+pub fn push_config(id: &str) -> PushConfig {
+    PushConfig { id: Some(id.into()), url: format!("https://example.com/{id}"), token: None, authentication: None }
+}
+
+/// Something a step reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// A status.
+    Status(TaskState),
+    /// One chunk of an artifact; says nothing about the state.
+    Chunk,
+    /// The agent goes on because of an answer from its caller.
+    Heard,
+}
+
+/// Makes ids and stamps, each above the last.
+#[derive(Debug, Clone)]
+pub struct Author {
+    last: Stamp,
+    now: Timestamp,
+    chance: Chance,
+}
+
+impl Author {
+    /// Begins at the beginning of all simulated time.
+    pub fn new(seed: u64) -> Self {
+        let now = Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0));
+        Self { last: Stamp::default(), now, chance: Chance::new(seed) }
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, ms: i64) {
+        self.now = Timestamp::from_millis(self.now.millis() + ms);
+    }
+
+    /// A fresh stamp.
+    pub fn stamp(&mut self) -> Stamp {
+        self.last = self.last.next(self.now);
+        self.last
+    }
+
+    /// A retry mark that nobody has used.
+    pub fn mark(&mut self) -> RetryMark {
+        let mut sixteen = || (u128::from(self.chance.bits()) << 64 | u128::from(self.chance.bits())).to_be_bytes();
+        RetryMark { key: sixteen(), digest: sixteen() }
+    }
+
+    /// A task whose context is born with it.
+    pub fn story(&mut self, scope: &Arc<Scope>) -> Story {
+        let stamp = self.stamp();
+        let context = ContextId::new(stamp, self.chance.bits());
+        self.begin(stamp, scope, context)
+    }
+
+    /// A task in a context that was there before.
+    pub fn story_in(&mut self, scope: &Arc<Scope>, context: &ContextId) -> Story {
+        let stamp = self.stamp();
+        self.begin(stamp, scope, context.clone())
+    }
+
+    fn begin(&mut self, stamp: Stamp, scope: &Arc<Scope>, context_id: ContextId) -> Story {
+        let id = TaskId::new(stamp, self.chance.bits());
+        let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
+        let history = vec![said(&format!("opening of {id}"))];
+        let task = Task { id, context_id, status, metadata: None, history, artifacts: Vec::new() };
+        Story { scope: scope.clone(), task, head: Seq(0), position: stamp }
+    }
+}
+
+fn said(text: &str) -> Message {
+    let id = MessageId::parse("m").expect("a letter is a legal id");
+    Message::text(id, Role::User, text)
+}
+
+/// A task and how far its log goes. Clone it before trying a step that ought to be refused.
+#[derive(Debug, Clone)]
+pub struct Story {
+    /// The owner.
+    pub scope: Arc<Scope>,
+    /// The task after everything told so far.
+    pub task: Task,
+    /// The last event told so far.
+    pub head: Seq,
+    /// Where it stands in its owner's list.
+    pub position: Stamp,
+}
+
+impl Story {
+    /// The task's id.
+    pub const fn id(&self) -> TaskId {
+        self.task.id
+    }
+
+    /// Opens and settles at once, without a single event.
+    pub fn whole(&mut self, state: TaskState) -> Step {
+        self.task.status.state = state;
+        self.head = Seq(1);
+        let mut step = self.bare();
+        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone() });
+        step.after = Seq(0);
+        step.snapshot = Some(self.image());
+        step.placement = Some(Placement { state, position: self.position });
+        step
+    }
+
+    /// Opens: the first event is the task, and then this.
+    pub fn open(&mut self, author: &mut Author, news: &[News]) -> Step {
+        let first = FrozenEvent::freeze(Seq(1), &Event::Task(self.task.clone()));
+        self.head = Seq(1);
+        let placement = Placement { state: self.task.status.state, position: self.position };
+        let mut step = self.step(author, news);
+        step.events.insert(0, first);
+        step.after = Seq(0);
+        step.placement = step.placement.or(Some(placement));
+        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone() });
+        step
+    }
+
+    /// The next step, with this in it. Brings a snapshot only if it settles the task.
+    pub fn step(&mut self, author: &mut Author, news: &[News]) -> Step {
+        let mut step = self.bare();
+        for what in news {
+            let (event, heard) = match what {
+                News::Status(state) => (self.status(author, *state), None),
+                News::Heard => (self.status(author, TaskState::Working), Some(said("an answer"))),
+                News::Chunk => (self.chunk(), None),
+            };
+            if let Some(state) = event.state() {
+                step.placement = Some(Placement { state, position: self.position });
+            }
+            self.head = self.head.next();
+            let frozen = FrozenEvent::freeze(self.head, &event);
+            step.events.push(heard.as_ref().map_or_else(|| frozen.clone(), |message| frozen.clone().hearing(message)));
+            machine::apply(&mut self.task, event, heard);
+        }
+        step.snapshot = self.task.status.state.is_settled().then(|| self.image());
+        step
+    }
+
+    /// The task as it would be frozen now.
+    pub fn image(&self) -> FrozenTask {
+        FrozenTask::freeze(&self.task)
+    }
+
+    /// A step with nothing in it yet.
+    pub fn bare(&self) -> Step {
+        Step {
+            task: self.task.id,
+            opening: None,
+            after: self.head,
+            events: Vec::new(),
+            snapshot: None,
+            placement: None,
+            turn: None,
+            checkpoint: None,
+            retry: None,
+            notify: false,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Whether a stored task is this one, so far.
+    ///
+    /// # Panics
+    /// When it is not; that is what it is for.
+    #[track_caller]
+    pub fn check(&self, stored: Option<&Stored>) {
+        let stored = stored.unwrap_or_else(|| panic!("task {} is not stored", self.id()));
+        assert_eq!((stored.id, stored.head, stored.state), (self.id(), self.head, self.task.status.state));
+        assert_eq!(stored.scope, self.scope);
+        assert_eq!(stored.context().as_ref(), Some(&self.task.context_id));
+        let image = machine::fold(stored).expect("a stored task can be folded");
+        assert_eq!(image, self.image());
+    }
+
+    fn status(&mut self, author: &mut Author, state: TaskState) -> Event {
+        self.position = author.stamp();
+        let status = TaskStatus { state, message: None, timestamp: Some(self.position.time()) };
+        let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+        Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata: None })
+    }
+
+    fn chunk(&self) -> Event {
+        let id = ArtifactId::parse("a").expect("a letter is a legal id");
+        let artifact = Artifact::new(id, vec![Part::text(format!("chunk after {}", self.head))]);
+        let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+        Event::ArtifactUpdate(ArtifactUpdate {
+            task_id,
+            context_id,
+            artifact,
+            append: true,
+            last_chunk: false,
+            metadata: None,
+        })
+    }
+}
