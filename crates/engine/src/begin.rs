@@ -5,7 +5,7 @@ use crate::engine::{Claimed, Core, Engine, Resident};
 use crate::live::LiveRef;
 use crate::machine;
 use crate::record::{Recorder, agent_message, collapse};
-use crate::retry::RetryKey;
+use crate::retry::{Fate, RetryKey};
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::watch::{Until, Watch};
@@ -35,8 +35,8 @@ enum Begun {
     Rested { task: FrozenTask, events: Vec<FrozenEvent> },
     /// At work; the step of this send ends at `from`. A later turn is shown from `snapshot` on.
     Running { id: TaskId, live: LiveRef, from: Seq, snapshot: Option<FrozenEvent> },
-    /// Seen before.
-    Repeat(TaskId),
+    /// Seen before. A message to a task that exists waits for its first copy to be `heard`.
+    Repeat { id: TaskId, heard: Option<RetryMark> },
 }
 
 /// One send on its way in.
@@ -71,9 +71,9 @@ impl Engine {
                 live.committed(from).await?;
                 Ok(Sent::Task(self.image(&scope, id).await?, view))
             }
-            Begun::Repeat(id) => {
+            Begun::Repeat { id, heard } => {
                 let mut live = self.core.live.enter(id);
-                let stored = self.appeared(&scope, id).await?;
+                let stored = self.appeared(&scope, id, heard).await?;
                 if live.is_running() && !at_once {
                     return Ok(Sent::Task(live.rested(stored.head).await?, view));
                 }
@@ -105,21 +105,29 @@ impl Engine {
                     None => watch,
                 })
             }
-            Begun::Repeat(id) => {
-                self.appeared(&scope, id).await?;
+            Begun::Repeat { id, heard } => {
+                self.appeared(&scope, id, heard).await?;
                 self.resume(&scope, id, terms.last_event_id, Until::Question, follow_up).await
             }
         }
     }
 
-    /// A task that a repeated send refers to, which may still be on its way into the log.
-    async fn appeared(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
+    /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
+    /// before, the message may be: answering earlier would show the task as if nobody had spoken.
+    async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
         self.core.metrics.sends_repeated.inc();
         for _ in 0..100 {
-            match self.owned(scope, id).await {
-                Err(Fault::TaskNotFound(_)) => self.core.host.sleep(Duration::from_millis(20)).await,
-                outcome => return outcome,
+            match heard.map_or(Fate::Kept, |mark| self.core.retries.fate(mark, id)) {
+                Fate::Kept => match self.owned(scope, id).await {
+                    Err(Fault::TaskNotFound(_)) => {}
+                    outcome => return outcome,
+                },
+                Fate::Pending => {}
+                Fate::Gone => {
+                    return Err(Fault::Unavailable("the same message was refused a moment ago; try again".into()));
+                }
             }
+            self.core.host.sleep(Duration::from_millis(20)).await;
         }
         Err(Fault::Unavailable("the same message is still being accepted; try again".into()))
     }
@@ -136,11 +144,11 @@ impl Incoming<'_> {
         };
         let key = RetryKey::of(&self.scope, task, terms.idempotency_key.as_deref(), &self.request.message);
         if terms.last_event_id.is_some() && self.shape == Shape::Stream {
-            return self.find(key).await;
+            return self.find(key, task).await;
         }
         let id = task.unwrap_or_else(|| self.core.new_id());
         if let Some(key) = key
-            && let Some(repeat) = self.repeat(key, id).await?
+            && let Some(repeat) = self.repeat(key, task, id).await?
         {
             return Ok(repeat);
         }
@@ -180,7 +188,7 @@ impl Incoming<'_> {
     }
 
     /// The task of a stream that is taken up again. Not found is an error, never a second run.
-    async fn find(&self, key: Option<RetryKey>) -> Result<Begun, Fault> {
+    async fn find(&self, key: Option<RetryKey>, task: Option<TaskId>) -> Result<Begun, Fault> {
         let header = "Last-Event-ID";
         let Some(key) = key else {
             let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
@@ -189,38 +197,45 @@ impl Incoming<'_> {
         let gone =
             || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
         let stamp = self.core.stamp();
-        let task = if key.explicit {
+        if key.explicit {
             let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
             let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
-            row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task)
-        } else {
-            self.core.retries.find(key.mark, stamp).map(|known| known.task)
-        };
-        task.map(Begun::Repeat).ok_or_else(gone)
+            let id = row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task);
+            return id.map(|id| Begun::Repeat { id, heard: None }).ok_or_else(gone);
+        }
+        let id = self.core.retries.find(key.mark, stamp).map(|known| known.task).ok_or_else(gone)?;
+        Ok(Begun::Repeat { id, heard: task.map(|_| key.mark) })
     }
 
     /// Recognises a repeat, or remembers this send as `id`'s.
-    async fn repeat(&self, key: RetryKey, id: TaskId) -> Result<Option<Begun>, Fault> {
-        let at = self.core.stamp();
-        let known = match self.core.retries.find_or_insert(key.mark, id, at) {
+    async fn repeat(&self, key: RetryKey, task: Option<TaskId>, id: TaskId) -> Result<Option<Begun>, Fault> {
+        let (retries, at) = (&self.core.retries, self.core.stamp());
+        let known = match retries.find_or_insert(key.mark, id, at) {
             Some(known) => Some((known.task, known.digest)),
-            None if key.explicit => {
-                let row = self.core.log.explicit_retry(key.mark.key, at).await;
-                let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
-                row.map(|kept| (kept.task, kept.mark.digest))
-            }
+            None if key.explicit => match self.core.log.explicit_retry(key.mark.key, at).await {
+                // What the log says replaces what we took for granted a moment ago, or the message that has the key
+                // would be refused from now on.
+                Ok(row) => row.map(|kept| {
+                    retries.learn(&kept, at);
+                    (kept.task, kept.mark.digest)
+                }),
+                Err(e) => {
+                    retries.forget(key.mark, id);
+                    return Err(self.core.store_fault("looking up a retry key", &e));
+                }
+            },
             None => None,
         };
         match known {
             None => Ok(None),
-            Some((task, digest)) if digest == key.mark.digest => {
-                self.core.retries.insert(key.mark, task, at);
-                Ok(Some(Begun::Repeat(task)))
+            Some((known, digest)) if digest == key.mark.digest => {
+                retries.touch(key.mark, at);
+                Ok(Some(Begun::Repeat { id: known, heard: task.map(|_| key.mark) }))
             }
             Some(_) if key.explicit => Err(Fault::RetryConflict),
             // A message id that was used for something else: whoever does that did not mean a retry.
             Some(_) => {
-                self.core.retries.insert(key.mark, id, at);
+                retries.insert(key.mark, id, at);
                 Ok(None)
             }
         }

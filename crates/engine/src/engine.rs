@@ -7,7 +7,7 @@ use crate::live::{LiveMap, LiveRef, Order};
 use crate::metrics::Metrics;
 use crate::retry::Retries;
 use sabir_proto::{AgentName, Fault, Stamp, TaskId};
-use sabir_store::{AppendError, Effect, Step, StoreError, TaskLog};
+use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,14 +115,26 @@ impl Core {
 
     /// Forgets the retry key of a step that was not committed: the send may come again.
     pub(crate) fn forget_retry(&self, step: &Step) {
-        let explicit = step.effects.iter().find_map(|e| match e {
-            Effect::Key { mark, .. } => Some(*mark),
-            Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
-        });
-        if let Some(mark) = step.retry.or(explicit) {
+        if let Some(mark) = mark_of(step) {
             self.retries.forget(mark, step.task);
         }
     }
+
+    /// Whoever repeats the send of this step may be answered from now on.
+    pub(crate) fn keep_retry(&self, step: &Step) {
+        if let Some(mark) = mark_of(step) {
+            self.retries.keep(mark, step.task);
+        }
+    }
+}
+
+/// The retry key of a step, whatever its kind.
+fn mark_of(step: &Step) -> Option<RetryMark> {
+    let explicit = step.effects.iter().find_map(|e| match e {
+        Effect::Key { mark, .. } => Some(*mark),
+        Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+    });
+    step.retry.or(explicit)
 }
 
 /// Ownership of a task, given back when dropped.

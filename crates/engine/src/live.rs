@@ -5,7 +5,7 @@
 
 use crate::limits::Limits;
 use sabir_proto::{Fault, FrozenEvent, FrozenTask, Seq, TaskId, TaskState};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,8 @@ struct State {
     running: bool,
     order: Option<Order>,
     runner: Option<Waker>,
-    watchers: BTreeMap<u64, Waker>,
+    /// Who waits for news. A list, since most tasks have one watcher and a tree's first node has room for eleven.
+    watchers: Vec<(u64, Waker)>,
     next_watcher: u64,
 }
 
@@ -126,6 +127,17 @@ impl Live {
 }
 
 impl State {
+    fn await_news(&mut self, watcher: &mut Option<u64>, cx: &std::task::Context<'_>) {
+        let id = *watcher.get_or_insert_with(|| {
+            self.next_watcher += 1;
+            self.next_watcher
+        });
+        match self.watchers.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => self.watchers.push((id, cx.waker().clone())),
+        }
+    }
+
     fn wake_watchers(&mut self) {
         for (_, waker) in std::mem::take(&mut self.watchers) {
             waker.wake();
@@ -205,8 +217,11 @@ impl LiveRef {
     pub(crate) fn poll_events(&mut self, cursor: Seq, cx: &std::task::Context<'_>) -> Found {
         let mut state = self.live.lock();
         if state.head > cursor {
+            // The head may be ahead of the ring: whoever joined after a commit and before its runner published it has
+            // read that head in the log.
+            let newest = state.ring.back().map_or(Seq(0), |e| e.seq);
             return match state.ring.front() {
-                Some(oldest) if oldest.seq <= cursor.next() => {
+                Some(oldest) if oldest.seq <= cursor.next() && newest > cursor => {
                     let skip = usize::try_from(cursor.0 + 1 - oldest.seq.0).unwrap_or(usize::MAX);
                     Found::Events(state.ring.iter().skip(skip).cloned().collect())
                 }
@@ -216,11 +231,7 @@ impl LiveRef {
         if let Some(fault) = &state.failed {
             return Found::Failed(fault.clone());
         }
-        let id = *self.watcher.get_or_insert_with(|| {
-            state.next_watcher += 1;
-            state.next_watcher
-        });
-        state.watchers.insert(id, cx.waker().clone());
+        state.await_news(&mut self.watcher, cx);
         Found::Nothing
     }
 
@@ -254,11 +265,7 @@ impl LiveRef {
             if let Some(fault) = &state.failed {
                 return Poll::Ready(Err(fault.clone()));
             }
-            let id = *self.watcher.get_or_insert_with(|| {
-                state.next_watcher += 1;
-                state.next_watcher
-            });
-            state.watchers.insert(id, cx.waker().clone());
+            state.await_news(&mut self.watcher, cx);
             Poll::Pending
         })
         .await
@@ -278,7 +285,7 @@ impl Drop for LiveRef {
         let mut shard = self.map.shard(self.id);
         let mut state = self.live.lock();
         if let Some(watcher) = self.watcher {
-            state.watchers.remove(&watcher);
+            state.watchers.retain(|(id, _)| *id != watcher);
         }
         state.users -= 1;
         if state.users == 0 {

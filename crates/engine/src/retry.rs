@@ -94,6 +94,19 @@ pub(crate) struct Known {
     pub(crate) task: TaskId,
     pub(crate) digest: Digest,
     at: Stamp,
+    /// Its step is in the log.
+    kept: bool,
+}
+
+/// What has become of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its step is on its way into the log.
+    Pending,
+    /// Its step is in the log.
+    Kept,
+    /// It came to nothing.
+    Gone,
 }
 
 impl Retries {
@@ -120,7 +133,7 @@ impl Retries {
         if let Some(known) = inner.by_key.get(&mark.key).filter(|known| known.at >= horizon) {
             return Some(*known);
         }
-        inner.insert(mark, task, at);
+        inner.insert(mark, task, at, false);
         None
     }
 
@@ -130,9 +143,38 @@ impl Retries {
         self.lock().by_key.get(&mark.key).filter(|known| known.at >= horizon && known.digest == mark.digest).copied()
     }
 
-    /// Replaces whatever the key stood for.
+    /// Replaces whatever the key stood for by a send that is on its way.
     pub(crate) fn insert(&self, mark: RetryMark, task: TaskId, at: Stamp) {
-        self.lock().insert(mark, task, at);
+        self.lock().insert(mark, task, at, false);
+    }
+
+    /// Takes over what the log says about a key.
+    pub(crate) fn learn(&self, kept: &KeptRetry, at: Stamp) {
+        self.lock().insert(kept.mark, kept.task, at, true);
+    }
+
+    /// A key was used again, so it counts from now on.
+    pub(crate) fn touch(&self, mark: RetryMark, at: Stamp) {
+        let mut inner = self.lock();
+        if let Some(known) = inner.by_key.get(&mark.key).copied() {
+            inner.insert(mark, known.task, at, known.kept);
+        }
+    }
+
+    /// A send's step is in the log.
+    pub(crate) fn keep(&self, mark: RetryMark, task: TaskId) {
+        if let Some(known) = self.lock().by_key.get_mut(&mark.key).filter(|known| known.task == task) {
+            known.kept = true;
+        }
+    }
+
+    /// What has become of a send.
+    pub(crate) fn fate(&self, mark: RetryMark, task: TaskId) -> Fate {
+        match self.lock().by_key.get(&mark.key).filter(|known| known.task == task) {
+            Some(Known { kept: true, .. }) => Fate::Kept,
+            Some(Known { kept: false, .. }) => Fate::Pending,
+            None => Fate::Gone,
+        }
     }
 
     /// Forgets a send that came to nothing.
@@ -151,14 +193,14 @@ impl Retries {
     pub(crate) fn rebuild(&self, kept: Vec<KeptRetry>) {
         let mut inner = self.lock();
         for retry in kept {
-            inner.insert(retry.mark, retry.task, retry.at);
+            inner.insert(retry.mark, retry.task, retry.at, true);
         }
     }
 }
 
 impl Inner {
-    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp) {
-        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at });
+    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp, kept: bool) {
+        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at, kept });
         self.order.push_back((at, mark.key));
     }
 

@@ -174,6 +174,7 @@ impl Runner {
                 }
             }
         }
+        self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));
         self.live.publish(step.head(), &step.events, rest);
         if state.is_some_and(rests) { Next::Stop } else { Next::GoOn }

@@ -121,7 +121,11 @@ impl Watch {
             match live.poll_events(self.cursor, cx) {
                 Found::Events(events) => self.take_in(events),
                 Found::InLog => *reading = Some(core.log.events(*id, self.cursor, core.limits.replay_events_max)),
-                Found::Nothing => return Poll::Pending,
+                Found::Nothing => {
+                    // Thousands of streams wait; what they last carried need not wait with them.
+                    self.queue = VecDeque::new();
+                    return Poll::Pending;
+                }
                 Found::Failed(fault) => {
                     self.source = Source::Done;
                     return Poll::Ready(Some(Err(fault)));
