@@ -386,8 +386,14 @@ impl Incoming<'_> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
-        let runner =
-            Runner { core: self.core.clone(), live: claimed.into_live(), recorder, turn, first: Some(Box::new(first)), number };
+        let runner = Runner {
+            core: self.core.clone(),
+            live: claimed.into_live(),
+            recorder,
+            turn,
+            first: Some(Box::new(first)),
+            number,
+        };
         let live = self.core.live.enter(id);
         self.core.host.spawn(Box::pin(runner.run()));
         Begun::Running { id, live, from, snapshot }

@@ -98,12 +98,16 @@ impl LiveMap {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Gives every runner an order.
+    /// Gives every runner an order, oldest task first: the maps have no order of their own, and a simulated stop must
+    /// happen the same way twice.
     pub(crate) fn order_all(&self, order: Order) {
+        let mut tasks: Vec<(TaskId, Arc<Live>)> = Vec::new();
         for shard in &self.shards {
-            let tasks: Vec<_> = shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-            tasks.iter().for_each(|live| live.order(order));
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.extend(shard.iter().map(|(id, live)| (*id, live.clone())));
         }
+        tasks.sort_unstable_by_key(|(id, _)| *id);
+        tasks.iter().for_each(|(_, live)| live.order(order));
     }
 }
 

@@ -131,9 +131,8 @@ impl Recorder {
     fn snapshot_due(&self, after: Seq, placement: Option<Placement>) -> bool {
         let (events, bytes) = self.since_snapshot;
         // An opening that waits for its caller is its own snapshot: event 1 is the task.
-        let only_opening = after == Seq(0) && self.head == Seq(1);
-        let rested =
-            placement.is_some_and(|p| rests(p.state)) && !(only_opening && !self.task.status.state.is_settled());
+        let only_opening = after == Seq(0) && self.head == Seq(1) && !self.task.status.state.is_settled();
+        let rested = placement.is_some_and(|p| rests(p.state)) && !only_opening;
         let grown = bytes >= SNAPSHOT_GROWTH * self.snapshot_bytes;
         rested || (grown && (events >= SNAPSHOT_EVENTS || bytes >= SNAPSHOT_BYTES))
     }

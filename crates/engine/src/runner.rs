@@ -97,7 +97,7 @@ impl Runner {
                 drop(self.turn.outlet.take());
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
                 let step = Box::new(self.recorder.step(None));
-                drop(self.commit(step).await);
+                self.commit(step).await;
                 Next::Stop
             }
             Woken::Ordered(Order::Park) => {
@@ -106,7 +106,7 @@ impl Runner {
                 let (turn, attempt) = self.number;
                 let mut step = Box::new(self.recorder.step(None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
-                drop(self.commit(step).await);
+                self.commit(step).await;
                 self.live.fail(Fault::Unavailable("the server is stopping; the task goes on after its restart".into()));
                 Next::Stop
             }

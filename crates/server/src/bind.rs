@@ -28,7 +28,8 @@ pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
     }
     if let Some(value) = headers.get(LAST_EVENT_ID) {
         let number = value.to_str().ok().and_then(|t| t.trim().parse().ok());
-        terms.last_event_id = Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
+        terms.last_event_id =
+            Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
     }
     for value in headers.get_all(EXTENSIONS) {
         let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
@@ -44,7 +45,11 @@ pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
 pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a str> {
     let header = headers.get(VERSION).and_then(|v| v.to_str().ok());
     header.or_else(|| {
-        query.split('&').filter_map(|p| p.split_once('=')).find(|(n, _)| n.eq_ignore_ascii_case("A2A-Version")).map(|(_, v)| v)
+        query
+            .split('&')
+            .filter_map(|p| p.split_once('='))
+            .find(|(n, _)| n.eq_ignore_ascii_case("A2A-Version"))
+            .map(|(_, v)| v)
     })
 }
 

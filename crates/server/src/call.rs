@@ -38,7 +38,13 @@ impl App {
         Ok((reply, active))
     }
 
-    async fn call_other(&self, served: &Served, scope: Arc<Scope>, call: Call, terms: &Terms) -> Result<Reply<Watch>, Fault> {
+    async fn call_other(
+        &self,
+        served: &Served,
+        scope: Arc<Scope>,
+        call: Call,
+        terms: &Terms,
+    ) -> Result<Reply<Watch>, Fault> {
         let engine = &self.engine;
         Ok(match call {
             Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, request, terms).await?),
@@ -84,7 +90,9 @@ impl App {
             return Ok(served);
         }
         self.default_agent().ok_or_else(|| {
-            Fault::UnsupportedOperation("there is no default agent here; use /agents/{name}, or the name as tenant".into())
+            Fault::UnsupportedOperation(
+                "there is no default agent here; use /agents/{name}, or the name as tenant".into(),
+            )
         })
     }
 }
@@ -105,10 +113,12 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
     match call {
         Call::Send(request) => media_types(served, &request.message),
         Call::Stream(request) if capabilities.streaming == Some(true) => media_types(served, &request.message),
-        Call::Stream(_) | Call::Subscribe(_) if capabilities.streaming != Some(true) => {
-            Err(Fault::UnsupportedOperation("this agent does not stream; send without streaming and get the task".into()))
-        }
-        Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_) if !served.resident.push => {
+        Call::Stream(_) | Call::Subscribe(_) if capabilities.streaming != Some(true) => Err(
+            Fault::UnsupportedOperation("this agent does not stream; send without streaming and get the task".into()),
+        ),
+        Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_)
+            if !served.resident.push =>
+        {
             Err(Fault::PushNotificationNotSupported)
         }
         Call::ExtendedCard { .. } if capabilities.extended_agent_card != Some(true) => {

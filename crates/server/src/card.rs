@@ -28,7 +28,8 @@ impl CardDocument {
         sabir_wire::v1::json::write_card(card, &mut bytes);
         let digest = Sha256::digest(&bytes);
         let hex: String = digest.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        let etag = HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"card\""));
+        let etag =
+            HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"card\""));
         Self { bytes: bytes.into(), etag, modified }
     }
 
@@ -74,7 +75,8 @@ pub(crate) struct PublicAddress {
 /// Builds the card of an agent.
 pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> AgentCard {
     let card = &config.card;
-    let base = if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) };
+    let base =
+        if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) };
     let interface = |url: &str, binding: &str, tenant: Option<String>| Interface {
         url: url.into(),
         protocol_binding: binding.into(),

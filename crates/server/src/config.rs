@@ -186,7 +186,8 @@ impl Config {
         let (text, origin, base) = match path {
             None => (String::new(), "defaults".to_owned(), PathBuf::new()),
             Some(path) => {
-                let unreadable = |e: std::io::Error| ConfigError::Unreadable { path: path.into(), reason: e.to_string() };
+                let unreadable =
+                    |e: std::io::Error| ConfigError::Unreadable { path: path.into(), reason: e.to_string() };
                 let text = std::fs::read_to_string(path).map_err(unreadable)?;
                 (text, path.display().to_string(), path.parent().map(Path::to_path_buf).unwrap_or_default())
             }
@@ -262,7 +263,8 @@ mod tests {
     #[test]
     fn variables_override_the_file() {
         let file = "[store]\ndurability = \"full\"\n[limits]\nparts_max = 5";
-        let config = parse(file, &[("SABIR_STORE__DURABILITY", "normal"), ("SABIR_LIMITS__PARTS_MAX", "7"), ("OTHER", "x")]);
+        let config =
+            parse(file, &[("SABIR_STORE__DURABILITY", "normal"), ("SABIR_LIMITS__PARTS_MAX", "7"), ("OTHER", "x")]);
         let config = config.unwrap();
         assert_eq!((config.store.durability, config.limits.parts_max), (Durability::Normal, 7));
     }

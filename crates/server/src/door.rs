@@ -30,7 +30,9 @@ impl Door {
         match host {
             // Rebinding changes the name, never the port; and tunnels change the port, never the name.
             Some(host) if self.hosts.iter().any(|ours| name(ours).eq_ignore_ascii_case(name(host))) => {}
-            Some(_) => return Err((421, "this server does not answer for that host; see public_url in its configuration")),
+            Some(_) => {
+                return Err((421, "this server does not answer for that host; see public_url in its configuration"));
+            }
             None => return Err((400, "the request has no Host header")),
         }
         if let Some(origin) = text(headers, ORIGIN) {
@@ -53,7 +55,11 @@ impl Door {
 /// An authority without its port.
 fn name(authority: &str) -> &str {
     match authority.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => name,
+        Some((name, port))
+            if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) =>
+        {
+            name
+        }
         _ => authority,
     }
 }

@@ -48,7 +48,13 @@ impl Metrics {
         metrics
     }
 
-    pub(crate) fn request(&self, operation: &'static str, dialect: &'static str, outcome: Result<(), &Fault>, took: Duration) {
+    pub(crate) fn request(
+        &self,
+        operation: &'static str,
+        dialect: &'static str,
+        outcome: Result<(), &Fault>,
+        took: Duration,
+    ) {
         let status = outcome.map_or_else(|fault| status(fault.code()), |()| "ok");
         self.requests.get_or_create(&Request { operation, dialect, status }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());

@@ -12,7 +12,7 @@ use crate::bind::{grpc, http as rest, jsonrpc};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -21,12 +21,34 @@ use sabir_wire::v1::http::{Routed, route};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
+use tracing::Instrument;
+
+/// The header by which a caller, a proxy and our log speak of the same request.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest request id taken from a caller, in bytes.
+const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Serves one request. Never fails: a failure is an answer too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>) -> Response<Body> {
-    let response = dispatch(&app, request).await;
-    tracing::debug!(status = response.status().as_u16(), "answered");
+    // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
+    let Some(id) = request_id(&request) else { return dispatch(&app, request).await };
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
+    let mut response = dispatch(&app, request).instrument(span.clone()).await;
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+    response.headers_mut().insert(REQUEST_ID, id);
     response
+}
+
+/// The id a caller gave its request, or one of ours when requests are logged.
+fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
+    let legal = |id: &&HeaderValue| id.len() <= REQUEST_ID_BYTES_MAX && id.to_str().is_ok_and(|text| !text.is_empty());
+    match request.headers().get(REQUEST_ID).filter(legal) {
+        Some(id) => Some(id.clone()),
+        None if tracing::enabled!(tracing::Level::DEBUG) => {
+            HeaderValue::from_str(&format!("{:016x}", rand::random::<u64>())).ok()
+        }
+        None => None,
+    }
 }
 
 async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
@@ -52,7 +74,9 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
         ("POST", "/" | "" | "/a2a" | "/a2a/") => {
             let (parts, body) = request.into_parts();
             match collect(app, &parts.headers, body).await {
-                Ok(body) => jsonrpc::serve(app, at.as_ref(), &parts.headers, parts.uri.query().unwrap_or(""), body).await,
+                Ok(body) => {
+                    jsonrpc::serve(app, at.as_ref(), &parts.headers, parts.uri.query().unwrap_or(""), body).await
+                }
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
             }
         }
@@ -93,7 +117,9 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             response
         }
-        Routed::Unknown => not_found("no such path; the agent card at /.well-known/agent-card.json says what is served"),
+        Routed::Unknown => {
+            not_found("no such path; the agent card at /.well-known/agent-card.json says what is served")
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! A log that weighs what is written to it.
 
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
-use sabir_store::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Step, Stored, TaskLog,
-};
+use sabir_store::{Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Step, Stored, TaskLog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

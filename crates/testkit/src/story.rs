@@ -5,7 +5,8 @@ use crate::clock::EPOCH_MS;
 use sabir_engine::machine;
 use sabir_proto::{
     AgentName, Artifact, ArtifactId, ArtifactUpdate, Caller, ContextId, Event, FrozenEvent, FrozenTask, Message,
-    MessageId, Part, PushConfig, Role, Seq, Stamp, StatusUpdate, Task, TaskId, TaskState, TaskStatus, Tenant, Timestamp,
+    MessageId, Part, PushConfig, Role, Seq, Stamp, StatusUpdate, Task, TaskId, TaskState, TaskStatus, Tenant,
+    Timestamp,
 };
 use sabir_store::{Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::Arc;

@@ -79,7 +79,9 @@ pub const fn numbers(code: Code) -> Numbers {
         Code::UnsupportedOperation => row(-32004, 400, FailedPrecondition, "UNSUPPORTED_OPERATION"),
         Code::ContentTypeNotSupported => row(-32005, 400, InvalidArgument, "CONTENT_TYPE_NOT_SUPPORTED"),
         Code::InvalidAgentResponse => row(-32006, 500, Internal, "INVALID_AGENT_RESPONSE"),
-        Code::ExtendedAgentCardNotConfigured => row(-32007, 400, FailedPrecondition, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+        Code::ExtendedAgentCardNotConfigured => {
+            row(-32007, 400, FailedPrecondition, "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+        }
         Code::ExtensionSupportRequired => row(-32008, 400, FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"),
         Code::VersionNotSupported => row(-32009, 400, FailedPrecondition, "VERSION_NOT_SUPPORTED"),
         Code::ParseError => row(-32700, 400, InvalidArgument, "PARSE_ERROR"),
@@ -144,8 +146,7 @@ pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
         _ => None,
     };
     let metadata = Metadata { task_id: fault.task().map(ToString::to_string), extension };
-    let mut details =
-        vec![Detail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];
+    let mut details = vec![Detail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];
     if let Fault::InvalidParams(violations) = fault {
         let field_violations =
             violations.iter().map(|v| Violation { field: &v.field, description: &v.description }).collect();

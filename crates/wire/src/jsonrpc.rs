@@ -61,7 +61,9 @@ impl<'a> Envelope<'a> {
     }
 
     fn id_is_legal(&self) -> bool {
-        self.id.is_some_and(|id| matches!(id.get().as_bytes()[0], b'"' | b'-' | b'0'..=b'9') && id.get().len() <= ID_BYTES_MAX)
+        self.id.is_some_and(|id| {
+            matches!(id.get().as_bytes()[0], b'"' | b'-' | b'0'..=b'9') && id.get().len() <= ID_BYTES_MAX
+        })
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -13,7 +13,8 @@ pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
     match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
         (Some(Ok(1)), Some(Ok(_)), None | Some(Ok(_)), None) => Ok(()),
         _ if text.is_empty() => Err(Fault::VersionNotSupported(
-            "no A2A-Version was sent, which means 0.3; this is a 1.0 operation, send the header A2A-Version: 1.0".into(),
+            "no A2A-Version was sent, which means 0.3; this is a 1.0 operation, send the header A2A-Version: 1.0"
+                .into(),
         )),
         _ => {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(32).collect();
@@ -31,7 +32,17 @@ mod tests {
         for good in ["1.0", "1.0.1", " 1.0 ", "1.7"] {
             assert!(require_v1(Some(good)).is_ok(), "{good}");
         }
-        for bad in [None, Some(""), Some("0.3"), Some("1"), Some("2.0"), Some("1.0.0.0"), Some("1.x"), Some("v1.0"), Some("1.0,1.0")] {
+        for bad in [
+            None,
+            Some(""),
+            Some("0.3"),
+            Some("1"),
+            Some("2.0"),
+            Some("1.0.0.0"),
+            Some("1.x"),
+            Some("v1.0"),
+            Some("1.0,1.0"),
+        ] {
             assert!(require_v1(bad).is_err(), "{bad:?}");
         }
     }

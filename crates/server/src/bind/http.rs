@@ -24,7 +24,13 @@ pub(crate) struct Routed<'a> {
 }
 
 /// Serves one request.
-pub(crate) async fn serve(app: &App, at: Option<&Arc<Served>>, routed: Routed<'_>, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+pub(crate) async fn serve(
+    app: &App,
+    at: Option<&Arc<Served>>,
+    routed: Routed<'_>,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     let started = Instant::now();
     let mut operation = "unknown";
     let outcome = async {
@@ -38,7 +44,8 @@ pub(crate) async fn serve(app: &App, at: Option<&Arc<Served>>, routed: Routed<'_
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok((Reply::Stream(watch), active)) => {
-            let mut response = EventStream::new(watch, Framing::Bare, app.keep_alive, app.metrics.stream()).into_response();
+            let mut response =
+                EventStream::new(watch, Framing::Bare, app.keep_alive, app.metrics.stream()).into_response();
             echo_extensions(response.headers_mut(), &active);
             response
         }

@@ -17,7 +17,13 @@ use std::time::Instant;
 const DIALECT: &str = "1.0 JSONRPC";
 
 /// Serves one request.
-pub(crate) async fn serve(app: &App, at: Option<&Arc<Served>>, headers: &HeaderMap, query: &str, body: Bytes) -> Response<Body> {
+pub(crate) async fn serve(
+    app: &App,
+    at: Option<&Arc<Served>>,
+    headers: &HeaderMap,
+    query: &str,
+    body: Bytes,
+) -> Response<Body> {
     let started = Instant::now();
     let envelope = match Envelope::read(&body) {
         Ok(envelope) => envelope,

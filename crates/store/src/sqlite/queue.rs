@@ -25,6 +25,7 @@ const GATHER_YIELDS_MAX: usize = 4;
 pub(super) type Reply = oneshot::Sender<Result<(), AppendError>>;
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every job is a step; a box would cost each of them")]
 enum Job {
     Step(Step, Reply),
     PagesMax(u32, oneshot::Sender<Result<(), StoreError>>),

@@ -104,7 +104,8 @@ pub(super) fn totals_follow_every_move(bench: &mut dyn Bench) {
     let count = |bench: &dyn Bench, state| bench.log().page(Listing { state: Some(state), ..everything(&scope) }).total;
     bench.log().put(story.open(&mut author, &[]));
     assert_eq!(count(bench, TaskState::Submitted), 1);
-    let course = [TaskState::Working, TaskState::Working, TaskState::InputRequired, TaskState::Working, TaskState::Failed];
+    let course =
+        [TaskState::Working, TaskState::Working, TaskState::InputRequired, TaskState::Working, TaskState::Failed];
     for state in course {
         bench.log().put(story.step(&mut author, &[News::Chunk, News::Status(state)]));
         for other in TaskState::ALL {

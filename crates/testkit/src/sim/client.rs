@@ -13,8 +13,8 @@ use crate::chance::Chance;
 use crate::story::push_config;
 use sabir_engine::{BoxFuture, Engine, Resident};
 use sabir_proto::{
-    Caller, CancelTask, Fault, FrozenTask, GetTask, ListTasks, Message, MessageId, Role, SendConfiguration, SendMessage,
-    Sent, Seq, Task, TaskId, TaskState, Tenant, Terms,
+    Caller, CancelTask, Fault, FrozenTask, GetTask, ListTasks, Message, MessageId, Role, SendConfiguration,
+    SendMessage, Sent, Seq, Task, TaskId, TaskState, Tenant, Terms,
 };
 use sabir_store::Scope;
 use std::collections::BTreeSet;
@@ -132,10 +132,8 @@ impl Client {
         if !self.chance.once_in(self.around.faults.lost_once_in) {
             return Luck::Good;
         }
-        match self.chance.below(3) {
-            0 => Luck::Deaf,
-            _ => Luck::Leaves(Duration::from_millis(self.chance.between(0, 400))),
-        }
+        let after = Duration::from_millis(self.chance.between(0, 400));
+        self.chance.pick(&[Luck::Deaf, Luck::Leaves(after), Luck::Forgets(after)])
     }
 
     pub(super) async fn call<T: Send + 'static>(
@@ -219,9 +217,8 @@ impl Client {
             self.note(format_args!("sends {} to {}", letter.id(), self.resident(letter.agent).name));
             let (resident, scope) = (self.resident(letter.agent), self.scope(letter.agent));
             let (request, terms) = (Box::new(letter.request.clone()), letter.terms.clone());
-            let answer = self.call(|engine| {
-                Box::pin(async move { engine.send(&resident, scope, request, &terms).await })
-            });
+            let answer =
+                self.call(|engine| Box::pin(async move { engine.send(&resident, scope, request, &terms).await }));
             match answer.await {
                 Ok(Ok(Sent::Task(image, _))) => return self.take_answer(&letter, &image),
                 Ok(Ok(Sent::Message(_))) => return,

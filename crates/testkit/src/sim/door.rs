@@ -34,6 +34,8 @@ pub(super) enum Luck {
     Deaf,
     /// The client leaves after so long, and the server notices.
     Leaves(Duration),
+    /// The client leaves after so long, and the server goes on as if nothing had happened.
+    Forgets(Duration),
 }
 
 /// What a stream brings.
@@ -102,6 +104,7 @@ impl Door {
                 self.executor.abort(job);
                 outcome.and_then(Result::ok).ok_or(Lost)
             }
+            Luck::Forgets(after) => first(answer, self.executor.sleep(after)).await.and_then(Result::ok).ok_or(Lost),
         }
     }
 

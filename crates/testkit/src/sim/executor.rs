@@ -177,7 +177,10 @@ impl Executor {
     pub fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let slot = Arc::new(Mutex::new(None));
         let filled = slot.clone();
-        self.spawn(0, Box::pin(async move { *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(future.await) }));
+        self.spawn(
+            0,
+            Box::pin(async move { *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(future.await) }),
+        );
         loop {
             if let Some(value) = slot.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return value;

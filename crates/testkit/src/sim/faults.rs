@@ -8,10 +8,12 @@ use crate::chance::Chance;
 /// The faults of one seed.
 #[derive(Debug, Clone)]
 pub(super) struct Faults {
-    /// How often the process dies, at most.
+    /// How often the process ends, one way or the other, at most.
     pub(super) crashes_max: u32,
     /// A crash comes once in so many steps.
     pub(super) crash_once_in: u64,
+    /// An orderly stop comes once in so many steps.
+    pub(super) stop_once_in: u64,
     /// The store holds a step back once in so many steps, and commits it later, with others.
     pub(super) hold_once_in: u64,
     /// Held steps are committed once in so many executor steps.
@@ -34,10 +36,12 @@ impl Faults {
     /// What a seed has in store.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let mut on = |value: u64| if chance.once_in(3) { 0 } else { value };
-        let (crash, hold, lost, slow, full, skew) = (on(300), on(2), on(5), on(3), on(20), on(3000));
+        let (crash, stop, hold, lost) = (on(300), on(800), on(2), on(5));
+        let (slow, full, skew) = (on(3), on(20), on(3000));
         Self {
             crashes_max: u32::try_from(chance.between(1, 4)).unwrap_or(1),
             crash_once_in: crash,
+            stop_once_in: stop,
             hold_once_in: hold,
             commit_once_in: chance.between(1, 12),
             lost_once_in: lost,

@@ -36,8 +36,7 @@ impl Client {
     /// *Stream*, until the task rests.
     pub(super) async fn follow_letter(&mut self, letter: Letter) {
         let began = self.now();
-        let mut followed =
-            Followed { agent: letter.agent, task: None, last: None, accepted: false, guessing: false };
+        let mut followed = Followed { agent: letter.agent, task: None, last: None, accepted: false, guessing: false };
         loop {
             // Once it has seen events it may ask for the rest by the letter or by the task.
             let by_letter = followed.task.is_none() || (letter.keyed && self.chance.once_in(2));

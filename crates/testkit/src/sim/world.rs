@@ -41,6 +41,8 @@ pub(super) struct World {
     /// It is time to start the next process.
     due: Arc<AtomicBool>,
     restart: Option<Job>,
+    /// A process has come to its orderly end.
+    stopped: Arc<AtomicBool>,
     crashes: u32,
     steps: u64,
     second_owner_at: Option<u64>,
@@ -69,8 +71,9 @@ impl World {
             chance,
             group: CLIENTS,
             alive: Vec::new(),
-            due: Arc::new(AtomicBool::new(false)),
+            due: Arc::default(),
             restart: None,
+            stopped: Arc::default(),
             crashes: 0,
             steps: 0,
             second_owner_at,
@@ -101,6 +104,7 @@ impl World {
     /// No more faults: what is on its way arrives, who is down gets up, and everybody finishes.
     fn calm_down(&mut self) -> Result<(), Violation> {
         self.around.faults.crash_once_in = 0;
+        self.around.faults.stop_once_in = 0;
         self.around.faults.hold_once_in = 0;
         self.around.log.set_full(false);
         self.until("every_agent_comes_to_an_end", |world| {
@@ -123,8 +127,12 @@ impl World {
             self.start();
         }
         let faults = &self.around.faults;
-        if self.crashes < faults.crashes_max && self.chance.once_in(faults.crash_once_in) {
+        if self.stopped.swap(false, Ordering::Relaxed) {
             self.crash();
+        } else if self.crashes < faults.crashes_max && self.chance.once_in(faults.crash_once_in) {
+            self.crash();
+        } else if self.crashes < faults.crashes_max && self.chance.once_in(faults.stop_once_in) {
+            self.stop();
         }
         if self.second_owner_at == Some(self.steps) {
             self.start();
@@ -180,10 +188,23 @@ impl World {
         self.around.executor.spawn(group, Box::pin(serve(around, Arc::new(host), group)));
     }
 
+    /// The process is asked to stop: it lets nobody in, and ends once its agents have.
+    fn stop(&mut self) {
+        let Some(engine) = self.around.door.engine() else { return };
+        self.note(format_args!("process {} stops", self.group));
+        self.around.door.close();
+        let stopped = self.stopped.clone();
+        let stop = async move {
+            engine.stop().await;
+            stopped.store(true, Ordering::Relaxed);
+        };
+        self.around.executor.spawn(self.group, Box::pin(stop));
+    }
+
     /// All processes die where they stand.
     fn crash(&mut self) {
         self.crashes += 1;
-        self.note(format_args!("crash, with {} steps on their way", self.around.log.waiting()));
+        self.note(format_args!("the process ends, with {} steps on their way", self.around.log.waiting()));
         self.around.door.close();
         for group in std::mem::take(&mut self.alive) {
             self.around.executor.abort_group(group);
@@ -200,6 +221,7 @@ impl World {
             self.around.executor.abort(restart);
         }
         self.due.store(false, Ordering::Relaxed);
+        self.stopped.store(false, Ordering::Relaxed);
     }
 
     fn fill_the_disk_now_and_then(&mut self) -> Job {

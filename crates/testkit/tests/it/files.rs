@@ -155,7 +155,8 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
             for story in kept {
                 story.check(wait(bench.log().load(story.id())).unwrap().as_ref());
             }
-            let listing = Listing { scope: scope.clone(), context: None, state: None, since: None, limit: 2000, token: None };
+            let listing =
+                Listing { scope: scope.clone(), context: None, state: None, since: None, limit: 2000, token: None };
             let listed = wait(bench.log().list(listing)).unwrap();
             assert_eq!((listed.tasks.len(), listed.total), (kept.len(), u64::try_from(kept.len()).unwrap()));
         };

@@ -78,7 +78,9 @@ fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
         },
         ["tasks", id, "pushNotificationConfigs"] if post => Routed::Operation(Route::CreatePush(id), None),
         ["tasks", id, "pushNotificationConfigs"] => when(get, Route::ListPush(id), "GET, POST"),
-        ["tasks", task, "pushNotificationConfigs", id] if delete => Routed::Operation(Route::DeletePush(task, id), None),
+        ["tasks", task, "pushNotificationConfigs", id] if delete => {
+            Routed::Operation(Route::DeletePush(task, id), None)
+        }
         ["tasks", task, "pushNotificationConfigs", id] => when(get, Route::GetPush(task, id), "GET, DELETE"),
         _ => Routed::Unknown,
     }
@@ -91,9 +93,11 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
         Route::Send => Call::Send(read_body(body)?),
         Route::Stream => Call::Stream(read_body(body)?),
         Route::List => Call::List(list(&query)?),
-        Route::Get(id) => {
-            Call::Get(GetTask { tenant: query.tenant()?, id: task(id)?, history_length: query.number("historyLength")? })
-        }
+        Route::Get(id) => Call::Get(GetTask {
+            tenant: query.tenant()?,
+            id: task(id)?,
+            history_length: query.number("historyLength")?,
+        }),
         Route::Cancel(id) => {
             let body: CancelBody = read_optional(body)?;
             Call::Cancel(CancelTask { tenant: body.tenant.unwrap_or_default(), id: task(id)?, metadata: body.metadata })
@@ -114,9 +118,11 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
         Route::GetPush(id, config) => {
             Call::GetPush(GetPush { tenant: query.tenant()?, task_id: task(id)?, id: decode(config)?.into_owned() })
         }
-        Route::DeletePush(id, config) => {
-            Call::DeletePush(DeletePush { tenant: query.tenant()?, task_id: task(id)?, id: decode(config)?.into_owned() })
-        }
+        Route::DeletePush(id, config) => Call::DeletePush(DeletePush {
+            tenant: query.tenant()?,
+            task_id: task(id)?,
+            id: decode(config)?.into_owned(),
+        }),
         Route::ExtendedCard => Call::ExtendedCard { tenant: query.tenant()? },
     };
     if let Some(tenant) = tenant {
@@ -296,7 +302,9 @@ mod tests {
 
     #[test]
     fn every_path_of_the_binding_is_found() {
-        use Route::{Cancel, CreatePush, DeletePush, ExtendedCard, Get, GetPush, List, ListPush, Send, Stream, Subscribe};
+        use Route::{
+            Cancel, CreatePush, DeletePush, ExtendedCard, Get, GetPush, List, ListPush, Send, Stream, Subscribe,
+        };
         for (method, path, expected) in [
             ("POST", "/message:send", Send),
             ("POST", "/message:stream/", Stream),
@@ -326,14 +334,27 @@ mod tests {
     #[test]
     fn queries_are_decoded_and_checked() {
         let read = |query| read_call(Route::List, None, query, b"");
-        let Ok(Call::List(list)) = read("contextId=a%20b&status=TASK_STATE_WORKING&pageSize=5&includeArtifacts=true&x=1") else {
+        let Ok(Call::List(list)) =
+            read("contextId=a%20b&status=TASK_STATE_WORKING&pageSize=5&includeArtifacts=true&x=1")
+        else {
             panic!("a legal query")
         };
         assert_eq!(list.context_id.unwrap().to_string(), "a b");
-        assert_eq!((list.status, list.page_size, list.include_artifacts), (Some(TaskState::Working), Some(5), Some(true)));
+        assert_eq!(
+            (list.status, list.page_size, list.include_artifacts),
+            (Some(TaskState::Working), Some(5), Some(true))
+        );
         for bad in [
-            "pageSize=five", "pageSize=1.5", "pageSize=99999999999", "status=working", "includeArtifacts=yes",
-            "statusTimestampAfter=yesterday", "contextId=%zz", "contextId=%ff", "pageSize=1&pageSize=2", "tenant=agents",
+            "pageSize=five",
+            "pageSize=1.5",
+            "pageSize=99999999999",
+            "status=working",
+            "includeArtifacts=yes",
+            "statusTimestampAfter=yesterday",
+            "contextId=%zz",
+            "contextId=%ff",
+            "pageSize=1&pageSize=2",
+            "tenant=agents",
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }

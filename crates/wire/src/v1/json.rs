@@ -2,8 +2,8 @@
 
 use crate::jsonrpc::Envelope;
 use sabir_proto::{
-    AgentCard, Authentication, Call, Fault, FrozenEvent, FrozenTask, Message, PushConfig, Reply, Sent, TaskId, TaskPage,
-    TaskRef, TaskState, Tenant, View,
+    AgentCard, Authentication, Call, Fault, FrozenEvent, FrozenTask, Message, PushConfig, Reply, Sent, TaskId,
+    TaskPage, TaskRef, TaskState, Tenant, View,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

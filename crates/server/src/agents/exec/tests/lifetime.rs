@@ -41,8 +41,10 @@ async fn dies_within(pid: Pid, time: Duration) -> bool {
 async fn a_cancel_ends_the_whole_group_within_the_grace() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
-    let world =
-        World::new(&format!("echo \"$A2A_OUT_DIR\" >{at}/work; sleep 1000 & echo $! >{at}/child; echo $$ >{at}/shell; wait")).await;
+    let world = World::new(&format!(
+        "echo \"$A2A_OUT_DIR\" >{at}/work; sleep 1000 & echo $! >{at}/child; echo $$ >{at}/shell; wait"
+    ))
+    .await;
     let task = world.send_and(says("go"), true).await;
     let (shell, child) = (number(&dir.path().join("shell")).await, number(&dir.path().join("child")).await);
     assert!(lives(shell) && lives(child));
