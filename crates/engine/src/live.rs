@@ -140,6 +140,12 @@ impl State {
             Some((_, waker)) => waker.clone_from(cx.waker()),
             None => self.watchers.push((id, cx.waker().clone())),
         }
+        // Everybody here is level with the head, and whoever comes later begins with a snapshot or the log: the ring
+        // has served. An idle stream is then only its connection.
+        if self.watchers.len() + usize::from(self.running) >= self.users {
+            self.ring = VecDeque::new();
+            self.ring_bytes = 0;
+        }
     }
 
     fn wake_watchers(&mut self) {
