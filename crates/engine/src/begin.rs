@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+/// Where a send says how much history it wants.
+const SEND_HISTORY: &str = "configuration.historyLength";
+
 /// Whether somebody wants to see every event, or only how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -32,7 +35,7 @@ enum Begun {
     /// A direct reply; no task was made.
     Reply(Message),
     /// Opened and at rest in one commit.
-    Rested { task: FrozenTask, events: Vec<FrozenEvent> },
+    Rested { id: TaskId, task: FrozenTask, events: Vec<FrozenEvent> },
     /// At work; the step of this send ends at `from`. A later turn is shown from `snapshot` on.
     Running { id: TaskId, live: LiveRef, from: Seq, snapshot: Option<FrozenEvent> },
     /// Seen before. A message to a task that exists waits for its first copy to be `heard`.
@@ -57,7 +60,7 @@ impl Engine {
         request: Box<SendMessage>,
         terms: &Terms,
     ) -> Result<Sent, Fault> {
-        let view = View::with_history(history_length(request.configuration.history_length)?);
+        let view = View::with_history(history_length(SEND_HISTORY, request.configuration.history_length)?);
         let at_once = request.configuration.return_immediately;
         let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Once };
         match incoming.begin(terms).await? {
@@ -90,11 +93,15 @@ impl Engine {
         request: Box<SendMessage>,
         terms: &Terms,
     ) -> Result<Watch, Fault> {
-        history_length(request.configuration.history_length)?;
+        history_length(SEND_HISTORY, request.configuration.history_length)?;
         let follow_up = request.message.task_id.is_some();
         let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Stream };
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Watch::reply(message)),
+            // Credentials come by another way, so the stream waits for what they lead to.
+            Begun::Rested { id, task, .. } if task.state == TaskState::AuthRequired => {
+                self.resume(&scope, id, None, Until::Question, false).await
+            }
             Begun::Rested { events, .. } => Ok(Watch::replay(events)),
             Begun::Running { id, mut live, from, snapshot } => {
                 // An error before the first event is an ordinary error, so the first commit is awaited here.
@@ -177,6 +184,9 @@ impl Incoming<'_> {
         }
         if self.request.configuration.task_push_notification_config.is_some() && !self.resident.push {
             return Err(Fault::PushNotificationNotSupported);
+        }
+        if let Some(config) = &self.request.configuration.task_push_notification_config {
+            crate::push::check(config, "configuration.taskPushNotificationConfig.")?;
         }
         if self.core.live.running() >= limits.live_tasks_max {
             return Err(Fault::Exhausted(format!(
@@ -290,7 +300,7 @@ impl Incoming<'_> {
             let task = step.snapshot.clone().unwrap_or_else(|| FrozenTask::freeze(&recorder.task));
             let events = step.events.clone();
             self.commit(step).await?;
-            return Ok(Begun::Rested { task, events });
+            return Ok(Begun::Rested { id, task, events });
         }
         let live = core.live.enter(id);
         let Ok(claimed) = Claimed::take(live) else { return Err(core.internal("opening a task", &"its id is taken")) };
@@ -307,7 +317,7 @@ impl Incoming<'_> {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
         }
         self.commit(step).await?;
-        Ok(Begun::Rested { task: frozen, events: Vec::new() })
+        Ok(Begun::Rested { id: task.id, task: frozen, events: Vec::new() })
     }
 
     async fn commit(&self, step: Step) -> Result<(), Fault> {
@@ -477,6 +487,6 @@ fn later(at: Stamp, time: Duration) -> Stamp {
 }
 
 /// `historyLength`: absent is all, negative is an error.
-pub(crate) fn history_length(wanted: Option<i32>) -> Result<Option<u32>, Fault> {
-    wanted.map(|n| u32::try_from(n).map_err(|_| Fault::invalid("historyLength", "must not be negative"))).transpose()
+pub(crate) fn history_length(field: &str, wanted: Option<i32>) -> Result<Option<u32>, Fault> {
+    wanted.map(|n| u32::try_from(n).map_err(|_| Fault::invalid(field, "must not be negative"))).transpose()
 }

@@ -17,7 +17,7 @@ impl Engine {
         config: PushConfig,
     ) -> Result<(TaskId, PushConfig), Fault> {
         let id = self.owned(scope, self.resolve(task)?).await?.id;
-        check(&config)?;
+        check(&config, "")?;
         let config = with_id(&self.core, config);
         let most = self.core.limits.push_configs_max;
         self.commit_effect(id, Effect::PutPush { config: config.clone(), configs_max: most }).await?;
@@ -89,13 +89,13 @@ pub(crate) fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
 }
 
 /// What can be told about a configuration without calling anybody.
-fn check(config: &PushConfig) -> Result<(), Fault> {
+pub(crate) fn check(config: &PushConfig, at: &str) -> Result<(), Fault> {
     let web = config.url.starts_with("http://") || config.url.starts_with("https://");
     if !web || config.url.len() > 2048 || config.url.chars().any(|c| c.is_control() || c == ' ') {
-        return Err(Fault::invalid("url", "must be an http or https URL of at most 2048 characters"));
+        return Err(Fault::invalid(format!("{at}url"), "must be an http or https URL of at most 2048 characters"));
     }
     if config.id.as_ref().is_some_and(|id| id.len() > 256 || id.chars().any(char::is_control)) {
-        return Err(Fault::invalid("id", "must be at most 256 characters without control characters"));
+        return Err(Fault::invalid(format!("{at}id"), "must be at most 256 characters without control characters"));
     }
     Ok(())
 }

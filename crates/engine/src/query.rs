@@ -21,7 +21,7 @@ const PAGE_MAX: u32 = 100;
 impl Engine {
     /// *Get*.
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
-        let view = View::with_history(history_length(call.history_length)?);
+        let view = View::with_history(history_length("historyLength", call.history_length)?);
         Ok((self.image(scope, self.resolve(&call.id)?).await?, view))
     }
 
@@ -39,8 +39,10 @@ impl Engine {
             "" => None,
             text => Some(PageToken::decode(text).map_err(fault)?),
         };
-        let view =
-            View { history: history_length(call.history_length)?, artifacts: call.include_artifacts == Some(true) };
+        let view = View {
+            history: history_length("historyLength", call.history_length)?,
+            artifacts: call.include_artifacts == Some(true),
+        };
         let listing = Listing {
             scope,
             context: call.context_id.clone(),

@@ -45,7 +45,9 @@ impl Runner {
     /// Runs until the turn ends.
     pub(crate) async fn run(mut self) {
         self.work().await;
-        let late = self.turn.outlet.refused();
+        // Before the task is given back: whoever is told that the agent was stopped may rely on it, and what it says in
+        // its destructors is counted, too.
+        let late = self.turn.stop();
         self.core.metrics.late_reports.inc_by(late);
         self.live.release();
     }

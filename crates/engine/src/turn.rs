@@ -156,6 +156,16 @@ impl Turn {
             }
         }
     }
+
+    /// Drops the agent where it stands, and tells how many of its reports came too late.
+    pub(crate) fn stop(&mut self) -> u64 {
+        self.outlet.close();
+        let future = std::mem::replace(&mut self.future, Box::pin(std::future::pending()));
+        if catch_unwind(AssertUnwindSafe(|| drop(future))).is_err() {
+            tracing::error!("an agent panicked while it was stopped");
+        }
+        self.outlet.refused()
+    }
 }
 
 impl Drop for Turn {

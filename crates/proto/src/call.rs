@@ -1,6 +1,6 @@
 //! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
 
-use crate::lenient::{empty_none, int32, null_default};
+use crate::lenient::{empty_none, int32, null_default, object, optional_object};
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::Deserialize;
 
@@ -110,13 +110,18 @@ pub struct SendMessage {
     #[serde(default, deserialize_with = "null_default")]
     pub tenant: Tenant,
     /// What is said.
+    #[serde(deserialize_with = "object")]
     pub message: Message,
     /// How the caller wants it handled.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "configuration")]
     pub configuration: SendConfiguration,
     /// Free metadata of the request.
     #[serde(default)]
     pub metadata: Option<Object>,
+}
+
+fn configuration<'de, D: serde::Deserializer<'de>>(d: D) -> Result<SendConfiguration, D::Error> {
+    Ok(optional_object(d)?.unwrap_or_default())
 }
 
 /// `SendMessageConfiguration`
@@ -127,7 +132,7 @@ pub struct SendConfiguration {
     #[serde(alias = "accepted_output_modes", default, deserialize_with = "null_default")]
     pub accepted_output_modes: Vec<String>,
     /// A push configuration to register with the task.
-    #[serde(alias = "task_push_notification_config", default)]
+    #[serde(alias = "task_push_notification_config", default, deserialize_with = "optional_object")]
     pub task_push_notification_config: Option<PushConfig>,
     /// At most this many messages of history in the reply.
     #[serde(alias = "history_length", default, deserialize_with = "int32")]

@@ -1,6 +1,7 @@
 //! Where ProtoJSON lets a reader be generous: `null` and the empty string mean "not set".
 
-use serde::de::{Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,6 +35,41 @@ where
         }
     }
     d.deserialize_option(OptionalText(PhantomData))
+}
+
+/// A structure from an object and nothing else: derived readers also take an array of its members in order, which no
+/// protocol means.
+pub(crate) fn object<'de, D, T>(d: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct OnlyObject<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyObject<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    d.deserialize_map(OnlyObject(PhantomData))
+}
+
+/// The same where there may be none.
+pub(crate) fn optional_object<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Wrapped<T>(T);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Wrapped<T> {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            object(d).map(Self)
+        }
+    }
+    Ok(Option::<Wrapped<T>>::deserialize(d)?.map(|wrapped| wrapped.0))
 }
 
 /// Reads a string without keeping a copy of it (serde's own `Cow` always copies).

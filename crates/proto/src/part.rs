@@ -109,6 +109,11 @@ enum Member {
     Unknown,
 }
 
+/// A member that may be given once; readers disagree on which of two counts.
+fn once<T, E: Error>(slot: &mut Option<T>, value: T, name: &'static str) -> Result<(), E> {
+    if slot.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
+}
+
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct PartVisitor;
@@ -134,15 +139,15 @@ impl<'de> Deserialize<'de> for Part {
                             )),
                         },
                         Member::Metadata => {
-                            metadata = map.next_value()?;
+                            once::<_, A::Error>(&mut metadata, map.next_value()?, "metadata")?;
                             None
                         }
                         Member::Filename => {
-                            filename = map.next_value::<Option<String>>()?.filter(|s| !s.is_empty());
+                            once::<_, A::Error>(&mut filename, map.next_value()?, "filename")?;
                             None
                         }
                         Member::MediaType => {
-                            media_type = map.next_value::<Option<String>>()?.filter(|s| !s.is_empty());
+                            once::<_, A::Error>(&mut media_type, map.next_value()?, "mediaType")?;
                             None
                         }
                         Member::Unknown => {
@@ -161,7 +166,13 @@ impl<'de> Deserialize<'de> for Part {
                 let content = content.ok_or_else(|| {
                     A::Error::custom("a part has exactly one of text, raw, url, data; this one has none")
                 })?;
-                Ok(Part { content, metadata, filename, media_type })
+                let text = |given: Option<Option<String>>| given.flatten().filter(|s| !s.is_empty());
+                Ok(Part {
+                    content,
+                    metadata: metadata.flatten(),
+                    filename: text(filename),
+                    media_type: text(media_type),
+                })
             }
         }
         d.deserialize_map(PartVisitor)
@@ -197,9 +208,17 @@ mod tests {
 
     #[test]
     fn none_or_several_kinds_are_refused() {
-        for text in
-            ["{}", r#"{"text":null}"#, r#"{"text":"a","url":"b"}"#, r#"{"raw":"%%%"}"#, r#"{"kind":"text"}"#, "[]", "3"]
-        {
+        for text in [
+            "{}",
+            r#"{"text":null}"#,
+            r#"{"text":"a","url":"b"}"#,
+            r#"{"raw":"%%%"}"#,
+            r#"{"kind":"text"}"#,
+            "[]",
+            "3",
+            r#"{"text":"a","filename":"b","filename":"b"}"#,
+            r#"{"text":"a","mediaType":"b","media_type":"b"}"#,
+        ] {
             assert!(serde_json::from_str::<Part>(text).is_err(), "{text}");
         }
     }

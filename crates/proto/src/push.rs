@@ -1,6 +1,6 @@
 //! Push notification configurations.
 
-use crate::lenient::empty_none;
+use crate::lenient::{empty_none, optional_object};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct PushConfig {
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// How to authenticate to the receiver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
 }
 

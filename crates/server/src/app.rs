@@ -113,7 +113,7 @@ impl Server {
         let app = App {
             engine,
             metrics,
-            door: Door::new(authorities(&public, address)),
+            door: Door::new(authorities(&public, address), address.ip().is_unspecified()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             limits: config.limits,

@@ -30,6 +30,9 @@ impl CardDocument {
         let hex: String = digest.iter().take(12).map(|b| format!("{b:02x}")).collect();
         let etag =
             HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"card\""));
+        // Whole seconds: that is all a date header can say, and what it says must equal what we compare it with.
+        let seconds = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         Self { bytes: bytes.into(), etag, modified }
     }
 

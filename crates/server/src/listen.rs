@@ -51,8 +51,8 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Futur
             drop((gauge, slot));
         });
     }
-    drop(listener);
     app.begin_stop();
+    drop(listener);
     let finished = tokio::time::timeout(drain, graceful.shutdown()).await;
     if finished.is_err() {
         tracing::info!("some streams were still open after the time to drain; they can be taken up again");
@@ -86,7 +86,7 @@ struct Builders {
 }
 
 /// What every HTTP/2 connection opens with, and no HTTP/1.1 request.
-const PREFACE: &[u8] = b"PRI";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Builders {
     fn new(app: &App) -> Self {
@@ -96,8 +96,9 @@ impl Builders {
         http1
             .timer(TokioTimer::new())
             .header_read_timeout(header_time_max)
-            .max_buf_size(limits.header_bytes_max.max(8192))
-            .pipeline_flush(true);
+            // No `pipeline_flush`: it lets a stalled reader's whole stream pile up in memory, and keeps the answer to a
+            // head that is too large from ever being sent.
+            .max_buf_size(limits.header_bytes_max.max(8192));
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -117,8 +118,10 @@ impl Builders {
             tracing::debug!(%error, "a connection closed before it began");
             return;
         }
-        let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, speaks_http2(&stream)).await {
-            Ok(Ok(speaks)) => speaks,
+        let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, speaks_http2(&stream, &requests.app)).await
+        {
+            Ok(Ok(Some(speaks))) => speaks,
+            Ok(Ok(None)) => return,
             Ok(Err(error)) => return tracing::debug!(%error, "a connection broke off before it said anything"),
             Err(_) => return tracing::debug!("a connection said nothing"),
         };
@@ -134,14 +137,25 @@ impl Builders {
     }
 }
 
-async fn speaks_http2(stream: &TcpStream) -> std::io::Result<bool> {
+/// How often a connection that has said nothing yet looks whether the server is stopping.
+const STOPPING_SEEN: Duration = Duration::from_millis(250);
+
+/// Whether the first bytes are those of HTTP/2, whole: what only begins like them gets no further. `None` when the
+/// server stops before anything was said.
+async fn speaks_http2(stream: &TcpStream, app: &App) -> std::io::Result<Option<bool>> {
     let mut first = [0; PREFACE.len()];
     loop {
-        let seen = stream.peek(&mut first).await?;
+        let Ok(seen) = tokio::time::timeout(STOPPING_SEEN, stream.peek(&mut first)).await else {
+            if app.is_stopping() {
+                return Ok(None);
+            }
+            continue;
+        };
+        let seen = seen?;
         if seen == PREFACE.len() || !PREFACE.starts_with(&first[..seen]) || seen == 0 {
-            return Ok(first[..seen] == *PREFACE);
+            return Ok(Some(first[..seen] == *PREFACE));
         }
-        // One or two letters so far, and a peek returns at once while they are there.
+        // A part of it so far, and a peek returns at once while that is there.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

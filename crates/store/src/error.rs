@@ -67,7 +67,10 @@ pub enum OpenError {
         reason: String,
     },
     /// The operating system or the database engine refused.
-    #[error("cannot open {}: {reason}", path.display())]
+    #[error(
+        "cannot open {}: {reason}; check that there is room and that it may be written, or choose another data directory",
+        path.display()
+    )]
     Io {
         /// The file or directory.
         path: PathBuf,

@@ -120,10 +120,10 @@ fn chunk_text(n: u64) -> String {
     format!("[{n}]")
 }
 
-/// Says the next chunk; the first one begins the artifact anew.
-async fn say(cx: &Context, n: u64) -> Result<(), Failure> {
+/// Says a chunk, after those before it or instead of them.
+async fn say(cx: &Context, n: u64, append: bool) -> Result<(), Failure> {
     let id = ArtifactId::parse(ARTIFACT)?;
-    Ok(cx.chunk(Artifact::new(id, vec![Part::text(chunk_text(n))]), n > 0, false).await?)
+    Ok(cx.chunk(Artifact::new(id, vec![Part::text(chunk_text(n))]), append, false).await?)
 }
 
 /// What an agent noted in its last checkpoint.
@@ -167,7 +167,8 @@ impl Agent for Streams {
             if n % 4 == 3 {
                 cx.status(format!("{n} so far")).await?;
             }
-            say(cx, n).await?;
+            // Never from the beginning again: what is said twice shows.
+            say(cx, n, true).await?;
             cx.set_checkpoint((n + 1).to_be_bytes().to_vec());
             pause(cx, n).await;
         }
@@ -210,7 +211,7 @@ impl Agent for Fragile {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let _present = self.0.sign(cx);
         for n in 0..asked_for(cx) {
-            say(cx, n).await?;
+            say(cx, n, true).await?;
             pause(cx, n).await;
         }
         Ok(Ending::complete_with("done"))
@@ -262,7 +263,7 @@ impl Agent for Floods {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let _present = self.0.sign(cx);
         for n in 0..asked_for(cx) * 10 {
-            say(cx, n).await?;
+            say(cx, n, n > 0).await?;
         }
         Ok(Ending::complete())
     }

@@ -40,6 +40,10 @@ impl<'a> Envelope<'a> {
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
         let envelope: Self = serde_json::from_slice(body).map_err(|error| {
             let fault = match error.classify() {
+                // The wrong members were met before the text broke off; it is not JSON all the same.
+                Category::Data if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() => {
+                    Fault::Parse(error.to_string())
+                }
                 Category::Data if body.trim_ascii_start().starts_with(b"[") => {
                     Fault::InvalidRequest("batches are not supported; send one request at a time".into())
                 }
@@ -92,6 +96,10 @@ const ID_BYTES_MAX: usize = 1024;
 /// Parses a JSON text into a type; a failure names the member it is about. The path costs time, so it is only looked
 /// for once the quick way has failed.
 pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault> {
+    // Derived readers would take an array of the members in order, too.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Fault::invalid("", "must be an object"));
+    }
     serde_json::from_str(text).map_err(|_| {
         let mut slow = serde_json::Deserializer::from_str(text);
         match serde_path_to_error::deserialize::<_, T>(&mut slow) {

@@ -90,29 +90,27 @@ fn single(name: &str, kind: Kind, command: Option<String>) -> AgentConfig {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     let server = Server::start(config).await?;
+    // Before anybody learns that we listen: a stop may follow at once.
+    let stop = stop_signal().context("cannot listen for signals")?;
     // On stdout and at once: scripts wait for this line to learn the port.
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on http://{}", server.address())?;
     stdout.flush()?;
-    server.run(stop_signal()).await;
+    server.run(stop).await;
     Ok(())
 }
 
 /// Completes on SIGTERM or SIGINT.
-async fn stop_signal() {
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        outcome = tokio::signal::ctrl_c() => {
-            if outcome.is_err() {
-                terminate.recv().await;
-            }
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-    }
-    tracing::info!("stopping");
+        tracing::info!("stopping");
+    })
 }
 
 fn start_log() {

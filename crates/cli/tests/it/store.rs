@@ -6,6 +6,7 @@ use crate::sabir::{AGENTS, Home, Sabir, bytes_of};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A home whose store has one task, and that task.
@@ -279,6 +280,20 @@ fn the_data_directory_is_for_its_owner_alone() {
     sabir.still_serves();
     let mode = fs::metadata(home.data()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "{mode:o}");
+}
+
+#[test]
+fn a_data_directory_that_was_there_before_shows_nothing_to_others_either() {
+    let home = Home::new(AGENTS);
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    let sabir = Sabir::at(&home);
+    sabir.still_serves();
+    let open_to_others = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077 != 0;
+    // Closed as a whole, or every file in it: either keeps what was said between those who said it.
+    let inside = fs::read_dir(home.data()).unwrap().map(|entry| entry.unwrap().path());
+    let readable: Vec<PathBuf> = inside.filter(|path| open_to_others(path)).collect();
+    assert!(!open_to_others(&home.data()) || readable.is_empty(), "others can read {readable:?}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) fn refuse(fault: &Fault) -> Response<Body> {
 
 /// The same with an HTTP status of its own.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse(fault);
-    *response.status_mut() = status;
-    response
+    let mut out = Vec::with_capacity(512);
+    v1::http::write_error_as(status.as_u16(), fault, &mut out);
+    answer(status, A2A_JSON, out)
 }

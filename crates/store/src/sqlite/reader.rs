@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+/// What one reading of events brings into memory, a last row aside: thousands of slow readers may do it at once.
+const REPLAY_BYTES: usize = 256 << 10;
 /// Idle connections beyond this are closed.
 const IDLE_MAX: usize = 16;
 
@@ -95,7 +97,7 @@ impl Reader {
         let head = seq(row.get(4)?);
         let base = match row.get::<_, Option<Vec<u8>>>(9)? {
             Some(json) => {
-                let task = FrozenTask { json: json.into(), state, history_at: row.get(7)?, artifacts_at: row.get(8)? };
+                let task = whole(json, state, row.get(7)?, row.get(8)?)?;
                 Some(Base { seq: head, task })
             }
             None => None,
@@ -115,12 +117,12 @@ impl Reader {
             .prepare_cached(sql)?
             .query_row([k], |row| {
                 let json: Vec<u8> = row.get(3)?;
-                let task = FrozenTask { json: json.into(), state, history_at: row.get(1)?, artifacts_at: row.get(2)? };
+                let task = whole(json, state, row.get(1)?, row.get(2)?)?;
                 Ok(Base { seq: seq(row.get(0)?), task })
             })
             .optional()?;
         let from = stored.base.as_ref().map_or(Seq(0), |b| b.seq);
-        stored.tail = self.stepped_events(k, from, usize::MAX)?;
+        stored.tail = self.stepped_events(k, from, usize::MAX, usize::MAX)?;
         // The row only learns of events that moved the task; a snapshot may be later than that, and the tail empty.
         stored.head = stored.tail.last().map_or(from.max(stored.head), |last| last.seq);
         let sql = "SELECT data FROM checkpoint WHERE k = ?1";
@@ -134,7 +136,7 @@ impl Reader {
         if !self.holds(id)? {
             return Ok(Vec::new());
         }
-        let stepped = self.stepped_events(k, after, limit)?;
+        let stepped = self.stepped_events(k, after, limit, REPLAY_BYTES)?;
         if !stepped.is_empty() || after > Seq(0) && self.has_steps(k)? {
             return Ok(stepped);
         }
@@ -146,7 +148,7 @@ impl Reader {
             }
             let json: Vec<u8> = row.get(3)?;
             let (history_at, artifacts_at) = (row.get(1)?, row.get(2)?);
-            let task = FrozenTask { json: json.into(), state: state(row.get(0)?)?, history_at, artifacts_at };
+            let task = whole(json, state(row.get(0)?)?, history_at, artifacts_at)?;
             let only = FrozenEvent::of_task(Seq(1), &task);
             Ok(if after < Seq(1) && limit > 0 { vec![only] } else { Vec::new() })
         });
@@ -163,17 +165,22 @@ impl Reader {
         self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM event WHERE k = ?1)")?.query_row([k], |r| r.get(0))
     }
 
-    fn stepped_events(&self, k: i64, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
+    /// At most `limit` events; and no further row once they have `bytes_max` bytes.
+    fn stepped_events(&self, k: i64, after: Seq, limit: usize, bytes_max: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
         // Steps are contiguous, so the step that holds `after + 1` is the last one that begins at or before it.
         let sql = "SELECT first, lines FROM event WHERE k = ?1 AND first >= ifnull(
                        (SELECT max(first) FROM event WHERE k = ?1 AND first <= ?2 + 1), 0) ORDER BY first";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query((k, number(after)))?;
-        let mut events = Vec::new();
+        let mut events: Vec<FrozenEvent> = Vec::new();
+        let mut bytes = 0;
         while events.len() < limit
+            && bytes < bytes_max
             && let Some(row) = rows.next()?
         {
-            events.extend(split(seq(row.get(0)?), row.get(1)?, after, limit - events.len())?);
+            let lines: Vec<u8> = row.get(1)?;
+            bytes += lines.len();
+            events.extend(split(seq(row.get(0)?), lines, after, limit - events.len())?);
         }
         Ok(events)
     }
@@ -253,6 +260,15 @@ impl Reader {
 
 fn state(number: i64) -> rusqlite::Result<TaskState> {
     TaskState::from_number(number).ok_or_else(|| damaged("task state"))
+}
+
+/// A task's text with its cuts, if they can be its cuts: readers slice by them without looking.
+fn whole(json: Vec<u8>, state: TaskState, history_at: u32, artifacts_at: u32) -> rusqlite::Result<FrozenTask> {
+    let in_order = history_at <= artifacts_at && (artifacts_at as usize) < json.len();
+    if !in_order || !json.starts_with(b"{") || !json.ends_with(b"}") {
+        return Err(damaged("task"));
+    }
+    Ok(FrozenTask { json: json.into(), state, history_at, artifacts_at })
 }
 
 fn mark(bytes: &[u8]) -> RetryMark {

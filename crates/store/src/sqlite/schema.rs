@@ -22,13 +22,21 @@ impl FileLock {
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         let lock_path = path.with_extension("lock");
         let io = |e: std::io::Error| OpenError::Io { path: lock_path.clone(), reason: e.to_string() };
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(io)?;
+        let file = private().open(&lock_path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(OpenError::Locked(path.into())),
             Err(TryLockError::Error(e)) => Err(io(e)),
         }
     }
+}
+
+/// For files that only their owner may read: they hold everything anybody ever said.
+fn private() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    options
 }
 
 /// Opens the one connection that writes, and brings the file up to date.
@@ -38,6 +46,9 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let has_log = std::fs::metadata(log).is_ok_and(|m| m.len() > 0);
+    // Made by us and not by SQLite, whose files are open to whoever the mask lets in; it gives the files beside this one
+    // the same mode.
+    private().open(path).map_err(|e| OpenError::Io { path: path.into(), reason: e.to_string() })?;
     let mut connection = Connection::open(path).map_err(io)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(io)?;
     let version = check(&connection, path)?;
@@ -72,11 +83,11 @@ fn check(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = match (read("application_id"), read("user_version")) {
         (Ok(application), Ok(version)) => (application, version),
-        (Err(e), _) | (_, Err(e)) => return Err(foreign(e.to_string())),
+        (Err(e), _) | (_, Err(e)) => return Err(unreadable(path, &e)),
     };
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(|e| foreign(e.to_string()))?;
+        .map_err(|e| unreadable(path, &e))?;
     if application == 0 && version == 0 && tables == 0 {
         return Ok(0);
     }
@@ -87,6 +98,16 @@ fn check(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
     match usize::try_from(version) {
         Ok(at) if at <= MIGRATIONS.len() => Ok(at),
         _ => Err(OpenError::Newer { path: path.into(), found: version, known }),
+    }
+}
+
+/// Why a file cannot even be asked for its version.
+fn unreadable(path: &Path, error: &rusqlite::Error) -> OpenError {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, NotADatabase};
+    match error.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked) => OpenError::Locked(path.into()),
+        Some(NotADatabase | DatabaseCorrupt) => OpenError::Foreign { path: path.into(), reason: error.to_string() },
+        _ => OpenError::Io { path: path.into(), reason: error.to_string() },
     }
 }
 

@@ -273,6 +273,13 @@ fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
 
 /// Writes an error body; the HTTP status goes with it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
+    let status = codes::numbers(fault.code()).http;
+    write_error_as(status, fault, out);
+    status
+}
+
+/// Writes an error body for an HTTP status that says more than the fault's own.
+pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Body<'a> {
         error: Error<'a>,
@@ -284,11 +291,9 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
         message: String,
         details: Vec<Detail<'a>>,
     }
-    let numbers = codes::numbers(fault.code());
-    let (code, status) = (numbers.http, numbers.grpc.name());
+    let status = codes::numbers(fault.code()).grpc.name();
     let error = Error { code, status, message: fault.to_string(), details: codes::details(fault) };
     serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
-    code
 }
 
 #[cfg(test)]

@@ -1,0 +1,118 @@
+//! What an engine makes of agents that behave, and of those that do not.
+
+use crate::desk::Desk;
+use sabir_proto::{CancelTask, Task, TaskState, Tenant};
+use sabir_testkit::agents::{ARTIFACT, streamed};
+use std::time::Duration;
+
+fn made(task: &Task) -> String {
+    let artifact = task.artifacts.iter().find(|a| a.artifact_id.as_str() == ARTIFACT);
+    artifact.iter().flat_map(|a| &a.parts).filter_map(sabir_proto::Part::as_text).collect()
+}
+
+#[test]
+fn an_instant_agent_is_one_step() {
+    let mut desk = Desk::new();
+    let task = desk.send("echo", "hello", None);
+    assert_eq!((task.status.state, made(&task)), (TaskState::Completed, "hello".into()));
+    assert_eq!(desk.log.steps(), 1);
+}
+
+#[test]
+fn a_stream_shows_every_event_once_and_in_order() {
+    let mut desk = Desk::new();
+    for (agent, size) in [("echo", 1), ("streams", 9), ("floods", 60), ("panics", 1)] {
+        let events = desk.stream(agent, &format!("do {size}"));
+        let numbers: Vec<u64> = events.iter().map(|e| e.seq.0).collect();
+        assert_eq!(numbers, (1..=u64::try_from(events.len()).unwrap()).collect::<Vec<_>>());
+        assert!(events.last().and_then(|e| e.state).is_some_and(TaskState::is_settled));
+    }
+}
+
+#[test]
+fn a_question_waits_for_its_answer() {
+    let mut desk = Desk::new();
+    let mut task = desk.send("asks", "ask 2", None);
+    for _ in 0..2 {
+        assert_eq!(task.status.state, TaskState::InputRequired);
+        task = desk.send("asks", "an answer", Some(&task));
+    }
+    assert_eq!(task.status.state, TaskState::Completed);
+    // Three of the caller's, and the two questions; the closing words are the status.
+    assert_eq!(task.history.len(), 5);
+}
+
+#[test]
+fn a_panic_fails_its_task_and_nothing_else() {
+    let mut desk = Desk::new();
+    let other = desk.begin("streams", "do 5");
+    let task = desk.send("panics", "do 1", None);
+    assert_eq!(task.status.state, TaskState::Failed);
+    desk.run(desk.executor.sleep(Duration::from_secs(10)));
+    assert_eq!(made(&get(&desk, "streams", &other)), streamed(5));
+    assert_eq!((desk.roster.present(), desk.engine.running()), (0, 0));
+}
+
+#[test]
+fn a_flood_is_taken_in_steps_of_bounded_size() {
+    let mut desk = Desk::new();
+    let task = desk.send("floods", "do 100", None);
+    assert_eq!(made(&task), streamed(1000));
+    // At most 256 events are on their way at once; the opening is a step of its own.
+    assert_eq!(desk.log.steps(), 1 + 1000_usize.div_ceil(256));
+}
+
+#[test]
+fn a_canceled_agent_is_stopped_and_has_no_last_word() {
+    let mut desk = Desk::new();
+    let task = desk.begin("tardy", "do 1");
+    desk.run(desk.executor.sleep(Duration::from_secs(1)));
+    assert_eq!(desk.roster.present(), 1);
+    let (engine, scope) = (desk.engine.clone(), desk.scope("tardy"));
+    let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
+    let canceled = desk.run(async move { engine.cancel(&scope, false, &call).await }).unwrap().thaw().unwrap();
+    assert_eq!(canceled.status.state, TaskState::Canceled);
+    assert_eq!(desk.roster.present(), 0, "whoever is told that it was stopped may rely on it");
+    assert_eq!(desk.metrics.late_reports.get(), 1, "refused and counted");
+    assert_eq!(get(&desk, "tardy", &task), canceled);
+}
+
+#[test]
+fn a_crash_is_survived_as_each_agent_declares() {
+    for (agent, expected) in [
+        ("streams", TaskState::Completed),
+        ("steady", TaskState::Completed),
+        ("fragile", TaskState::Failed),
+        ("tardy", TaskState::Failed),
+    ] {
+        let mut desk = Desk::new();
+        let task = desk.begin(agent, "do 6");
+        desk.run(desk.executor.sleep(Duration::from_millis(120)));
+        let goes_on = usize::from(expected == TaskState::Completed);
+        assert_eq!(desk.crash(), (goes_on, 1 - goes_on), "{agent}");
+        desk.run(desk.executor.sleep(Duration::from_secs(10)));
+        let task = get(&desk, agent, &task);
+        assert_eq!(task.status.state, expected, "{agent}");
+        if expected == TaskState::Completed {
+            assert_eq!(made(&task), streamed(6), "{agent}");
+        }
+        assert_eq!(desk.roster.doubles(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_turn_that_kills_the_process_three_times_is_given_up() {
+    let mut desk = Desk::new();
+    let task = desk.begin("steady", "do 6");
+    for expected in [(1, 0), (1, 0), (0, 1)] {
+        assert_eq!(desk.crash(), expected);
+        desk.run(desk.executor.sleep(Duration::from_millis(5)));
+    }
+    assert_eq!(get(&desk, "steady", &task).status.state, TaskState::Failed);
+}
+
+fn get(desk: &Desk, agent: &str, task: &Task) -> Task {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let call = sabir_proto::GetTask { tenant: Tenant::none(), id: task.id.into(), history_length: None };
+    desk.run(async move { engine.get(&scope, &call).await }).unwrap().0.thaw().unwrap()
+}

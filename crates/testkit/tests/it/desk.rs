@@ -1,0 +1,115 @@
+//! An engine on a desk: fake time, a log in memory, scripted agents, and nothing that goes wrong by itself.
+
+use sabir_engine::watch::Item;
+use sabir_engine::{Engine, Limits, Metrics, Resident};
+use sabir_proto::{Caller, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task, Tenant, Terms};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, TaskLog};
+use sabir_testkit::agents::{Roster, residents};
+use sabir_testkit::chance::Chance;
+use sabir_testkit::counting::CountingLog;
+use sabir_testkit::host::SimHost;
+use sabir_testkit::sim::executor::Executor;
+use std::future::Future;
+use std::sync::Arc;
+
+/// One process after another, on one log.
+pub(crate) struct Desk {
+    pub(crate) executor: Executor,
+    pub(crate) log: Arc<CountingLog>,
+    pub(crate) metrics: Metrics,
+    pub(crate) engine: Engine,
+    pub(crate) roster: Roster,
+    residents: Vec<Arc<Resident>>,
+    chance: Chance,
+    process: u32,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let executor = Executor::new(7);
+        let log = Arc::new(CountingLog::new(Arc::new(MemoryLog::new())));
+        let (roster, metrics) = (Roster::default(), Metrics::default());
+        let engine = open(&executor, &log, &metrics, 1);
+        let residents = residents(&roster);
+        Self { executor, log, metrics, engine, roster, residents, chance: Chance::new(7), process: 1 }
+    }
+
+    /// The process dies and another one takes up its log. Gives how many turns go on and how many were failed.
+    pub(crate) fn crash(&mut self) -> (usize, usize) {
+        self.executor.abort_group(self.process);
+        self.process += 1;
+        self.engine = open(&self.executor, &self.log, &self.metrics, self.process);
+        let (engine, residents) = (self.engine.clone(), self.residents.clone());
+        let by_name = move |name: &sabir_proto::AgentName| residents.iter().find(|r| r.name == *name).cloned();
+        self.run(async move { engine.recover(by_name).await.expect("the log can be read") })
+    }
+
+    pub(crate) fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+        self.executor.block_on(future)
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> Arc<Resident> {
+        self.residents.iter().find(|r| r.name.as_str() == name).cloned().expect("one of the scripted agents")
+    }
+
+    pub(crate) fn scope(&self, agent: &str) -> Arc<Scope> {
+        let agent = self.agent(agent).name.clone();
+        Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent })
+    }
+
+    pub(crate) fn request(&mut self, text: &str, to: Option<&Task>) -> Box<SendMessage> {
+        let id = MessageId::parse(&self.chance.uuid()).expect("a UUID is a legal id");
+        let mut message = Message::text(id, Role::User, text);
+        message.task_id = to.map(|task| task.id.into());
+        let configuration = SendConfiguration::default();
+        Box::new(SendMessage { tenant: Tenant::none(), message, configuration, metadata: None })
+    }
+
+    /// *Send*, and the task as it rests.
+    pub(crate) fn send(&mut self, agent: &str, text: &str, to: Option<&Task>) -> Task {
+        let request = self.request(text, to);
+        self.deliver(agent, request)
+    }
+
+    /// *Send*, and the task as soon as it is there.
+    pub(crate) fn begin(&mut self, agent: &str, text: &str) -> Task {
+        let mut request = self.request(text, None);
+        request.configuration.return_immediately = true;
+        self.deliver(agent, request)
+    }
+
+    fn deliver(&self, agent: &str, request: Box<SendMessage>) -> Task {
+        let (engine, resident, scope) = (self.engine.clone(), self.agent(agent), self.scope(agent));
+        let sent = self.run(async move { engine.send(&resident, scope, request, &Terms::default()).await });
+        match sent.expect("a good message is taken") {
+            Sent::Task(image, _) => image.thaw().expect("an image is a task"),
+            Sent::Message(_) => panic!("none of the scripted agents answers without a task"),
+        }
+    }
+
+    /// *Stream*, to its end.
+    pub(crate) fn stream(&mut self, agent: &str, text: &str) -> Vec<sabir_proto::FrozenEvent> {
+        let (engine, resident, scope) = (self.engine.clone(), self.agent(agent), self.scope(agent));
+        let request = self.request(text, None);
+        self.run(async move {
+            let watch = engine.stream(&resident, scope, request, &Terms::default()).await;
+            let mut watch = watch.expect("a good message is taken");
+            let mut events = Vec::new();
+            while let Some(item) = watch.next().await {
+                match item.expect("nothing goes wrong here") {
+                    Item::Event(event) => events.push(event),
+                    Item::Reply(_) => panic!("none of the scripted agents answers without a task"),
+                }
+            }
+            events
+        })
+    }
+}
+
+fn open(executor: &Executor, log: &Arc<CountingLog>, metrics: &Metrics, process: u32) -> Engine {
+    let host = Arc::new(SimHost::new(executor.clone(), process, Chance::new(process.into())));
+    let log: Arc<dyn TaskLog> = log.clone();
+    let metrics = metrics.clone();
+    executor.block_on(async move { Engine::open(log, host, Limits::default(), metrics).await.expect("an empty log opens") })
+}
