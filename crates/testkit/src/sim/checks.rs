@@ -24,6 +24,7 @@ pub(super) const ALL: &[Check] = &[
     ("every_acknowledged_event_is_replayed_once_and_in_order", every_acknowledged_event_is_replayed),
     ("every_image_was_true_once", every_image_was_true_once),
     ("a_settled_task_never_moves", a_settled_task_never_moves),
+    ("time_never_goes_back", time_never_goes_back),
     ("a_retried_send_makes_one_task", a_retried_send_makes_one_task),
     ("every_answer_is_kept", every_answer_is_kept),
     ("counters_equal_counts", counters_equal_counts),
@@ -151,6 +152,21 @@ fn a_settled_task_never_moves(evidence: &Evidence) -> Result<(), String> {
         let before_last = told.events.len().saturating_sub(1);
         if let Some(event) = told.events[..before_last].iter().find(|e| settles(e)) {
             return Err(format!("task {} goes on after event {}, which settled it", told.stored.id, event.seq));
+        }
+    }
+    Ok(())
+}
+
+/// Clocks jump between one process and the next; what a task says about time does not.
+fn time_never_goes_back(evidence: &Evidence) -> Result<(), String> {
+    for told in &evidence.tasks {
+        let times = told.events.iter().filter_map(|event| match event.thaw()? {
+            Event::Task(task) => task.status.timestamp,
+            Event::StatusUpdate(update) => update.status.timestamp,
+            Event::Message(_) | Event::ArtifactUpdate(_) => None,
+        });
+        if !times.is_sorted() {
+            return Err(format!("task {} has events that are older than those before them", told.stored.id));
         }
     }
     Ok(())

@@ -27,8 +27,12 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Self {
+        Self::on(Arc::new(MemoryLog::new()))
+    }
+
+    pub(crate) fn on(log: Arc<dyn TaskLog>) -> Self {
         let executor = Executor::new(7);
-        let log = Arc::new(CountingLog::new(Arc::new(MemoryLog::new())));
+        let log = Arc::new(CountingLog::new(log));
         let (roster, metrics) = (Roster::default(), Metrics::default());
         let engine = open(&executor, &log, &metrics, 1);
         let residents = residents(&roster);
@@ -111,5 +115,6 @@ fn open(executor: &Executor, log: &Arc<CountingLog>, metrics: &Metrics, process:
     let host = Arc::new(SimHost::new(executor.clone(), process, Chance::new(process.into())));
     let log: Arc<dyn TaskLog> = log.clone();
     let metrics = metrics.clone();
-    executor.block_on(async move { Engine::open(log, host, Limits::default(), metrics).await.expect("an empty log opens") })
+    executor
+        .block_on(async move { Engine::open(log, host, Limits::default(), metrics).await.expect("an empty log opens") })
 }

@@ -106,7 +106,7 @@ mod tests {
         for fault in [
             Fault::InvalidParams(vec![violation; 1000]),
             Fault::ExtensionSupportRequired(long.clone()),
-            Fault::PushConfigNotFound { task: TaskRef::parse("t").unwrap(), config: long },
+            Fault::UnsupportedOperation(long),
         ] {
             let status = status(&fault);
             let bytes = status.message().len() * 3 + status.details().len() * 4 / 3;
