@@ -14,10 +14,9 @@ use sabir_proto::{
     ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Stamp, Task, TaskId, TaskRef,
     TaskState, TaskStatus, Terms, Timestamp, View,
 };
-use sabir_store::{Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
-use std::future::poll_fn;
+use sabir_store::{Answer, AppendError, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Where a send says how much history it wants.
@@ -40,6 +39,16 @@ enum Begun {
     Running { id: TaskId, live: LiveRef, from: Seq, snapshot: Option<FrozenEvent> },
     /// Seen before. A message to a task that exists waits for its first copy to be `heard`.
     Repeat { id: TaskId, heard: Option<RetryMark> },
+}
+
+/// A new task, as far as it gets without waiting.
+enum Opened {
+    Begun(Begun),
+    /// At rest once the log has answered.
+    Committing {
+        answer: Answer<(), AppendError>,
+        rested: Begun,
+    },
 }
 
 /// One send on its way in.
@@ -155,13 +164,20 @@ impl Incoming<'_> {
         }
         let id = task.unwrap_or_else(|| self.core.new_id());
         if let Some(key) = key
-            && let Some(repeat) = self.repeat(key, task, id).await?
+            && let Some(repeat) = Box::pin(self.repeat(key, task, id)).await?
         {
             return Ok(repeat);
         }
         let outcome = match task {
-            None => self.open(id, key).await,
-            Some(id) => self.go_on(id, key).await,
+            None => match self.open(id, key) {
+                Ok(Opened::Begun(begun)) => Ok(begun),
+                Ok(Opened::Committing { answer, rested }) => match answer.await {
+                    Ok(()) => Ok(rested),
+                    Err(error) => Err(self.core.append_fault("opening a task", &error)),
+                },
+                Err(fault) => Err(fault),
+            },
+            Some(id) => Box::pin(self.go_on(id, key)).await,
         };
         // What never became a step must not make its retry wait for it.
         if let (Err(_) | Ok(Begun::Reply(_)), Some(key)) = (&outcome, key) {
@@ -251,7 +267,9 @@ impl Incoming<'_> {
         }
     }
 
-    async fn open(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
+    /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the
+    /// future of a send is small, and every request pays for its size.
+    fn open(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Opened, Fault> {
         let (core, stamp) = (self.core, id.stamp());
         let message = &mut self.request.message;
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
@@ -265,21 +283,21 @@ impl Incoming<'_> {
         let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None);
         let mut ending = None;
         if self.resident.agent.any_nature().instant {
-            ending = poll_once(&mut turn).await;
+            ending = poll_once(&mut turn);
         }
         core.metrics.tasks_opened.inc();
         if let (Some(ended), Shape::Once) = (&ending, self.shape) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
             if let (Ending::Reply(parts), true) = (ended, drafts.is_empty()) {
-                return Ok(Begun::Reply(self.direct(parts.clone(), task.context_id)));
+                return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
             }
             collapse(core, &mut task, drafts, ending.take().unwrap_or_else(Ending::complete));
-            return self.commit_whole(step, &task).await;
+            return Ok(self.commit_whole(step, &task));
         }
         let (drafts, checkpoint) = turn.outlet.take();
         if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty()) {
-            return Ok(Begun::Reply(self.direct(parts.clone(), task.context_id)));
+            return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
         recorder.open();
@@ -299,16 +317,16 @@ impl Incoming<'_> {
         if ended {
             let task = step.snapshot.clone().unwrap_or_else(|| FrozenTask::freeze(&recorder.task));
             let events = step.events.clone();
-            self.commit(step).await?;
-            return Ok(Begun::Rested { id, task, events });
+            let answer = core.log.append(step);
+            return Ok(Opened::Committing { answer, rested: Begun::Rested { id, task, events } });
         }
         let live = core.live.enter(id);
         let Ok(claimed) = Claimed::take(live) else { return Err(core.internal("opening a task", &"its id is taken")) };
-        Ok(self.run(claimed, recorder, turn, step, (Seq(0), 1), None))
+        Ok(Opened::Begun(self.run(claimed, recorder, turn, step, (Seq(0), 1), None)))
     }
 
     /// A task that opened and came to rest before anybody saw it: one event, and if it settled one row.
-    async fn commit_whole(&self, mut step: Step, task: &Task) -> Result<Begun, Fault> {
+    fn commit_whole(&self, mut step: Step, task: &Task) -> Opened {
         let frozen = FrozenTask::freeze(task);
         step.placement = Some(Placement { state: frozen.state, position: task.id.stamp() });
         if frozen.state.is_settled() {
@@ -316,12 +334,8 @@ impl Incoming<'_> {
         } else {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
         }
-        self.commit(step).await?;
-        Ok(Begun::Rested { id: task.id, task: frozen, events: Vec::new() })
-    }
-
-    async fn commit(&self, step: Step) -> Result<(), Fault> {
-        self.core.log.append(step).await.map_err(|e| self.core.append_fault("opening a task", &e))
+        let answer = self.core.log.append(step);
+        Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events: Vec::new() } }
     }
 
     /// The next turn of a task that waits for its caller.
@@ -347,7 +361,7 @@ impl Incoming<'_> {
             .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
         let mut checkpoint = None;
         if self.resident.agent.any_nature().instant {
-            let ending = poll_once(&mut turn).await;
+            let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
             checkpoint = left;
             recorder.add(core, drafts);
@@ -443,15 +457,13 @@ impl Incoming<'_> {
     }
 }
 
-/// Polls a turn once, in place; `None` if it has to wait for something.
-async fn poll_once(turn: &mut Turn) -> Option<Ending> {
-    poll_fn(|cx| {
-        Poll::Ready(match turn.poll(cx) {
-            Poll::Ready(ending) => Some(ending),
-            Poll::Pending => None,
-        })
-    })
-    .await
+/// Polls a turn once, in place; `None` if it has to wait for something. Whoever takes the turn over polls it again at
+/// once, so nobody needs to be woken by this poll.
+fn poll_once(turn: &mut Turn) -> Option<Ending> {
+    match turn.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(ending) => Some(ending),
+        Poll::Pending => None,
+    }
 }
 
 fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool) -> Step {

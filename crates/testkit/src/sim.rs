@@ -7,7 +7,7 @@
 //! | `faults` | what may go wrong, and how often in this seed |
 //! | `world` | processes that start, crash and start again |
 //! | `door` | how clients reach the process that happens to be alive |
-//! | `client`, `stream` | what clients do: send, follow, retry, cancel, look |
+//! | `client`, `stream`, `look` | what clients do: send, retry, cancel; follow; get, list, subscribe |
 //! | `ledger` | what clients were told |
 //! | `checks` | what must be true of all that |
 //!
@@ -22,6 +22,7 @@ mod door;
 mod faults;
 mod ledger;
 mod log;
+mod look;
 mod stream;
 mod trace;
 mod world;

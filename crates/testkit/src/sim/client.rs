@@ -13,11 +13,10 @@ use crate::chance::Chance;
 use crate::story::push_config;
 use sabir_engine::{BoxFuture, Engine, Resident};
 use sabir_proto::{
-    Caller, CancelTask, Fault, FrozenTask, GetTask, ListTasks, Message, MessageId, Role, SendConfiguration,
-    SendMessage, Sent, Seq, Task, TaskId, TaskState, Tenant, Terms,
+    Caller, CancelTask, Fault, FrozenTask, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task,
+    TaskId, TaskState, Tenant, Terms,
 };
 use sabir_store::Scope;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,8 +242,9 @@ impl Client {
         self.note(format_args!("is answered by {}, {}", task.id, task.status.state));
         self.accept(letter, &task);
         let resting = task.status.state.is_settled() || task.status.state.is_interrupted();
-        // A runner whose steps found no room for too long has given up, and says so by what it leaves behind.
-        let excused = || self.around.log.lacked_room(task.id);
+        // A runner whose steps found no room for too long has given up, and a process that stops answers with what it
+        // has: nobody is at work on the task, and whoever asks again is told how far it got.
+        let excused = || self.around.log.lacked_room(task.id) || self.around.door.engine().is_none();
         if !resting && !letter.request.configuration.return_immediately && !excused() {
             let detail = format!("{} was answered by task {} while {}", letter.id(), task.id, task.status.state);
             self.around.ledger.broken("a_send_is_answered_at_rest", detail);
@@ -271,7 +271,7 @@ impl Client {
         }
     }
 
-    fn any_known(&mut self) -> Option<Known> {
+    pub(super) fn any_known(&mut self) -> Option<Known> {
         let at = self.chance.below(self.known.len());
         self.known.get(at).cloned()
     }
@@ -333,94 +333,5 @@ impl Client {
                 return;
             }
         }
-    }
-
-    pub(super) async fn get(&mut self) {
-        let Some(known) = self.any_known() else { return };
-        self.look(known.agent, known.task).await;
-    }
-
-    /// *Get*, once.
-    pub(super) async fn look(&mut self, agent: usize, task: TaskId) {
-        let scope = self.scope(agent);
-        let call = GetTask { tenant: Tenant::none(), id: task.into(), history_length: None };
-        match self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await {
-            Ok(Ok((image, _))) => {
-                if let Some(task) = self.around.ledger.answer(self.number, &image) {
-                    self.learn(agent, &task, None);
-                }
-            }
-            Ok(Err(fault)) => {
-                self.judge(&fault, "getting");
-            }
-            Err(Lost) => {}
-        }
-    }
-
-    /// Somebody else's task does not exist.
-    async fn pry(&mut self) {
-        let Some(known) = self.any_known() else { return };
-        let mut scope = (*self.scope(known.agent)).clone();
-        scope.caller = Caller::named("stranger");
-        let call = GetTask { tenant: Tenant::none(), id: known.task.into(), history_length: None };
-        let answer = self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await;
-        if !matches!(answer, Ok(Err(Fault::TaskNotFound(_))) | Err(Lost)) {
-            self.around.ledger.broken("nobody_sees_another_callers_task", format!("task {}", known.task));
-        }
-    }
-
-    /// *List*, page by page, while everything moves.
-    async fn walk(&mut self) {
-        let Some(known) = self.any_known() else { return };
-        let scope = self.scope(known.agent);
-        let mine: Vec<TaskId> = self.known.iter().filter(|k| k.agent == known.agent).map(|k| k.task).collect();
-        let mut seen = BTreeSet::new();
-        let mut page_token = String::new();
-        loop {
-            let call = ListTasks {
-                page_size: Some(3),
-                page_token: page_token.clone(),
-                include_artifacts: Some(true),
-                ..ListTasks::default()
-            };
-            let scope = scope.clone();
-            let page = match self.call(|engine| Box::pin(async move { engine.list(scope, &call).await })).await {
-                Ok(Ok(page)) => page,
-                // A walk may end with the process it began in; then it has shown nothing.
-                Ok(Err(Fault::InvalidParams(_))) | Err(Lost) => return,
-                Ok(Err(fault)) => {
-                    self.judge(&fault, "listing");
-                    return;
-                }
-            };
-            for image in &page.tasks {
-                let Some(task) = self.around.ledger.answer(self.number, image) else { return };
-                if !seen.insert(task.id) {
-                    let detail = format!("task {} came twice in one walk", task.id);
-                    self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
-                }
-                self.learn(known.agent, &task, None);
-            }
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                break;
-            }
-            self.rest(200).await;
-        }
-        if let Some(missing) = mine.iter().find(|task| !seen.contains(task)) {
-            let detail = format!("task {missing} was known before the walk and not in it");
-            self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
-        }
-    }
-
-    /// *Subscribe* to something, from the beginning, from where it stands, or from somewhere in between.
-    async fn watch_along(&mut self) {
-        let Some(known) = self.any_known() else { return };
-        let last = match self.chance.below(3) {
-            0 => None,
-            1 => Some(Seq(0)),
-            _ => Some(Seq(self.chance.between(1, 3))),
-        };
-        self.follow_task(known.agent, known.task, last).await;
     }
 }

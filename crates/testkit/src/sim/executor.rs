@@ -243,8 +243,7 @@ mod tests {
         }
         while executor.step() != Stepped::Idle {}
         assert_eq!(executor.now(), 3);
-        let seen = seen.lock().unwrap().clone();
-        seen
+        seen.lock().unwrap().clone()
     }
 
     #[test]

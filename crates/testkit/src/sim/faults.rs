@@ -9,7 +9,7 @@ use crate::chance::Chance;
 #[derive(Debug, Clone)]
 pub(super) struct Faults {
     /// How often the process ends, one way or the other, at most.
-    pub(super) crashes_max: u32,
+    pub(super) ends_max: u32,
     /// A crash comes once in so many steps.
     pub(super) crash_once_in: u64,
     /// An orderly stop comes once in so many steps.
@@ -36,12 +36,12 @@ impl Faults {
     /// What a seed has in store.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let mut on = |value: u64| if chance.once_in(3) { 0 } else { value };
-        let (crash, stop, hold, lost) = (on(300), on(800), on(2), on(5));
+        let (crash, stop, hold, lost) = (on(1), on(1), on(2), on(5));
         let (slow, full, skew) = (on(3), on(20), on(3000));
         Self {
-            crashes_max: u32::try_from(chance.between(1, 4)).unwrap_or(1),
-            crash_once_in: crash,
-            stop_once_in: stop,
+            ends_max: u32::try_from(chance.between(1, 8)).unwrap_or(1),
+            crash_once_in: crash * chance.pick(&[60, 300, 1500]),
+            stop_once_in: stop * chance.pick(&[200, 1000]),
             hold_once_in: hold,
             commit_once_in: chance.between(1, 12),
             lost_once_in: lost,
@@ -57,7 +57,7 @@ impl Faults {
 /// A promise that is broken on purpose: the simulator must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// The store says "kept" before it has kept anything; a crash loses what it promised.
+    /// The store says "kept" before it has kept anything, and a crash loses what it promised. In memory only.
     AcknowledgeEarly,
     /// The store drops the last event of a step that has several.
     LoseLastEvent,

@@ -26,13 +26,15 @@ struct Inner {
     holding: bool,
     full: bool,
     sabotage: Option<Sabotage>,
+    /// Only where answers are given too early, on purpose: every step taken, of which a crash leaves the first so many.
+    journal: Vec<Step>,
+    journal_kept: usize,
     witness: Witness,
 }
 
 struct Waiting {
     step: Step,
-    /// `None` where the answer was given too early, on purpose.
-    reply: Option<oneshot::Sender<Result<(), AppendError>>>,
+    reply: oneshot::Sender<Result<(), AppendError>>,
 }
 
 /// What only somebody beside the disk can have seen.
@@ -93,6 +95,8 @@ impl SimLog {
             holding: false,
             full: false,
             sabotage: options.sabotage,
+            journal: Vec::new(),
+            journal_kept: 0,
             witness: Witness::default(),
         }))
     }
@@ -113,21 +117,21 @@ impl SimLog {
 
     /// How many steps wait for their commit.
     pub(super) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        let inner = self.lock();
+        inner.waiting.len() + inner.journal.len() - inner.journal_kept
     }
 
     /// Commits the oldest of those that wait, at most so many, and answers them.
     pub(super) fn commit(&self, steps: usize) {
         let mut inner = self.lock();
+        inner.journal_kept = inner.journal.len().min(inner.journal_kept + steps);
         let count = steps.min(inner.waiting.len());
         let group: Vec<Waiting> = inner.waiting.drain(..count).collect();
         let answered: Vec<_> = group.into_iter().map(|w| (w.reply, inner.commit(w.step))).collect();
         drop(inner);
         for (reply, answer) in answered {
-            if let Some(reply) = reply {
-                // Whoever asked may have left.
-                drop(reply.send(answer));
-            }
+            // Whoever asked may have left.
+            drop(reply.send(answer));
         }
     }
 
@@ -135,6 +139,9 @@ impl SimLog {
     pub(super) fn crash(&self) {
         let mut inner = self.lock();
         let lost = std::mem::take(&mut inner.waiting);
+        if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
+            inner.lose_what_was_not_kept();
+        }
         inner.disk.reopen();
         drop(inner);
         drop(lost);
@@ -178,6 +185,16 @@ impl Inner {
         Ok(())
     }
 
+    /// Goes back to what a disk really has that said "kept" too early.
+    fn lose_what_was_not_kept(&mut self) {
+        self.disk = Disk::new(Store::Memory);
+        self.journal.truncate(self.journal_kept);
+        for step in &self.journal {
+            // Refused the first time, refused again.
+            drop(at_once(self.disk.log().append(step.clone())));
+        }
+    }
+
     /// Makes a stale step fit, as a store without a head check would.
     fn renumber(&self, step: &mut Step) {
         let Ok(Some(stored)) = at_once(self.disk.log().load(step.task)) else { return };
@@ -201,13 +218,13 @@ impl TaskLog for SimLog {
             return Answer::now(Err(StoreError::Full.into()));
         }
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
-            inner.waiting.push_back(Waiting { step, reply: None });
-            return Answer::now(Ok(()));
+            inner.journal.push(step.clone());
+            return Answer::now(inner.commit(step));
         }
         // Behind others that wait: the order of steps is the order of commits.
         if inner.holding || !inner.waiting.is_empty() {
             let (sender, receiver) = oneshot::channel();
-            inner.waiting.push_back(Waiting { step, reply: Some(sender) });
+            inner.waiting.push_back(Waiting { step, reply: sender });
             return Answer::later(receiver);
         }
         Answer::now(inner.commit(step))

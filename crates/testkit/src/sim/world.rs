@@ -23,6 +23,8 @@ const WORLD: Group = 0;
 const CLIENTS: Group = 1;
 /// Time moves by no more than this at once while steps wait for their commit.
 const HELD_MS_MAX: u64 = 500;
+/// Where two processes may run at once, the second one starts once in so many steps.
+const SECOND_OWNER_ONCE_IN: u64 = 300;
 /// Nothing that happens in a world takes longer than this, in milliseconds of its own time.
 const LIFETIME_MS: u64 = 2 * 3600 * 1000;
 /// Nor more steps than this: whoever needs them runs in circles.
@@ -43,9 +45,8 @@ pub(super) struct World {
     restart: Option<Job>,
     /// A process has come to its orderly end.
     stopped: Arc<AtomicBool>,
-    crashes: u32,
+    ends: u32,
     steps: u64,
-    second_owner_at: Option<u64>,
 }
 
 impl World {
@@ -62,7 +63,6 @@ impl World {
             residents: Arc::new(residents(&roster)),
             executor,
         };
-        let second_owner_at = (options.sabotage == Some(Sabotage::TwoOwners)).then(|| chance.between(100, 1500));
         Self {
             seed,
             options,
@@ -74,9 +74,8 @@ impl World {
             due: Arc::default(),
             restart: None,
             stopped: Arc::default(),
-            crashes: 0,
+            ends: 0,
             steps: 0,
-            second_owner_at,
         }
     }
 
@@ -114,32 +113,37 @@ impl World {
 
     fn until(&mut self, promise: &'static str, done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
         while !done(self) {
-            self.tick(promise)?;
+            let went_on = self.tick()?;
+            let too_long = self.around.executor.now() > LIFETIME_MS || self.steps > STEPS_MAX;
+            if too_long || (!went_on && !done(self)) {
+                let doing = &self.around.ledger.lock().doing;
+                let detail = format!("no end after {} steps; last seen: {doing:#?}", self.steps);
+                return Err(self.violation(promise, detail));
+            }
         }
         Ok(())
     }
 
-    /// One thing happens.
-    fn tick(&mut self, promise: &'static str) -> Result<(), Violation> {
+    /// One thing happens; false when nothing can.
+    fn tick(&mut self) -> Result<bool, Violation> {
         self.steps += 1;
         self.check_witnesses()?;
         if self.due.swap(false, Ordering::Relaxed) {
             self.start();
         }
         let faults = &self.around.faults;
-        if self.stopped.swap(false, Ordering::Relaxed) {
+        let may_end = self.ends < faults.ends_max;
+        if self.stopped.swap(false, Ordering::Relaxed) || (may_end && self.chance.once_in(faults.crash_once_in)) {
             self.crash();
-        } else if self.crashes < faults.crashes_max && self.chance.once_in(faults.crash_once_in) {
-            self.crash();
-        } else if self.crashes < faults.crashes_max && self.chance.once_in(faults.stop_once_in) {
+        } else if may_end && self.chance.once_in(faults.stop_once_in) {
             self.stop();
         }
-        if self.second_owner_at == Some(self.steps) {
+        let second = self.options.sabotage == Some(Sabotage::TwoOwners) && self.alive.len() == 1;
+        if second && self.chance.once_in(SECOND_OWNER_ONCE_IN) {
             self.start();
         }
         let (log, faults) = (&self.around.log, &self.around.faults);
-        let early = self.options.sabotage == Some(Sabotage::AcknowledgeEarly);
-        log.set_holding(early || self.chance.once_in(faults.hold_once_in));
+        log.set_holding(self.chance.once_in(faults.hold_once_in));
         let waiting = log.waiting();
         // A slow disk is slow, not dead: time does not run away while it works.
         let overdue = faults.hold_once_in == 0 || self.around.executor.gap().is_none_or(|ms| ms > HELD_MS_MAX);
@@ -151,18 +155,9 @@ impl World {
         match self.around.executor.step() {
             Stepped::Ran(Job(job)) => self.around.trace.mix(&job.to_be_bytes()),
             Stepped::Waited(now) => self.around.trace.mix(&now.to_be_bytes()),
-            Stepped::Idle if self.around.log.waiting() > 0 => {}
-            Stepped::Idle => return Err(self.stuck(promise)),
+            Stepped::Idle => return Ok(waiting > 0),
         }
-        if self.around.executor.now() > LIFETIME_MS || self.steps > STEPS_MAX {
-            return Err(self.stuck(promise));
-        }
-        Ok(())
-    }
-
-    fn stuck(&self, promise: &'static str) -> Violation {
-        let doing = &self.around.ledger.lock().doing;
-        self.violation(promise, format!("no end after {} steps; last seen: {doing:#?}", self.steps))
+        Ok(true)
     }
 
     /// What was noticed on the way.
@@ -203,7 +198,7 @@ impl World {
 
     /// All processes die where they stand.
     fn crash(&mut self) {
-        self.crashes += 1;
+        self.ends += 1;
         self.note(format_args!("the process ends, with {} steps on their way", self.around.log.waiting()));
         self.around.door.close();
         for group in std::mem::take(&mut self.alive) {

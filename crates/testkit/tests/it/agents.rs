@@ -111,6 +111,20 @@ fn a_turn_that_kills_the_process_three_times_is_given_up() {
     assert_eq!(get(&desk, "steady", &task).status.state, TaskState::Failed);
 }
 
+#[test]
+fn an_orderly_stop_is_no_crash() {
+    let mut desk = Desk::new();
+    let task = desk.begin("steady", "do 6");
+    for _ in 0..5 {
+        desk.run(desk.executor.sleep(Duration::from_millis(5)));
+        desk.stop();
+        assert_eq!((desk.roster.present(), desk.engine.running()), (0, 0));
+        assert_eq!(desk.crash(), (1, 0));
+    }
+    desk.run(desk.executor.sleep(Duration::from_secs(10)));
+    assert_eq!(made(&get(&desk, "steady", &task)), streamed(6));
+}
+
 fn get(desk: &Desk, agent: &str, task: &Task) -> Task {
     let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
     let call = sabir_proto::GetTask { tenant: Tenant::none(), id: task.id.into(), history_length: None };

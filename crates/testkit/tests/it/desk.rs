@@ -49,6 +49,12 @@ impl Desk {
         self.run(async move { engine.recover(by_name).await.expect("the log can be read") })
     }
 
+    /// The process is asked to stop.
+    pub(crate) fn stop(&self) {
+        let engine = self.engine.clone();
+        self.run(async move { engine.stop().await });
+    }
+
     pub(crate) fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         self.executor.block_on(future)
     }

@@ -1,4 +1,13 @@
-//! Promises of the stores and of the engine on top of them, kept whatever happens.
+//! Promises of the stores, and of the engine on top of them, kept whatever happens.
+//!
+//! | Promise | File |
+//! |---|---|
+//! | every backend keeps the same contract and gives the same answers | `contract` |
+//! | what is ours survives, what is not is left alone, a full disk is not the end | `files` |
+//! | agents that behave, and those that do not | `agents` |
+//! | a long answer costs the disk a small multiple of its length | `bytes` |
+//! | no schedule of crashes and delays breaks a promise, and the simulator would notice | `sim` |
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod agents;
 mod bytes;

@@ -1,0 +1,97 @@
+//! What clients do to see how things stand: get, list, subscribe, and try what they must not.
+
+use super::client::Client;
+use super::door::Lost;
+use sabir_proto::{Caller, Fault, GetTask, ListTasks, Seq, TaskId, Tenant};
+use std::collections::BTreeSet;
+
+impl Client {
+    pub(super) async fn get(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        self.look(known.agent, known.task).await;
+    }
+
+    /// *Get*, once.
+    pub(super) async fn look(&mut self, agent: usize, task: TaskId) {
+        let scope = self.scope(agent);
+        let call = GetTask { tenant: Tenant::none(), id: task.into(), history_length: None };
+        match self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await {
+            Ok(Ok((image, _))) => {
+                if let Some(task) = self.around.ledger.answer(self.number, &image) {
+                    self.learn(agent, &task, None);
+                }
+            }
+            Ok(Err(fault)) => {
+                self.judge(&fault, "getting");
+            }
+            Err(Lost) => {}
+        }
+    }
+
+    /// Somebody else's task does not exist.
+    pub(super) async fn pry(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let mut scope = (*self.scope(known.agent)).clone();
+        scope.caller = Caller::named("stranger");
+        let call = GetTask { tenant: Tenant::none(), id: known.task.into(), history_length: None };
+        let answer = self.call(|engine| Box::pin(async move { engine.get(&scope, &call).await })).await;
+        if !matches!(answer, Ok(Err(Fault::TaskNotFound(_))) | Err(Lost)) {
+            self.around.ledger.broken("nobody_sees_another_callers_task", format!("task {}", known.task));
+        }
+    }
+
+    /// *List*, page by page, while everything moves.
+    pub(super) async fn walk(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let scope = self.scope(known.agent);
+        let mine: Vec<TaskId> = self.known.iter().filter(|k| k.agent == known.agent).map(|k| k.task).collect();
+        let mut seen = BTreeSet::new();
+        let mut page_token = String::new();
+        loop {
+            let call = ListTasks {
+                page_size: Some(3),
+                page_token: page_token.clone(),
+                include_artifacts: Some(true),
+                ..ListTasks::default()
+            };
+            let scope = scope.clone();
+            let page = match self.call(|engine| Box::pin(async move { engine.list(scope, &call).await })).await {
+                Ok(Ok(page)) => page,
+                // A walk may end with the process it began in; then it has shown nothing.
+                Ok(Err(Fault::InvalidParams(_))) | Err(Lost) => return,
+                Ok(Err(fault)) => {
+                    self.judge(&fault, "listing");
+                    return;
+                }
+            };
+            for image in &page.tasks {
+                let Some(task) = self.around.ledger.answer(self.number, image) else { return };
+                if !seen.insert(task.id) {
+                    let detail = format!("task {} came twice in one walk", task.id);
+                    self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
+                }
+                self.learn(known.agent, &task, None);
+            }
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+            self.rest(200).await;
+        }
+        if let Some(missing) = mine.iter().find(|task| !seen.contains(task)) {
+            let detail = format!("task {missing} was known before the walk and not in it");
+            self.around.ledger.broken("a_walk_neither_skips_nor_repeats", detail);
+        }
+    }
+
+    /// *Subscribe* to something, from the beginning, from where it stands, or from somewhere in between.
+    pub(super) async fn watch_along(&mut self) {
+        let Some(known) = self.any_known() else { return };
+        let last = match self.chance.below(3) {
+            0 => None,
+            1 => Some(Seq(0)),
+            _ => Some(Seq(self.chance.between(1, 3))),
+        };
+        self.follow_task(known.agent, known.task, last).await;
+    }
+}
