@@ -15,8 +15,9 @@ use sabir_proto::{
     TaskState, TaskStatus, Terms, Timestamp, View,
 };
 use sabir_store::{Answer, AppendError, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 /// Where a send says how much history it wants.
@@ -171,10 +172,13 @@ impl Incoming<'_> {
         let outcome = match task {
             None => match self.open(id, key) {
                 Ok(Opened::Begun(begun)) => Ok(begun),
-                Ok(Opened::Committing { answer, rested }) => match answer.await {
-                    Ok(()) => Ok(rested),
-                    Err(error) => Err(self.core.append_fault("opening a task", &error)),
-                },
+                Ok(Opened::Committing { answer, rested }) => {
+                    let sent = key.map(|key| (key.mark, id));
+                    match (Outcome { core: self.core, answer: Some(answer), sent }).await {
+                        Ok(()) => Ok(rested),
+                        Err(error) => Err(self.core.append_fault("opening a task", &error)),
+                    }
+                }
                 Err(fault) => Err(fault),
             },
             Some(id) => Box::pin(self.go_on(id, key)).await,
@@ -479,6 +483,39 @@ fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool)
         retry: None,
         notify,
         effects: Vec::new(),
+    }
+}
+
+/// An opening on its way into the log. A caller that leaves does not take the outcome with it: if the step is refused
+/// after that, the send must be free to come again.
+struct Outcome<'a> {
+    core: &'a Arc<Core>,
+    answer: Option<Answer<(), AppendError>>,
+    sent: Option<(RetryMark, TaskId)>,
+}
+
+impl Future for Outcome<'_> {
+    type Output = Result<(), AppendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.answer.as_mut().expect("an outcome is polled to its end only once");
+        let outcome = ready!(Pin::new(answer).poll(cx));
+        self.answer = None;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Outcome<'_> {
+    fn drop(&mut self) {
+        if let (Some(answer), Some((mark, task))) = (self.answer.take(), self.sent) {
+            let core = self.core.clone();
+            let forget = async move {
+                if answer.await.is_err() {
+                    core.retries.forget(mark, task);
+                }
+            };
+            self.core.host.spawn(Box::pin(forget));
+        }
     }
 }
 

@@ -89,6 +89,8 @@ struct Shared {
     scopes: scopes::Scopes,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
+    /// Held by the writer for a group, and by the checkpoint that must not run beside one.
+    turn: Mutex<()>,
 }
 
 impl SqliteLog {

@@ -4,7 +4,7 @@
 //! up, and the log would grow without end (and every read with it, since readers search the log first). So once the log
 //! is long, the little that a passive checkpoint left over is copied while the writer waits, and the log starts over.
 
-use super::Shared;
+use super::{Shared, lock};
 use crate::OpenError;
 use rusqlite::Connection;
 use std::path::Path;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// How often the log is moved, if there is anything new in it. Often, because each time is a burst of work beside the
 /// requests of that moment: a little every time goes unnoticed, ten times as much is what the slowest requests wait for.
 const EVERY: Duration = Duration::from_millis(25);
-/// Pages in the log (of 4 KiB) past which it starts over.
-const FRAMES_MAX: i64 = 8192;
+/// Pages in the log (of 4 KiB) past which it starts over. After a crash all of them are read before anything is served.
+const FRAMES_MAX: i64 = 4096;
 
 #[derive(Debug)]
 pub(super) struct Checkpoints {
@@ -39,7 +39,7 @@ impl Checkpoints {
                     continue;
                 }
                 moved = commit;
-                if let Err(error) = checkpoint(&connection) {
+                if let Err(error) = checkpoint(&connection, &shared) {
                     tracing::warn!(%error, "checkpoint failed; the log stays in the write-ahead file");
                 }
             }
@@ -49,9 +49,12 @@ impl Checkpoints {
     }
 }
 
-fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+fn checkpoint(connection: &Connection, shared: &Shared) -> rusqlite::Result<()> {
     let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if frames > FRAMES_MAX {
+        // Waiting for its turn here, and not in SQLite, which tries again only ten times a second and under load never
+        // finds a gap between two groups.
+        let _turn = lock(&shared.turn);
         connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
     }
     Ok(())

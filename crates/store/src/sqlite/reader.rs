@@ -186,7 +186,8 @@ impl Reader {
     }
 
     pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> rusqlite::Result<Vec<Stored>> {
-        let sql = "SELECT t.k FROM scope s, task t INDEXED BY task_order
+        // Owners first, then two short ranges of each: the other way round would read the whole index at every start.
+        let sql = "SELECT t.k FROM scope s CROSS JOIN task t INDEXED BY task_order
                    WHERE t.scope = s.n AND t.state IN (1, 2) AND t.k > ?1 ORDER BY t.k LIMIT ?2";
         let from = after.map_or(-1, |id| key(id.stamp()));
         self.snapshot(|| {
@@ -202,7 +203,7 @@ impl Reader {
                        SELECT k, salt, retry, k AS at FROM task INDEXED BY task_retry
                        WHERE k >= ?1 AND retry IS NOT NULL
                        UNION ALL
-                       SELECT e.k, t.salt, e.retry, e.at FROM event e JOIN task t ON t.k = e.k
+                       SELECT e.k, t.salt, e.retry, e.at FROM event e INDEXED BY event_retry CROSS JOIN task t ON t.k = e.k
                        WHERE e.at >= ?1 AND e.retry IS NOT NULL
                    ) ORDER BY at DESC LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;

@@ -77,6 +77,8 @@ impl Writer {
     /// All steps in one transaction. The inner results are refusals of single steps; the outer error means that
     /// nothing of the group was kept.
     fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
+        let shared = self.shared.clone();
+        let _turn = super::lock(&shared.turn);
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
         if outcome.is_err() && !self.connection.is_autocommit() {
             // Fails only where SQLite has rolled back already.

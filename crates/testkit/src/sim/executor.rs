@@ -159,10 +159,12 @@ impl Executor {
         drop(entry);
     }
 
-    /// Drops every job of a group where it stands.
+    /// Drops every job of a group where it stands, those included that the dropped ones leave behind.
     pub fn abort_group(&self, group: Group) {
-        let jobs: Vec<Job> = self.0.lock().jobs.iter().filter(|(_, e)| e.group == group).map(|(job, _)| *job).collect();
-        jobs.into_iter().for_each(|job| self.abort(job));
+        let any = || self.0.lock().jobs.iter().find(|(_, e)| e.group == group).map(|(job, _)| *job);
+        while let Some(job) = any() {
+            self.abort(job);
+        }
     }
 
     /// How many jobs of a group are left.

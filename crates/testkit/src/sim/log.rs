@@ -48,8 +48,6 @@ pub(super) struct Witness {
     pub(super) moved_after_settling: Vec<TaskId>,
     /// Tasks of which a step was refused for want of room. Whoever ran out of patience over that may have given up.
     pub(super) refused_for_room: BTreeSet<TaskId>,
-    /// Steps committed.
-    pub(super) steps: u64,
 }
 
 enum Disk {
@@ -121,7 +119,7 @@ impl SimLog {
         inner.waiting.len() + inner.journal.len() - inner.journal_kept
     }
 
-    /// Commits the oldest of those that wait, at most so many, and answers them.
+    /// Commits the oldest of those that wait, at most so many, and answers them. Whether there is room turns out now.
     pub(super) fn commit(&self, steps: usize) {
         let mut inner = self.lock();
         inner.journal_kept = inner.journal.len().min(inner.journal_kept + steps);
@@ -163,6 +161,10 @@ impl SimLog {
 
 impl Inner {
     fn commit(&mut self, mut step: Step) -> Result<(), AppendError> {
+        if self.full {
+            self.witness.refused_for_room.insert(step.task);
+            return Err(StoreError::Full.into());
+        }
         match self.sabotage {
             Some(Sabotage::LoseLastEvent) if step.events.len() > 1 => drop(step.events.pop()),
             Some(Sabotage::ForgetKeys) => {
@@ -176,7 +178,6 @@ impl Inner {
         let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
         at_once(self.disk.log().append(step))?;
         let witness = &mut self.witness;
-        witness.steps += 1;
         witness.tasks.insert(task);
         if has_events && !opens && witness.states.get(&task).is_some_and(|s| s.is_settled()) {
             witness.moved_after_settling.push(task);
@@ -190,8 +191,7 @@ impl Inner {
         self.disk = Disk::new(Store::Memory);
         self.journal.truncate(self.journal_kept);
         for step in &self.journal {
-            // Refused the first time, refused again.
-            drop(at_once(self.disk.log().append(step.clone())));
+            at_once(self.disk.log().append(step.clone())).expect("what was taken once is taken again");
         }
     }
 
@@ -213,13 +213,12 @@ impl Inner {
 impl TaskLog for SimLog {
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let mut inner = self.lock();
-        if inner.full {
-            inner.witness.refused_for_room.insert(step.task);
-            return Answer::now(Err(StoreError::Full.into()));
-        }
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
-            inner.journal.push(step.clone());
-            return Answer::now(inner.commit(step));
+            let taken = inner.commit(step.clone());
+            if taken.is_ok() {
+                inner.journal.push(step);
+            }
+            return Answer::now(taken);
         }
         // Behind others that wait: the order of steps is the order of commits.
         if inner.holding || !inner.waiting.is_empty() {
