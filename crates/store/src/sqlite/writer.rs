@@ -38,9 +38,7 @@ struct Row {
 
 impl Writer {
     pub(super) fn new(connection: Connection, shared: Arc<Shared>, metrics: Metrics) -> rusqlite::Result<Self> {
-        // Every task, once per start: a commit is often numbered above all stamps in it, and a number that fell back
-        // would hide the latest tasks from lists. An index has the column, so the rows themselves are not read.
-        let last: i64 = connection.query_row("SELECT ifnull(max(moved), 0) FROM task", [], |row| row.get(0))?;
+        let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
         Ok(Self { connection, shared, metrics, groups: 0, delivery: Arc::default() })
     }
@@ -115,6 +113,7 @@ impl Writer {
         if self.groups.is_multiple_of(SWEEP_EVERY) {
             self.sweep(Stamp::from_u64(commit))?;
         }
+        self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
         Ok(verdicts)

@@ -83,6 +83,13 @@ CREATE TABLE counter (
     PRIMARY KEY (scope, state)
 ) WITHOUT ROWID;
 
+-- The number of the last commit; one row. Numbers must not fall back at a restart, or lists would hide the latest tasks.
+CREATE TABLE latest (
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
+    number INTEGER NOT NULL
+);
+INSERT INTO latest (one, number) VALUES (1, 0);
+
 -- Explicit retry keys.
 CREATE TABLE retry_key (
     key    BLOB PRIMARY KEY,
