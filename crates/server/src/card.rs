@@ -1,6 +1,5 @@
 //! The agent card as a document: built once from configuration, served with a validator.
 
-use crate::app::Served;
 use crate::body::{Body, JSON, answer};
 use crate::config::agent::AgentConfig;
 use bytes::Bytes;
@@ -127,9 +126,4 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> AgentCard 
         signatures: Vec::new(),
         icon_url: card.icon_url.clone(),
     }
-}
-
-/// Serves a card.
-pub(crate) fn respond(served: &Served, request: &HeaderMap) -> Response<Body> {
-    served.document.respond(request)
 }

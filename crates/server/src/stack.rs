@@ -10,7 +10,6 @@
 use crate::app::{App, Served};
 use crate::bind::{grpc, http as rest, jsonrpc};
 use crate::body::{Body, JSON, TEXT, answer};
-use crate::card;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -81,7 +80,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
             }
         }
         ("GET" | "HEAD", "/.well-known/agent-card.json") => match at.as_ref().or_else(|| app.default_agent()) {
-            Some(served) => card::respond(served, request.headers()),
+            Some(served) => served.document.respond(request.headers()),
             None => not_found("there is no default agent here; ask for /agents/{name}/.well-known/agent-card.json"),
         },
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),

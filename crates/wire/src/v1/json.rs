@@ -3,7 +3,7 @@
 use crate::jsonrpc::Envelope;
 use sabir_proto::{
     AgentCard, Authentication, Call, Fault, FrozenEvent, FrozenTask, Message, PushConfig, Reply, Sent, TaskId,
-    TaskPage, TaskRef, TaskState, Tenant, View,
+    TaskPage, TaskRef, TaskState, Tenant,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -156,11 +156,4 @@ fn shown(task: &FrozenTask) -> Cow<'_, FrozenTask> {
 
 fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("our types serialise");
-}
-
-/// A task alone, for tests and tools.
-pub fn task_json(task: &FrozenTask, view: View) -> Vec<u8> {
-    let mut out = Vec::with_capacity(task.json.len());
-    shown(task).write(view, &mut out);
-    out
 }
