@@ -1,6 +1,6 @@
 //! What a task may do next, and what an event does to it. Pure, total, and the only place that decides either.
 
-use sabir_proto::{ArtifactUpdate, Event, FrozenEvent, FrozenTask, Message, StatusUpdate, Task, TaskState};
+use sabir_proto::{Event, FrozenEvent, FrozenTask, Task, TaskState};
 use sabir_store::Stored;
 
 /// What somebody wants a task to do.
@@ -78,38 +78,6 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
     })
 }
 
-/// Applies one event to a task. `heard` is the message the event answers to, if it answers to one.
-pub fn apply(task: &mut Task, event: Event, heard: Option<Message>) {
-    match event {
-        Event::Task(whole) => *task = whole,
-        Event::StatusUpdate(update) => apply_status(task, update, heard),
-        Event::ArtifactUpdate(update) => apply_artifact(task, update),
-        // A direct reply belongs to no task.
-        Event::Message(_) => {}
-    }
-}
-
-fn apply_status(task: &mut Task, update: StatusUpdate, heard: Option<Message>) {
-    // A question is part of the conversation and stays in the history once it is answered; progress notes are not.
-    if task.status.state.is_interrupted()
-        && let Some(question) = task.status.message.take()
-    {
-        task.history.push(question);
-    }
-    task.history.extend(heard);
-    task.status = update.status;
-}
-
-fn apply_artifact(task: &mut Task, update: ArtifactUpdate) {
-    let known = task.artifacts.iter_mut().find(|a| a.artifact_id == update.artifact.artifact_id);
-    match known {
-        Some(artifact) if update.append => artifact.append(update.artifact),
-        Some(artifact) => *artifact = update.artifact,
-        // A chunk whose beginning we never saw: better its end than nothing.
-        None => task.artifacts.push(update.artifact),
-    }
-}
-
 /// The current image of a stored task. `None` only for a damaged record.
 pub fn fold(stored: &Stored) -> Option<FrozenTask> {
     match (&stored.base, &stored.tail[..]) {
@@ -135,7 +103,7 @@ pub fn thaw(stored: &Stored) -> Option<Task> {
 }
 
 fn apply_frozen(task: &mut Task, event: &FrozenEvent) -> Option<()> {
-    apply(task, event.thaw()?, event.thaw_heard());
+    task.apply(event.thaw()?, event.thaw_heard());
     Some(())
 }
 

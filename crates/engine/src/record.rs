@@ -98,7 +98,7 @@ impl Recorder {
             frozen = frozen.hearing(message);
         }
         self.pending.events.push(frozen);
-        machine::apply(&mut self.task, event, heard);
+        self.task.apply(event, heard);
     }
 
     /// The step with everything added since the last one.
@@ -146,7 +146,7 @@ pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending:
         if let Draft::Artifact { artifact, append, last_chunk } = draft {
             let (task_id, context_id) = (task.id, task.context_id.clone());
             let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
-            machine::apply(task, Event::ArtifactUpdate(update), None);
+            task.apply(Event::ArtifactUpdate(update), None);
         }
     }
     let (state, parts) = ending_state(ending);

@@ -3,6 +3,7 @@
 use crate::lenient::{empty_none, int32, null_default, object, optional_object};
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// One request of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +119,10 @@ pub struct SendMessage {
     /// Free metadata of the request.
     #[serde(default)]
     pub metadata: Option<Object>,
+    /// The caller's own name for the task, in dialects where callers name their tasks. It continues the unfinished task
+    /// of that name and opens one otherwise.
+    #[serde(skip)]
+    pub alias: Option<Arc<str>>,
 }
 
 fn configuration<'de, D: serde::Deserializer<'de>>(d: D) -> Result<SendConfiguration, D::Error> {

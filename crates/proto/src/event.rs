@@ -1,24 +1,27 @@
 //! Events: what can be reported about a task. Serialised, an event is a v1.0 `StreamResponse`.
 
 use crate::lenient::is_false;
-use crate::{Artifact, ContextId, Message, Object, Task, TaskId, TaskState, TaskStatus};
+use crate::{Artifact, ContextId, Maybe, Message, Object, Task, TaskId, TaskRef, TaskState, TaskStatus};
 use serde::{Deserialize, Serialize};
 
 /// One entry of a task's log, or a direct reply without a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Event {
+pub enum Event<I = TaskId, C: Maybe = ContextId> {
     /// The whole task: opens every log.
-    Task(Task),
+    Task(Task<I, C>),
     /// A direct reply. Never part of a log.
     Message(Message),
     /// The status changed, or was confirmed with news.
-    StatusUpdate(StatusUpdate),
+    StatusUpdate(StatusUpdate<I, C>),
     /// An artifact, or a chunk of one.
-    ArtifactUpdate(ArtifactUpdate),
+    ArtifactUpdate(ArtifactUpdate<I, C>),
 }
 
-impl Event {
+/// An event as outsiders see it; see [`crate::TheirTask`].
+pub type TheirEvent = Event<TaskRef, Option<ContextId>>;
+
+impl<I, C: Maybe> Event<I, C> {
     /// The state this event puts the task in, if it says so.
     pub const fn state(&self) -> Option<TaskState> {
         match self {
@@ -32,11 +35,13 @@ impl Event {
 /// `TaskStatusUpdateEvent`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StatusUpdate {
+pub struct StatusUpdate<I = TaskId, C: Maybe = ContextId> {
     /// The task.
-    pub task_id: TaskId,
+    #[serde(alias = "task_id")]
+    pub task_id: I,
     /// Its conversation.
-    pub context_id: ContextId,
+    #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
+    pub context_id: C,
     /// The new status.
     pub status: TaskStatus,
     /// Free metadata.
@@ -47,11 +52,13 @@ pub struct StatusUpdate {
 /// `TaskArtifactUpdateEvent`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ArtifactUpdate {
+pub struct ArtifactUpdate<I = TaskId, C: Maybe = ContextId> {
     /// The task.
-    pub task_id: TaskId,
+    #[serde(alias = "task_id")]
+    pub task_id: I,
     /// Its conversation.
-    pub context_id: ContextId,
+    #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
+    pub context_id: C,
     /// The artifact, or the chunk.
     pub artifact: Artifact,
     /// True: the parts follow those already there. False: create or replace.

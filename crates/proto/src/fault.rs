@@ -141,6 +141,16 @@ pub enum Fault {
     /// A named limit was reached.
     #[error("{0}")]
     Exhausted(String),
+    /// What another server said, in its own words.
+    #[error("{message}")]
+    Peer {
+        /// What kind of failure it is.
+        code: Code,
+        /// Its words.
+        message: String,
+        /// The task it is about, where it says so.
+        task: Option<TaskRef>,
+    },
 }
 
 impl Fault {
@@ -171,6 +181,7 @@ impl Fault {
             Self::Internal(_) => Code::Internal,
             Self::Unavailable(_) => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,
+            Self::Peer { code, .. } => *code,
         }
     }
 
@@ -182,6 +193,7 @@ impl Fault {
             | Self::TaskNotCancelable { id, .. }
             | Self::TaskSettled { id, .. }
             | Self::NothingToSubscribe { id, .. } => Some(id),
+            Self::Peer { task, .. } => task.as_ref(),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 //! A task that was stored is mostly only read again. Its canonical JSON is at once the log record, the answer to *get*
 //! and an element of *list*, so it is carried as bytes with just enough beside it to cut members off its end.
 
-use crate::{Event, Message, Seq, Task, TaskState};
+use crate::{Event, Message, Seq, Task, TaskState, TheirEvent, TheirTask};
 use bytes::Bytes;
 
 /// A task's canonical JSON, and where in it the members begin that a reader may not want.
@@ -68,6 +68,18 @@ impl FrozenTask {
     /// Parses the task again. `None` for bytes that are not a task, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Task> {
         serde_json::from_slice(&self.json).ok()
+    }
+
+    /// The task as outsiders see it, with the members that `view` wants.
+    pub fn show(&self, view: View) -> Option<TheirTask> {
+        let mut task: TheirTask = serde_json::from_slice(&self.json).ok()?;
+        if let Some(keep) = view.history {
+            task.history.drain(..task.history.len().saturating_sub(keep as usize));
+        }
+        if !view.artifacts {
+            task.artifacts.clear();
+        }
+        Some(task)
     }
 
     /// The conversation, without parsing the rest.
@@ -198,6 +210,11 @@ impl FrozenEvent {
 
     /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Event> {
+        serde_json::from_slice(&self.json).ok()
+    }
+
+    /// The event as outsiders see it.
+    pub fn show(&self) -> Option<TheirEvent> {
         serde_json::from_slice(&self.json).ok()
     }
 }

@@ -42,7 +42,7 @@ pub use call::{
 };
 pub use caller::Caller;
 pub use card::AgentCard;
-pub use event::{ArtifactUpdate, Event, StatusUpdate};
+pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
 pub use fault::{Code, Fault, FieldViolation};
 pub use frozen::{FrozenEvent, FrozenTask, View};
 pub use id::{
@@ -52,6 +52,6 @@ pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};
 pub use part::{Content, Part};
 pub use push::{Authentication, PushConfig};
-pub use reply::{PushPage, Reply, Sent, TaskPage};
+pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
 pub use stamp::{Stamp, Timestamp};
-pub use task::{Task, TaskState, TaskStatus};
+pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};

@@ -1,7 +1,7 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
 use crate::lenient::null_default;
-use crate::{Artifact, ContextId, Message, Object, TaskId, Timestamp};
+use crate::{Artifact, ContextId, Event, Message, Object, TaskId, TaskRef, Timestamp};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -175,13 +175,17 @@ pub struct TaskStatus {
 ///
 /// Member order is part of how tasks are stored: what a caller may ask to leave out (history, artifacts) comes last, so
 /// that leaving it out is a matter of cutting bytes; see [`crate::FrozenTask`].
+///
+/// The names in it are ours, unless said otherwise: a task of another server is a [`TheirTask`], and the two cannot be
+/// mistaken for each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Task {
-    /// Made by us.
-    pub id: TaskId,
+pub struct Task<I = TaskId, C: Maybe = ContextId> {
+    /// Its name.
+    pub id: I,
     /// The conversation.
-    pub context_id: ContextId,
+    #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
+    pub context_id: C,
     /// Where it stands.
     pub status: TaskStatus,
     /// Free metadata.
@@ -193,6 +197,59 @@ pub struct Task {
     /// What was produced.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+}
+
+/// A task as outsiders see it: with whatever name its server or its client gave it, and perhaps outside any
+/// conversation. Every dialect is written from this form and read into it.
+pub type TheirTask = Task<TaskRef, Option<ContextId>>;
+
+/// A conversation that may be unknown.
+pub trait Maybe {
+    /// Whether there is none.
+    fn is_absent(&self) -> bool;
+}
+
+impl Maybe for ContextId {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+impl Maybe for Option<ContextId> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<I, C: Maybe> Task<I, C> {
+    /// Applies one event. `heard` is the message the event answers to, if it answers to one.
+    pub fn apply(&mut self, event: Event<I, C>, heard: Option<Message>) {
+        match event {
+            Event::Task(whole) => *self = whole,
+            Event::StatusUpdate(update) => {
+                // A question is part of the conversation and stays in the history once it is answered; progress notes
+                // are not.
+                if self.status.state.is_interrupted()
+                    && let Some(question) = self.status.message.take()
+                {
+                    self.history.push(question);
+                }
+                self.history.extend(heard);
+                self.status = update.status;
+            }
+            Event::ArtifactUpdate(update) => {
+                let known = self.artifacts.iter_mut().find(|a| a.artifact_id == update.artifact.artifact_id);
+                match known {
+                    Some(artifact) if update.append => artifact.append(update.artifact),
+                    Some(artifact) => *artifact = update.artifact,
+                    // A chunk whose beginning we never saw: better its end than nothing.
+                    None => self.artifacts.push(update.artifact),
+                }
+            }
+            // A direct reply belongs to no task.
+            Event::Message(_) => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl Story {
             self.head = self.head.next();
             let frozen = FrozenEvent::freeze(self.head, &event);
             step.events.push(heard.as_ref().map_or_else(|| frozen.clone(), |message| frozen.clone().hearing(message)));
-            machine::apply(&mut self.task, event, heard);
+            self.task.apply(event, heard);
         }
         step.snapshot = self.task.status.state.is_settled().then(|| self.image());
         step

@@ -13,6 +13,7 @@
 
 pub mod codes;
 pub mod jsonrpc;
+mod path;
 pub mod pb;
 pub mod sse;
 pub mod v1;

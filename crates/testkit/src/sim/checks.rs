@@ -93,7 +93,7 @@ fn images(events: &[FrozenEvent]) -> Vec<Bytes> {
     let mut images = vec![FrozenTask::freeze(&task).json];
     for event in rest {
         let Some(what) = event.thaw() else { return images };
-        machine::apply(&mut task, what, event.thaw_heard());
+        task.apply(what, event.thaw_heard());
         images.push(FrozenTask::freeze(&task).json);
     }
     images

@@ -195,7 +195,7 @@ impl Client {
             return_immediately: self.chance.once_in(4),
             ..SendConfiguration::default()
         };
-        let request = SendMessage { tenant: Tenant::none(), message, configuration, metadata: None };
+        let request = SendMessage { tenant: Tenant::none(), message, configuration, metadata: None, alias: None };
         self.around.ledger.sending(&request.message.message_id, keyed);
         Letter { agent, request, terms, keyed }
     }

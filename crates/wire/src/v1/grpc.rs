@@ -22,7 +22,6 @@ pub mod request;
 mod card;
 mod error;
 mod message;
-pub(crate) mod path;
 mod push;
 mod security;
 mod task;

@@ -33,7 +33,7 @@ fn a_reply_that_breaks_the_rules_is_blamed_on_the_agent() {
     }
     check(reply::read_event(pb::StreamResponse::default()), "has exactly one of");
     check(reply::read_sent(pb::SendMessageResponse::default()), "has exactly one of");
-    check(reply::read_task(pb::Task::default()), "id: not a task id of ours");
+    check(reply::read_task(pb::Task::default()), "id: task id is empty");
     check(reply::read_push(pb::TaskPushNotificationConfig::default()), "taskId: ");
     check(reply::read_card(pb::AgentCard::default()), "capabilities: is required");
 

@@ -4,7 +4,7 @@
 //! that is text for people and the agent behind a sloppy card may still be of use. What is required here is only what
 //! [`AgentCard`] cannot be without.
 
-use super::path::{Path, Wrong, unset};
+use crate::path::{Path, Wrong, unset};
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
 use super::value::{read_optional_struct, write_struct};
 use crate::pb::lf_a2a_v1 as pb;

@@ -1,6 +1,6 @@
 //! Messages, artifacts and their parts.
 
-use super::path::{Path, Wrong, unset};
+use crate::path::{Path, Wrong, unset};
 use super::value::{read_optional_struct, read_value, write_struct, write_value};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{Artifact, ArtifactId, Content, ContextId, Message, MessageId, Part, Role, TaskRef};

@@ -1,6 +1,6 @@
 //! Push notification configurations.
 
-use super::path::{Path, Wrong, unset};
+use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{Authentication, PushConfig};
 

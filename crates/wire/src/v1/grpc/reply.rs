@@ -1,16 +1,18 @@
 //! What the methods of the service answer: written by servers, `read_…` by clients.
 //!
 //! Writing fails only where a stored record is damaged. Reading fails where the other side broke the rules, as
-//! [`Fault::InvalidAgentResponse`]; a task is only read if its id has the form of ours, as on the JSON side.
+//! [`Fault::InvalidAgentResponse`].
 
 use super::message::{read_message as read_message_at, write_message};
-use super::path::{Path, Wrong};
+use crate::path::{Path, Wrong};
 use super::push::{read_push as read_push_at, write_push};
-use super::task::{read_event as read_event_at, read_task as read_task_at, read_task_id, write_event, write_task};
+use super::message::read_task_ref;
+use super::task::{read_event as read_event_at, read_task as read_task_at, write_event, write_task};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::send_message_response::Payload;
 use sabir_proto::{
-    AgentCard, Event, Fault, FrozenEvent, FrozenTask, Message, PushConfig, PushPage, Sent, Task, TaskId, TaskPage, View,
+    AgentCard, Answer, Event, Fault, FrozenEvent, FrozenTask, Message, PushConfig, PushPage, Sent, TaskId, TaskPage,
+    TaskRef, TheirEvent, TheirTask, View,
 };
 
 /// The reference in the fault of a record that cannot be read any more. The same for all of them: this is pure
@@ -28,12 +30,12 @@ pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
     // Cut first and parse then: a page of tasks without their artifacts costs nothing for the artifacts.
     let mut json = Vec::with_capacity(task.json.len());
     task.write(view, &mut json);
-    let task: Task = serde_json::from_slice(&json).map_err(|_| damaged())?;
+    let task: TheirTask = serde_json::from_slice(&json).map_err(|_| damaged())?;
     Ok(write_task(task))
 }
 
 /// Reads the reply to *get* and *cancel*.
-pub fn read_task(task: pb::Task) -> Result<Task, Fault> {
+pub fn read_task(task: pb::Task) -> Result<TheirTask, Fault> {
     read_task_at(task, &Path::Root).map_err(Wrong::in_reply)
 }
 
@@ -46,15 +48,14 @@ pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
     Ok(pb::SendMessageResponse { payload: Some(payload) })
 }
 
-/// Reads the reply to *send*. What the server has left out of a task, [`View::WHOLE`] cannot bring back.
-pub fn read_sent(response: pb::SendMessageResponse) -> Result<Sent, Fault> {
+/// Reads the reply to *send*.
+pub fn read_sent(response: pb::SendMessageResponse) -> Result<Answer, Fault> {
     let read = |payload| match payload {
         Payload::Task(task) => {
-            let task = read_task_at(task, &Path::Root.member("task"))?;
-            Ok(Sent::Task(FrozenTask::freeze(&task), View::WHOLE))
+            Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?)))
         }
         Payload::Message(message) => {
-            Ok(Sent::Message(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
+            Ok(Answer::SentMessage(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
         }
     };
     let missing = || Path::Root.wrong("has exactly one of task, message; this one has none");
@@ -73,13 +74,12 @@ pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
 }
 
 /// Reads the reply to *list*.
-pub fn read_page(response: pb::ListTasksResponse) -> Result<TaskPage, Fault> {
+pub fn read_page(response: pb::ListTasksResponse) -> Result<Answer, Fault> {
     let read = || {
         let tasks = Path::Root.member("tasks");
         let size = |number: i32, name| u32::try_from(number).map_err(|_| Path::Root.member(name).wrong("is negative"));
-        Ok(TaskPage {
-            tasks: tasks.each(response.tasks, |task, path| Ok(FrozenTask::freeze(&read_task_at(task, path)?)))?,
-            view: View::WHOLE,
+        Ok(Answer::Tasks {
+            tasks: tasks.each(response.tasks, read_task_at)?,
             next_page_token: response.next_page_token,
             page_size: size(response.page_size, "pageSize")?,
             total_size: size(response.total_size, "totalSize")?.into(),
@@ -94,8 +94,8 @@ pub fn push(task: TaskId, config: PushConfig) -> pb::TaskPushNotificationConfig 
 }
 
 /// Reads the reply to creating and reading a push configuration.
-pub fn read_push(config: pb::TaskPushNotificationConfig) -> Result<(TaskId, PushConfig), Fault> {
-    let task = read_task_id(&config.task_id, &Path::Root.member("taskId")).map_err(Wrong::in_reply)?;
+pub fn read_push(config: pb::TaskPushNotificationConfig) -> Result<(TaskRef, PushConfig), Fault> {
+    let task = read_task_ref(&config.task_id, &Path::Root.member("taskId")).map_err(Wrong::in_reply)?;
     Ok((task, read_push_at(config, &Path::Root).map_err(Wrong::in_reply)?))
 }
 
@@ -115,7 +115,7 @@ pub fn read_pushes(response: pb::ListTaskPushNotificationConfigsResponse) -> Res
 
 /// To *stream* and *subscribe*: one event of a task's log.
 pub fn event(event: &FrozenEvent) -> Result<pb::StreamResponse, Fault> {
-    Ok(write_event(event.thaw().ok_or_else(|| Fault::Internal(DAMAGED.into()))?))
+    Ok(write_event(event.show().ok_or_else(|| Fault::Internal(DAMAGED.into()))?))
 }
 
 /// To *stream*: a direct reply, without a task.
@@ -124,7 +124,7 @@ pub fn message(message: Message) -> pb::StreamResponse {
 }
 
 /// Reads one element of a stream.
-pub fn read_event(response: pb::StreamResponse) -> Result<Event, Fault> {
+pub fn read_event(response: pb::StreamResponse) -> Result<TheirEvent, Fault> {
     read_event_at(response, &Path::Root).map_err(Wrong::in_reply)
 }
 

@@ -1,7 +1,7 @@
 //! What the methods of the service are sent: one function per method for servers, [`Request`] for callers.
 
 use super::message::{read_context, read_message, read_task_ref, write_message};
-use super::path::{Path, Wrong, unset};
+use crate::path::{Path, Wrong, unset};
 use super::push::{read_push, write_push};
 use super::task::{read_state, write_state};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
@@ -116,6 +116,7 @@ fn read_send(request: pb::SendMessageRequest) -> Result<SendMessage, Wrong> {
         message: read_message(message.required(request.message)?, &message)?,
         configuration: read_configuration(request.configuration.unwrap_or_default())?,
         metadata: read_optional_struct(request.metadata, &Path::Root.member("metadata"))?,
+        alias: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! How a card says callers may authenticate: schemes, flows, requirements.
 
-use super::path::{Path, Wrong, unset};
+use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::o_auth_flows::Flow;
 use crate::pb::lf_a2a_v1::security_scheme::Scheme;

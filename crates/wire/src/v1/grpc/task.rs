@@ -1,16 +1,18 @@
 //! Tasks, their states, and the events that report on them.
 
-use super::message::{read_artifact, read_context, read_message, write_artifact, write_message};
-use super::path::{Path, Wrong};
+use super::message::{read_artifact, read_context, read_message, read_task_ref, write_artifact, write_message};
+use crate::path::{Path, Wrong};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::stream_response::Payload;
-use sabir_proto::{ArtifactUpdate, Event, StatusUpdate, Task, TaskId, TaskState, TaskStatus};
+use sabir_proto::{
+    ArtifactUpdate, ContextId, Event, StatusUpdate, Task, TaskState, TaskStatus, TheirEvent, TheirTask,
+};
 
-pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<Task, Wrong> {
+pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<TheirTask, Wrong> {
     Ok(Task {
-        id: read_task_id(&task.id, &path.member("id"))?,
-        context_id: read_context(&task.context_id, &path.member("contextId"))?,
+        id: read_task_ref(&task.id, &path.member("id"))?,
+        context_id: read_optional_context(&task.context_id, &path.member("contextId"))?,
         status: read_status(task.status, &path.member("status"))?,
         metadata: read_optional_struct(task.metadata, &path.member("metadata"))?,
         history: path.member("history").each(task.history, read_message)?,
@@ -18,10 +20,10 @@ pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<Task, Wrong> 
     })
 }
 
-pub(super) fn write_task(task: Task) -> pb::Task {
+pub(super) fn write_task(task: TheirTask) -> pb::Task {
     pb::Task {
         id: task.id.to_string(),
-        context_id: task.context_id.to_string(),
+        context_id: write_context(task.context_id.as_ref()),
         status: Some(write_status(task.status)),
         artifacts: task.artifacts.into_iter().map(write_artifact).collect(),
         history: task.history.into_iter().map(write_message).collect(),
@@ -77,7 +79,7 @@ pub(super) const fn write_state(state: TaskState) -> pb::TaskState {
     }
 }
 
-pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Result<Event, Wrong> {
+pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Result<TheirEvent, Wrong> {
     let missing = || path.wrong("has exactly one of task, message, statusUpdate, artifactUpdate; this one has none");
     Ok(match response.payload.ok_or_else(missing)? {
         Payload::Task(task) => Event::Task(read_task(task, &path.member("task"))?),
@@ -85,8 +87,8 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Resul
         Payload::StatusUpdate(update) => {
             let path = path.member("statusUpdate");
             Event::StatusUpdate(StatusUpdate {
-                task_id: read_task_id(&update.task_id, &path.member("taskId"))?,
-                context_id: read_context(&update.context_id, &path.member("contextId"))?,
+                task_id: read_task_ref(&update.task_id, &path.member("taskId"))?,
+                context_id: read_optional_context(&update.context_id, &path.member("contextId"))?,
                 status: read_status(update.status, &path.member("status"))?,
                 metadata: read_optional_struct(update.metadata, &path.member("metadata"))?,
             })
@@ -95,8 +97,8 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Resul
             let path = path.member("artifactUpdate");
             let artifact = path.member("artifact");
             Event::ArtifactUpdate(ArtifactUpdate {
-                task_id: read_task_id(&update.task_id, &path.member("taskId"))?,
-                context_id: read_context(&update.context_id, &path.member("contextId"))?,
+                task_id: read_task_ref(&update.task_id, &path.member("taskId"))?,
+                context_id: read_optional_context(&update.context_id, &path.member("contextId"))?,
                 artifact: read_artifact(artifact.required(update.artifact)?, &artifact)?,
                 append: update.append,
                 last_chunk: update.last_chunk,
@@ -106,19 +108,19 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Resul
     })
 }
 
-pub(super) fn write_event(event: Event) -> pb::StreamResponse {
+pub(super) fn write_event(event: TheirEvent) -> pb::StreamResponse {
     let payload = match event {
         Event::Task(task) => Payload::Task(write_task(task)),
         Event::Message(message) => Payload::Message(write_message(message)),
         Event::StatusUpdate(update) => Payload::StatusUpdate(pb::TaskStatusUpdateEvent {
             task_id: update.task_id.to_string(),
-            context_id: update.context_id.to_string(),
+            context_id: write_context(update.context_id.as_ref()),
             status: Some(write_status(update.status)),
             metadata: update.metadata.as_ref().map(write_struct),
         }),
         Event::ArtifactUpdate(update) => Payload::ArtifactUpdate(pb::TaskArtifactUpdateEvent {
             task_id: update.task_id.to_string(),
-            context_id: update.context_id.to_string(),
+            context_id: write_context(update.context_id.as_ref()),
             artifact: Some(write_artifact(update.artifact)),
             append: update.append,
             last_chunk: update.last_chunk,
@@ -128,6 +130,11 @@ pub(super) fn write_event(event: Event) -> pb::StreamResponse {
     pb::StreamResponse { payload: Some(payload) }
 }
 
-pub(super) fn read_task_id(text: &str, path: &Path<'_>) -> Result<TaskId, Wrong> {
-    TaskId::parse(text).ok_or_else(|| path.wrong("not a task id of ours"))
+/// proto3 has no absent strings: an empty one is none.
+fn read_optional_context(text: &str, path: &Path<'_>) -> Result<Option<ContextId>, Wrong> {
+    if text.is_empty() { Ok(None) } else { read_context(text, path).map(Some) }
+}
+
+fn write_context(context: Option<&ContextId>) -> String {
+    context.map(ToString::to_string).unwrap_or_default()
 }

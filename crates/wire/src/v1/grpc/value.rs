@@ -4,7 +4,7 @@
 //! is refused. Outward, text becomes a tree, and that never fails: an integer that a double cannot hold becomes the
 //! nearest one that it can, because a stored task must stay readable whichever binding it came in by.
 
-use super::path::{Path, Wrong};
+use crate::path::{Path, Wrong};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use sabir_proto::{JSON_DEPTH_MAX, Json, JsonFault, Object, Timestamp};
