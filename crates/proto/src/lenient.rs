@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// `null` reads as the default: ProtoJSON writers may send it for any unset member.
-pub(crate) fn null_default<'de, D, T>(d: D) -> Result<T, D::Error>
+pub fn null_default<'de, D, T>(d: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,
@@ -16,7 +16,7 @@ where
 }
 
 /// `""` and `null` read as absent: a proto3 string without presence cannot tell the two apart.
-pub(crate) fn empty_none<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
+pub fn empty_none<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: FromText,
@@ -39,7 +39,7 @@ where
 
 /// A structure from an object and nothing else: derived readers also take an array of its members in order, which no
 /// protocol means.
-pub(crate) fn object<'de, D, T>(d: D) -> Result<T, D::Error>
+pub fn object<'de, D, T>(d: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -58,7 +58,7 @@ where
 }
 
 /// The same where there may be none.
-pub(crate) fn optional_object<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
+pub fn optional_object<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -73,7 +73,7 @@ where
 }
 
 /// Reads a string without keeping a copy of it (serde's own `Cow` always copies).
-pub(crate) fn from_text<'de, D: Deserializer<'de>, T>(
+pub fn from_text<'de, D: Deserializer<'de>, T>(
     d: D,
     read: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
@@ -91,7 +91,8 @@ pub(crate) fn from_text<'de, D: Deserializer<'de>, T>(
 }
 
 /// What [`empty_none`] can make of a text.
-pub(crate) trait FromText: Sized {
+pub trait FromText: Sized {
+    /// Reads the text; an error says what is wrong with it.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
@@ -114,7 +115,7 @@ impl FromText for crate::ContextId {
 }
 
 /// A 32-bit integer as ProtoJSON lets it be written: `5`, `5.0`, `"5"`; `null` is absent. `5.5` is not one.
-pub(crate) fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
+pub fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
     struct Int32;
     impl Visitor<'_> for Int32 {
         type Value = Option<i32>;
@@ -144,6 +145,7 @@ pub(crate) fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::E
     d.deserialize_any(Int32)
 }
 
-pub(crate) const fn is_false(value: &bool) -> bool {
+/// For leaving out members whose default is `false`.
+pub const fn is_false(value: &bool) -> bool {
     !*value
 }

@@ -18,6 +18,7 @@
 //! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
 
 pub mod card;
+pub mod lenient;
 
 mod artifact;
 mod call;
@@ -27,7 +28,6 @@ mod fault;
 mod frozen;
 mod id;
 mod json;
-mod lenient;
 mod message;
 mod part;
 mod push;

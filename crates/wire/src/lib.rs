@@ -13,8 +13,14 @@
 
 pub mod codes;
 pub mod jsonrpc;
-mod path;
 pub mod pb;
 pub mod sse;
 pub mod v1;
 pub mod version;
+
+mod dialect;
+mod losses;
+mod path;
+
+pub use dialect::{Dialect, Reach, UnknownDialect};
+pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};

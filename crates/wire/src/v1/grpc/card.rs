@@ -4,9 +4,9 @@
 //! that is text for people and the agent behind a sloppy card may still be of use. What is required here is only what
 //! [`AgentCard`] cannot be without.
 
-use crate::path::{Path, Wrong, unset};
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
 use super::value::{read_optional_struct, write_struct};
+use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::AgentCard;
 use sabir_proto::card::{Capabilities, Extension, Interface, Provider, Signature, Skill};

@@ -1,7 +1,7 @@
 //! Messages, artifacts and their parts.
 
-use crate::path::{Path, Wrong, unset};
 use super::value::{read_optional_struct, read_value, write_struct, write_value};
+use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{Artifact, ArtifactId, Content, ContextId, Message, MessageId, Part, Role, TaskRef};
 

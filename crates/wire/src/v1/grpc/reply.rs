@@ -3,11 +3,11 @@
 //! Writing fails only where a stored record is damaged. Reading fails where the other side broke the rules, as
 //! [`Fault::InvalidAgentResponse`].
 
-use super::message::{read_message as read_message_at, write_message};
-use crate::path::{Path, Wrong};
-use super::push::{read_push as read_push_at, write_push};
 use super::message::read_task_ref;
+use super::message::{read_message as read_message_at, write_message};
+use super::push::{read_push as read_push_at, write_push};
 use super::task::{read_event as read_event_at, read_task as read_task_at, write_event, write_task};
+use crate::path::{Path, Wrong};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::send_message_response::Payload;
 use sabir_proto::{
@@ -51,9 +51,7 @@ pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
 /// Reads the reply to *send*.
 pub fn read_sent(response: pb::SendMessageResponse) -> Result<Answer, Fault> {
     let read = |payload| match payload {
-        Payload::Task(task) => {
-            Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?)))
-        }
+        Payload::Task(task) => Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?))),
         Payload::Message(message) => {
             Ok(Answer::SentMessage(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
         }

@@ -1,10 +1,10 @@
 //! What the methods of the service are sent: one function per method for servers, [`Request`] for callers.
 
 use super::message::{read_context, read_message, read_task_ref, write_message};
-use crate::path::{Path, Wrong, unset};
 use super::push::{read_push, write_push};
 use super::task::{read_state, write_state};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
+use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{
     Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, SendConfiguration, SendMessage,

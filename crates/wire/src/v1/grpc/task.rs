@@ -1,13 +1,11 @@
 //! Tasks, their states, and the events that report on them.
 
 use super::message::{read_artifact, read_context, read_message, read_task_ref, write_artifact, write_message};
-use crate::path::{Path, Wrong};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
+use crate::path::{Path, Wrong};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::stream_response::Payload;
-use sabir_proto::{
-    ArtifactUpdate, ContextId, Event, StatusUpdate, Task, TaskState, TaskStatus, TheirEvent, TheirTask,
-};
+use sabir_proto::{ArtifactUpdate, ContextId, Event, StatusUpdate, Task, TaskState, TaskStatus, TheirEvent, TheirTask};
 
 pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<TheirTask, Wrong> {
     Ok(Task {

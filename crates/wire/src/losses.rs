@@ -1,0 +1,200 @@
+//! What a translation could not carry. Silence would be a bug: whoever loses something says so here.
+
+use std::fmt;
+
+/// Most notes one translation keeps; what comes after is only counted. A task with ten thousand parts that each lose a
+/// name must not cost ten thousand strings.
+pub const LOSSES_MAX: usize = 64;
+
+/// What kind of thing was lost, or had to be shown as something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LossKind {
+    /// A task state the dialect does not have, shown as its nearest.
+    State,
+    /// The name of a task.
+    TaskId,
+    /// The name of a conversation.
+    ContextId,
+    /// The name of a message.
+    MessageId,
+    /// The name of an artifact.
+    ArtifactId,
+    /// A file name or media type on a part that has no place for it.
+    PartAttribute,
+    /// The content of a part, or a whole part.
+    Part,
+    /// Free metadata.
+    Metadata,
+    /// URIs of extensions.
+    Extensions,
+    /// Other tasks a message refers to.
+    References,
+    /// Messages of a history.
+    History,
+    /// When a status was reported.
+    Timestamp,
+    /// The answer stands, or stands as well, where the dialect's clients look for it.
+    AnswerPlace,
+    /// How a caller wants a send to be handled.
+    Configuration,
+    /// How to authenticate to a webhook.
+    PushAuthentication,
+    /// The name of a push configuration.
+    PushConfigId,
+    /// Where a list goes on, and how long it is.
+    Paging,
+    /// The tenant a request or an interface names.
+    Tenant,
+    /// A way to reach an agent.
+    Interface,
+    /// How a caller may authenticate.
+    Security,
+    /// A member of a card that the dialect does not have.
+    CardMember,
+    /// A signature, which does not survive another form.
+    Signature,
+    /// Details of an error.
+    ErrorDetails,
+}
+
+impl LossKind {
+    /// Every kind.
+    pub const ALL: [Self; 23] = [
+        Self::State,
+        Self::TaskId,
+        Self::ContextId,
+        Self::MessageId,
+        Self::ArtifactId,
+        Self::PartAttribute,
+        Self::Part,
+        Self::Metadata,
+        Self::Extensions,
+        Self::References,
+        Self::History,
+        Self::Timestamp,
+        Self::AnswerPlace,
+        Self::Configuration,
+        Self::PushAuthentication,
+        Self::PushConfigId,
+        Self::Paging,
+        Self::Tenant,
+        Self::Interface,
+        Self::Security,
+        Self::CardMember,
+        Self::Signature,
+        Self::ErrorDetails,
+    ];
+
+    /// The name in metrics, logs and `sabir convert`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::TaskId => "task-id",
+            Self::ContextId => "context-id",
+            Self::MessageId => "message-id",
+            Self::ArtifactId => "artifact-id",
+            Self::PartAttribute => "part-attribute",
+            Self::Part => "part",
+            Self::Metadata => "metadata",
+            Self::Extensions => "extensions",
+            Self::References => "references",
+            Self::History => "history",
+            Self::Timestamp => "timestamp",
+            Self::AnswerPlace => "answer-place",
+            Self::Configuration => "configuration",
+            Self::PushAuthentication => "push-authentication",
+            Self::PushConfigId => "push-config-id",
+            Self::Paging => "paging",
+            Self::Tenant => "tenant",
+            Self::Interface => "interface",
+            Self::Security => "security",
+            Self::CardMember => "card-member",
+            Self::Signature => "signature",
+            Self::ErrorDetails => "error-details",
+        }
+    }
+}
+
+impl fmt::Display for LossKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing that was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Loss {
+    /// What it is.
+    pub kind: LossKind,
+    /// Where it stands in the canonical form, such as `history[0].messageId`; everything below it is lost too.
+    pub path: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.path)
+    }
+}
+
+/// The losses of one translation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Losses {
+    notes: Vec<Loss>,
+    more: usize,
+}
+
+impl Losses {
+    /// None so far.
+    pub const fn new() -> Self {
+        Self { notes: Vec::new(), more: 0 }
+    }
+
+    /// Notes a loss.
+    pub(crate) fn note(&mut self, kind: LossKind, path: impl fmt::Display) {
+        if self.notes.len() == LOSSES_MAX {
+            self.more += 1;
+            return;
+        }
+        let path = path.to_string();
+        if !self.notes.iter().any(|n| n.kind == kind && n.path == path) {
+            self.notes.push(Loss { kind, path });
+        }
+    }
+
+    /// What was lost.
+    pub fn notes(&self) -> &[Loss] {
+        &self.notes
+    }
+
+    /// How many losses were only counted.
+    pub const fn more(&self) -> usize {
+        self.more
+    }
+
+    /// Nothing was lost.
+    pub const fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique() {
+        let names: HashSet<_> = LossKind::ALL.iter().map(|k| k.name()).collect();
+        assert_eq!(names.len(), LossKind::ALL.len());
+    }
+
+    #[test]
+    fn notes_are_bounded_and_not_repeated() {
+        let mut losses = Losses::new();
+        for i in 0..LOSSES_MAX + 3 {
+            losses.note(LossKind::Part, format_args!("parts[{i}]"));
+        }
+        losses.note(LossKind::Part, "parts[0]");
+        assert_eq!((losses.notes().len(), losses.more()), (LOSSES_MAX, 4));
+    }
+}
