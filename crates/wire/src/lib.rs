@@ -15,6 +15,7 @@ pub mod codes;
 pub mod jsonrpc;
 pub mod pb;
 pub mod sse;
+pub mod v03;
 pub mod v1;
 pub mod version;
 

@@ -1,0 +1,36 @@
+//! 0.3 as gRPC: the messages of package `a2a.v1` to the vocabulary and back.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | [`request`] | what the ten methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
+//! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
+//! | [`status`] | a fault as a gRPC status with its details, as in 1.0 |
+//!
+//! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`); a loss names it as 1.0 does
+//! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost
+//! on the way out is the same for gRPC and REST and is decided in one file, `lost`.
+//!
+//! The messages are those of the release. Later SDKs of 0.3 added `Part.metadata`, `FilePart.name` and
+//! `AgentCard.icon_url`; a reader that knows only the release skips them.
+//!
+//! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the
+//! same, those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which
+//! it is, and guessing would damage files that happen to look like base64.
+
+pub mod reply;
+pub mod request;
+
+mod card;
+mod lost;
+mod message;
+mod name;
+mod push;
+mod security;
+mod task;
+
+pub use crate::v1::grpc::status;
+
+pub(super) use card::{Interfaces, Shown, offered};
+pub(super) use lost::{Lost, Numbers, is_object};
+pub(super) use name::{of_push, of_task, told_push};
+pub(super) use request::{create, no_list};

@@ -1,0 +1,282 @@
+//! The agent card, but for its security schemes.
+//!
+//! A 0.3 card has one preferred address and a list of further ones, all of which speak the version on the card. So it
+//! shows those interfaces of ours that speak 0.3, and is refused where there is none: a client would call an address
+//! that does not understand it.
+//!
+//! Signatures go in neither direction. They cover the JSON of one form, and a signature that cannot be checked any more
+//! is worse than none.
+//!
+//! Reading is generous: what a 0.3 card requires may be empty, since most of it is text for people.
+
+use super::lost::{Lost, Numbers};
+use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
+use crate::losses::{LossKind, Losses};
+use crate::path::{Path, Wrong, unset};
+use crate::pb::a2a_v03 as pb;
+use crate::v1::grpc::value::{read_optional_struct, write_struct};
+use sabir_proto::card::{Capabilities, Extension, Interface, OAuthFlows, Provider, SecurityScheme, Skill};
+use sabir_proto::{AgentCard, Fault};
+
+/// What `preferred_transport` is when it is not set.
+const TRANSPORT_DEFAULT: &str = "JSONRPC";
+/// What `protocol_version` is when it is not set.
+const VERSION_DEFAULT: &str = "0.3.0";
+
+/// The addresses on a 0.3 card.
+#[derive(Debug, Default)]
+pub(in crate::v03) struct Interfaces {
+    pub(in crate::v03) url: String,
+    pub(in crate::v03) preferred_transport: String,
+    pub(in crate::v03) protocol_version: String,
+    /// Address and transport of each.
+    pub(in crate::v03) additional: Vec<(String, String)>,
+}
+
+/// A card, less what 0.3 cannot show, with what it shows elsewhere pulled out.
+pub(in crate::v03) struct Shown {
+    pub(in crate::v03) interfaces: Interfaces,
+    /// `supports_authenticated_extended_card`
+    pub(in crate::v03) extended: bool,
+    /// The rest.
+    pub(in crate::v03) card: AgentCard,
+}
+
+impl Shown {
+    pub(in crate::v03) fn of(card: &AgentCard, numbers: Numbers, losses: &mut Losses) -> Result<Self, Fault> {
+        let interfaces = Interfaces::of(&card.supported_interfaces, losses)?;
+        let mut card = card.clone();
+        card.supported_interfaces.clear();
+        if !std::mem::take(&mut card.signatures).is_empty() {
+            losses.note(LossKind::Signature, "signatures");
+        }
+        if card.icon_url.take().is_some() {
+            losses.note(LossKind::CardMember, "iconUrl");
+        }
+        let schemes = Path::Root.member("securitySchemes");
+        card.security_schemes.retain(|name, scheme| keep_scheme(scheme, &schemes.key(name), losses));
+        let extensions = Path::Root.member("capabilities");
+        let extensions = extensions.member("extensions");
+        for (i, extension) in card.capabilities.extensions.iter().enumerate() {
+            let path = extensions.item(i);
+            Lost::new(numbers, losses).params(extension.params.as_ref(), &path.member("params"));
+        }
+        let extended = card.capabilities.extended_agent_card.take().unwrap_or(false);
+        Ok(Self { interfaces, extended, card })
+    }
+}
+
+/// 0.3 has no device code, and nowhere to say that a code needs its proof key. A requirement that names a scheme which
+/// is gone stays: whoever cannot read how to authenticate still learns that it must.
+fn keep_scheme(scheme: &mut SecurityScheme, path: &Path<'_>, losses: &mut Losses) -> bool {
+    let SecurityScheme::OAuth2 { flows, .. } = scheme else { return true };
+    match flows {
+        OAuthFlows::DeviceCode { .. } => {
+            losses.note(LossKind::Security, path);
+            false
+        }
+        OAuthFlows::AuthorizationCode { pkce_required, .. } => {
+            if std::mem::take(pkce_required) {
+                let flows = path.member("oauth2SecurityScheme");
+                let flows = flows.member("flows");
+                losses.note(LossKind::Security, flows.member("authorizationCode").member("pkceRequired"));
+            }
+            true
+        }
+        OAuthFlows::ClientCredentials { .. } | OAuthFlows::Implicit { .. } | OAuthFlows::Password { .. } => true,
+    }
+}
+
+impl Interfaces {
+    fn of(interfaces: &[Interface], losses: &mut Losses) -> Result<Self, Fault> {
+        let list = Path::Root.member("supportedInterfaces");
+        let mut shown: Option<Self> = None;
+        for (i, interface) in interfaces.iter().enumerate() {
+            let path = list.item(i);
+            if !is_v03(&interface.protocol_version) {
+                losses.note(LossKind::Interface, path);
+                continue;
+            }
+            if interface.tenant.is_some() {
+                losses.note(LossKind::Tenant, path.member("tenant"));
+            }
+            let (url, transport) = (interface.url.clone(), interface.protocol_binding.clone());
+            match &mut shown {
+                None => {
+                    shown = Some(Self {
+                        url,
+                        preferred_transport: transport,
+                        protocol_version: interface.protocol_version.clone(),
+                        additional: Vec::new(),
+                    });
+                }
+                Some(shown) => {
+                    if interface.protocol_version != shown.protocol_version {
+                        losses.note(LossKind::Interface, path.member("protocolVersion"));
+                    }
+                    shown.add(url, transport);
+                }
+            }
+        }
+        shown.ok_or_else(|| Fault::VersionNotSupported("this agent's card has no interface of A2A 0.3".into()))
+    }
+
+    /// The same address twice is one: 0.3 suggests to repeat the preferred one among the others.
+    pub(in crate::v03) fn add(&mut self, url: String, transport: String) {
+        let preferred = self.url == url && self.preferred_transport == transport;
+        let interface = (url, transport);
+        if !preferred && !self.additional.contains(&interface) {
+            self.additional.push(interface);
+        }
+    }
+
+    /// As 1.0 lists them.
+    pub(in crate::v03) fn told(mut self) -> Vec<Interface> {
+        if self.preferred_transport.is_empty() {
+            TRANSPORT_DEFAULT.clone_into(&mut self.preferred_transport);
+        }
+        if self.protocol_version.is_empty() {
+            VERSION_DEFAULT.clone_into(&mut self.protocol_version);
+        }
+        for (url, transport) in std::mem::take(&mut self.additional) {
+            self.add(url, transport);
+        }
+        let preferred = (!self.url.is_empty()).then_some((self.url, self.preferred_transport));
+        let interface = |(url, protocol_binding)| Interface {
+            url,
+            protocol_binding,
+            tenant: None,
+            protocol_version: self.protocol_version.clone(),
+        };
+        preferred.into_iter().chain(self.additional).map(interface).collect()
+    }
+}
+
+fn is_v03(version: &str) -> bool {
+    version.strip_prefix("0.3").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losses) -> Result<AgentCard, Wrong> {
+    let interfaces = Interfaces {
+        url: card.url,
+        preferred_transport: card.preferred_transport,
+        protocol_version: card.protocol_version,
+        additional: card.additional_interfaces.into_iter().map(|i| (i.url, i.transport)).collect(),
+    };
+    if !card.signatures.is_empty() {
+        losses.note(LossKind::Signature, "signatures");
+    }
+    let schemes = path.member("securitySchemes");
+    let mut readable = |(name, scheme): (String, _)| match read_scheme(scheme) {
+        Some(scheme) => Some((name, scheme)),
+        None => {
+            losses.note(LossKind::Security, schemes.key(&name));
+            None
+        }
+    };
+    let security_schemes = card.security_schemes.into_iter().filter_map(&mut readable).collect();
+    let capabilities = card.capabilities.unwrap_or_default();
+    let extensions = path.member("capabilities");
+    Ok(AgentCard {
+        name: card.name,
+        description: card.description,
+        supported_interfaces: interfaces.told(),
+        provider: card.provider.map(|p| Provider { url: p.url, organization: p.organization }),
+        version: card.version,
+        documentation_url: unset(card.documentation_url),
+        capabilities: Capabilities {
+            streaming: offered(capabilities.streaming),
+            push_notifications: offered(capabilities.push_notifications),
+            extensions: extensions.member("extensions").each(capabilities.extensions, read_extension)?,
+            extended_agent_card: offered(card.supports_authenticated_extended_card),
+        },
+        security_schemes,
+        security_requirements: card.security.into_iter().map(read_requirement).collect(),
+        default_input_modes: card.default_input_modes,
+        default_output_modes: card.default_output_modes,
+        skills: card.skills.into_iter().map(read_skill).collect(),
+        signatures: Vec::new(),
+        icon_url: None,
+    })
+}
+
+/// proto3 cannot tell "no" from "not said".
+pub(in crate::v03) fn offered(yes: bool) -> Option<bool> {
+    yes.then_some(true)
+}
+
+pub(super) fn write_card(card: &AgentCard, losses: &mut Losses) -> Result<pb::AgentCard, Fault> {
+    let Shown { interfaces, extended, card } = Shown::of(card, Numbers::Doubles, losses)?;
+    let write_interface = |(url, transport)| pb::AgentInterface { url, transport };
+    Ok(pb::AgentCard {
+        name: card.name,
+        description: card.description,
+        url: interfaces.url,
+        provider: card.provider.map(|p| pb::AgentProvider { url: p.url, organization: p.organization }),
+        version: card.version,
+        documentation_url: card.documentation_url.unwrap_or_default(),
+        capabilities: Some(write_capabilities(card.capabilities)),
+        security_schemes: card.security_schemes.into_iter().map(|(name, s)| (name, write_scheme(s))).collect(),
+        security: card.security_requirements.into_iter().map(write_requirement).collect(),
+        default_input_modes: card.default_input_modes,
+        default_output_modes: card.default_output_modes,
+        skills: card.skills.into_iter().map(write_skill).collect(),
+        supports_authenticated_extended_card: extended,
+        preferred_transport: interfaces.preferred_transport,
+        additional_interfaces: interfaces.additional.into_iter().map(write_interface).collect(),
+        protocol_version: interfaces.protocol_version,
+        signatures: Vec::new(),
+    })
+}
+
+fn write_capabilities(capabilities: Capabilities) -> pb::AgentCapabilities {
+    pb::AgentCapabilities {
+        streaming: capabilities.streaming.unwrap_or(false),
+        push_notifications: capabilities.push_notifications.unwrap_or(false),
+        extensions: capabilities.extensions.into_iter().map(write_extension).collect(),
+    }
+}
+
+fn read_extension(extension: pb::AgentExtension, path: &Path<'_>) -> Result<Extension, Wrong> {
+    Ok(Extension {
+        uri: extension.uri,
+        description: unset(extension.description),
+        required: extension.required,
+        params: read_optional_struct(extension.params, &path.member("params"))?,
+    })
+}
+
+fn write_extension(extension: Extension) -> pb::AgentExtension {
+    pb::AgentExtension {
+        uri: extension.uri,
+        description: extension.description.unwrap_or_default(),
+        required: extension.required,
+        params: extension.params.as_ref().map(write_struct),
+    }
+}
+
+fn read_skill(skill: pb::AgentSkill) -> Skill {
+    Skill {
+        id: skill.id,
+        name: skill.name,
+        description: skill.description,
+        tags: skill.tags,
+        examples: skill.examples,
+        input_modes: skill.input_modes,
+        output_modes: skill.output_modes,
+        security_requirements: skill.security.into_iter().map(read_requirement).collect(),
+    }
+}
+
+fn write_skill(skill: Skill) -> pb::AgentSkill {
+    pb::AgentSkill {
+        id: skill.id,
+        name: skill.name,
+        description: skill.description,
+        tags: skill.tags,
+        examples: skill.examples,
+        input_modes: skill.input_modes,
+        output_modes: skill.output_modes,
+        security: skill.security_requirements.into_iter().map(write_requirement).collect(),
+    }
+}

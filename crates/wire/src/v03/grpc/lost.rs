@@ -1,0 +1,231 @@
+//! What 0.3 has no place for on the way out: one file, for gRPC and REST alike.
+//!
+//! The writers themselves only write; this walk beside them says what they leave out. Paths are those of 1.0.
+
+use crate::losses::{LossKind, Losses};
+use crate::path::Path;
+use sabir_proto::{
+    Artifact, Call, Content, Event, Json, Message, Object, Part, SendMessage, TaskState, TaskStatus, Tenant,
+    TheirEvent, TheirTask,
+};
+use serde_json::Value;
+
+/// How free JSON writes its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::v03) enum Numbers {
+    /// As text, with all their digits.
+    Text,
+    /// As doubles: `google.protobuf.Struct`.
+    Doubles,
+}
+
+/// Notes what is lost.
+pub(in crate::v03) struct Lost<'a> {
+    losses: &'a mut Losses,
+    numbers: Numbers,
+}
+
+impl<'a> Lost<'a> {
+    pub(in crate::v03) const fn new(numbers: Numbers, losses: &'a mut Losses) -> Self {
+        Self { losses, numbers }
+    }
+
+    pub(in crate::v03) fn call(&mut self, call: &Call) {
+        if *call.tenant() != Tenant::none() {
+            self.losses.note(LossKind::Tenant, "tenant");
+        }
+        match call {
+            Call::Send(send) | Call::Stream(send) => self.send(send),
+            Call::Get(get) => self.none_of_history(get.history_length, "historyLength"),
+            Call::Cancel(cancel) if cancel.metadata.is_some() => self.losses.note(LossKind::Metadata, "metadata"),
+            // The server will name it, after the task.
+            Call::CreatePush { config, .. } if config.id.is_none() => self.losses.note(LossKind::PushConfigId, "id"),
+            Call::ListPush(list) if list.page_size == Some(0) => self.losses.note(LossKind::Paging, "pageSize"),
+            Call::Cancel(_)
+            | Call::CreatePush { .. }
+            | Call::ListPush(_)
+            | Call::List(_)
+            | Call::Subscribe(_)
+            | Call::GetPush(_)
+            | Call::DeletePush(_)
+            | Call::ExtendedCard { .. } => {}
+        }
+    }
+
+    fn send(&mut self, send: &SendMessage) {
+        self.message(&send.message, &Path::Root.member("message"));
+        self.none_of_history(send.configuration.history_length, "configuration.historyLength");
+        self.optional(send.metadata.as_ref(), &Path::Root.member("metadata"));
+        if send.alias.is_some() {
+            self.losses.note(LossKind::TaskId, "message.taskId");
+        }
+    }
+
+    /// Zero is "no limit" in 0.3 and "none" in 1.0.
+    fn none_of_history(&mut self, length: Option<i32>, path: &str) {
+        if length == Some(0) {
+            self.losses.note(LossKind::Configuration, path);
+        }
+    }
+
+    pub(in crate::v03) fn event(&mut self, event: &TheirEvent) {
+        match event {
+            Event::Task(task) => self.task(task, &Path::Root.member("task")),
+            Event::Message(message) => self.message(message, &Path::Root.member("message")),
+            Event::StatusUpdate(update) => {
+                let path = Path::Root.member("statusUpdate");
+                self.status(&update.status, &path.member("status"));
+                self.optional(update.metadata.as_ref(), &path.member("metadata"));
+            }
+            Event::ArtifactUpdate(update) => {
+                let path = Path::Root.member("artifactUpdate");
+                self.artifact(&update.artifact, &path.member("artifact"));
+                self.optional(update.metadata.as_ref(), &path.member("metadata"));
+            }
+        }
+    }
+
+    pub(in crate::v03) fn task(&mut self, task: &TheirTask, path: &Path<'_>) {
+        self.status(&task.status, &path.member("status"));
+        self.optional(task.metadata.as_ref(), &path.member("metadata"));
+        for (i, message) in task.history.iter().enumerate() {
+            self.message(message, &path.member("history").item(i));
+        }
+        for (i, artifact) in task.artifacts.iter().enumerate() {
+            self.artifact(artifact, &path.member("artifacts").item(i));
+        }
+    }
+
+    fn status(&mut self, status: &TaskStatus, path: &Path<'_>) {
+        if status.state == TaskState::Transferred {
+            self.losses.note(LossKind::State, path.member("state"));
+        }
+        if let Some(message) = &status.message {
+            self.message(message, &path.member("message"));
+        }
+    }
+
+    pub(in crate::v03) fn message(&mut self, message: &Message, path: &Path<'_>) {
+        self.parts(&message.parts, path);
+        self.optional(message.metadata.as_ref(), &path.member("metadata"));
+        if !message.reference_task_ids.is_empty() {
+            self.losses.note(LossKind::References, path.member("referenceTaskIds"));
+        }
+    }
+
+    fn artifact(&mut self, artifact: &Artifact, path: &Path<'_>) {
+        self.parts(&artifact.parts, path);
+        self.optional(artifact.metadata.as_ref(), &path.member("metadata"));
+    }
+
+    fn parts(&mut self, parts: &[Part], path: &Path<'_>) {
+        for (i, part) in parts.iter().enumerate() {
+            self.part(part, &path.member("parts").item(i));
+        }
+    }
+
+    fn part(&mut self, part: &Part, path: &Path<'_>) {
+        if part.filename.is_some() {
+            self.losses.note(LossKind::PartAttribute, path.member("filename"));
+        }
+        if part.metadata.is_some() {
+            self.losses.note(LossKind::Metadata, path.member("metadata"));
+        }
+        let has_type = match &part.content {
+            Content::Raw(_) | Content::Url(_) => true,
+            Content::Text(_) => false,
+            Content::Data(json) => {
+                if is_object(json) {
+                    self.free(json, LossKind::Part, &path.member("data"));
+                } else {
+                    // It travels as `{"value": …}`, and nobody can tell that from an object that is just so.
+                    self.losses.note(LossKind::Part, path.member("data"));
+                }
+                false
+            }
+        };
+        if part.media_type.is_some() && !has_type {
+            self.losses.note(LossKind::PartAttribute, path.member("mediaType"));
+        }
+    }
+
+    /// Free parameters on a card.
+    pub(super) fn params(&mut self, object: Option<&Object>, path: &Path<'_>) {
+        if let Some(object) = object {
+            self.free(object.as_json(), LossKind::CardMember, path);
+        }
+    }
+
+    fn optional(&mut self, object: Option<&Object>, path: &Path<'_>) {
+        if let Some(object) = object {
+            self.free(object.as_json(), LossKind::Metadata, path);
+        }
+    }
+
+    fn free(&mut self, json: &Json, kind: LossKind, path: &Path<'_>) {
+        if self.numbers == Numbers::Doubles && is_rounded(json) {
+            self.losses.note(kind, path);
+        }
+    }
+}
+
+/// Whether a data part of 0.3 can hold a value as it is.
+pub(in crate::v03) fn is_object(json: &Json) -> bool {
+    json.as_str().starts_with('{')
+}
+
+/// Whether a number of this value is not the same any more as a double.
+fn is_rounded(json: &Json) -> bool {
+    // Fifteen digits always survive. Hardly any value has a longer number, and the others need not be parsed for this.
+    let digits = |a: &u8, b: &u8| a.is_ascii_digit() && b.is_ascii_digit();
+    let has_long_number = json.as_str().as_bytes().chunk_by(digits).any(|run| run.len() > 15);
+    has_long_number && json.read().is_ok_and(|value: Value| has_rounded(&value))
+}
+
+fn has_rounded(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)).unwrap_or(0);
+            // The bits between the first and the last that is set; a double keeps 53 of them.
+            magnitude != 0 && 64 - magnitude.leading_zeros() - magnitude.trailing_zeros() > 53
+        }
+        Value::Array(items) => items.iter().any(has_rounded),
+        Value::Object(members) => members.values().any(has_rounded),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_lost_where_a_double_cannot_hold_it() {
+        let rounded = |text| is_rounded(&Json::parse(text).unwrap());
+        for text in ["9007199254740993", "[[-9007199254740993]]", r#"{"a":{"b":12345678901234567891}}"#] {
+            assert!(rounded(text), "{text}");
+        }
+        for text in [
+            "9007199254740992",
+            "9007199254740994",
+            "18446744073709549568",
+            "-9223372036854775808",
+            "0",
+            "0.12345678901234567",
+            r#""9007199254740993""#,
+            r#"{"9007199254740993":1}"#,
+        ] {
+            assert!(!rounded(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_keeps_every_digit() {
+        let part = Part::data(Json::parse(r#"{"n":9007199254740993}"#).unwrap());
+        for (numbers, expected) in [(Numbers::Text, 0), (Numbers::Doubles, 1)] {
+            let mut losses = Losses::new();
+            Lost::new(numbers, &mut losses).part(&part, &Path::Root);
+            assert_eq!(losses.notes().len(), expected);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Resource names: `tasks/{id}` and `tasks/{id}/pushNotificationConfigs/{id}`.
+//!
+//! Ids stand in them as they are, without any escaping, so an id with a slash has no name.
+
+use crate::path::{Path, Wrong};
+use sabir_proto::{Fault, TaskRef};
+
+const TASKS: &str = "tasks/";
+const CONFIGS: &str = "/pushNotificationConfigs/";
+
+/// Reads the name of a task.
+pub(super) fn task(name: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
+    match name.strip_prefix(TASKS) {
+        Some(id) if !id.contains('/') => read_task(id, path),
+        _ => Err(path.wrong(format_args!("{:?} is not the name of a task; write it like tasks/ID", brief(name)))),
+    }
+}
+
+/// Reads the name of a push configuration.
+pub(super) fn push(name: &str, path: &Path<'_>) -> Result<(TaskRef, String), Wrong> {
+    let parts = name.strip_prefix(TASKS).and_then(|rest| rest.split_once(CONFIGS));
+    match parts {
+        Some((task, config)) if !task.contains('/') && !config.is_empty() && !config.contains('/') => {
+            Ok((read_task(task, path)?, config.to_owned()))
+        }
+        _ => Err(path.wrong(format_args!(
+            "{:?} is not the name of a push configuration; write it like tasks/ID/pushNotificationConfigs/ID",
+            brief(name)
+        ))),
+    }
+}
+
+/// Reads the name of a push configuration in a reply: whatever stands on either side of the middle, since it is the
+/// server's own affair how it names things. No configuration's id is an empty one.
+pub(in crate::v03) fn told_push(name: &str) -> Result<(TaskRef, Option<String>), Wrong> {
+    let path = Path::Root.member("name");
+    let (task, config) = name
+        .strip_prefix(TASKS)
+        .and_then(|rest| rest.split_once(CONFIGS))
+        .ok_or_else(|| path.wrong(format_args!("{:?} is not the name of a push configuration", brief(name))))?;
+    Ok((read_task(task, &path)?, (!config.is_empty()).then(|| config.to_owned())))
+}
+
+fn read_task(id: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
+    TaskRef::parse(id).map_err(|e| path.wrong(format_args!("task id {e}")))
+}
+
+/// A name is quoted in an error, but not at any length.
+fn brief(name: &str) -> &str {
+    &name[..name.floor_char_boundary(128)]
+}
+
+/// The name of a task.
+pub(in crate::v03) fn of_task(task: &TaskRef) -> String {
+    format!("{TASKS}{task}")
+}
+
+/// The name of a push configuration.
+pub(in crate::v03) fn of_push(task: &TaskRef, config: Option<&str>) -> String {
+    format!("{TASKS}{task}{CONFIGS}{}", config.unwrap_or_default())
+}
+
+/// The name of a task, to be sent; `member` is what 1.0 calls it.
+pub(super) fn ask_task(task: &TaskRef, member: &str) -> Result<String, Fault> {
+    let name = of_task(task);
+    if name[TASKS.len()..].contains('/') { Err(unnamed(member)) } else { Ok(name) }
+}
+
+/// The name of a push configuration, to be sent.
+pub(super) fn ask_push(task: &TaskRef, config: &str) -> Result<String, Fault> {
+    ask_task(task, "taskId")?;
+    if config.is_empty() || config.contains('/') { Err(unnamed("id")) } else { Ok(of_push(task, Some(config))) }
+}
+
+fn unnamed(member: &str) -> Fault {
+    Fault::invalid(member, "is empty or has a slash in it, and cannot be named in A2A 0.3 over gRPC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_strictly_and_ids_left_as_they_are() {
+        let path = Path::Root.member("name");
+        assert_eq!(task("tasks/a%2Fb:c", &path).unwrap().to_string(), "a%2Fb:c");
+        for bad in ["", "tasks", "tasks/", "tasks/a/", "tasks/a/b", "/tasks/a", "task/a", "Tasks/a", "a", "tasks/a\n"] {
+            let Fault::InvalidParams(wrong) = task(bad, &path).unwrap_err().into() else { panic!("{bad}") };
+            assert_eq!(wrong[0].field, "name", "{bad}");
+        }
+        let (of, id) = push("tasks/a/pushNotificationConfigs/b", &path).unwrap();
+        assert_eq!((&*of.to_string(), &*id), ("a", "b"));
+        for bad in [
+            "",
+            "tasks/a",
+            "tasks/a/pushNotificationConfigs",
+            "tasks/a/pushNotificationConfigs/",
+            "tasks//pushNotificationConfigs/b",
+            "tasks/a/pushNotificationConfigs/b/c",
+            "tasks/a/b/pushNotificationConfigs/c",
+            "x/tasks/a/pushNotificationConfigs/b",
+        ] {
+            assert!(push(bad, &path).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_id_with_a_slash_cannot_be_asked_for() {
+        let slashed = TaskRef::parse("a/b").unwrap();
+        let plain = TaskRef::parse("a").unwrap();
+        assert!(ask_task(&slashed, "id").is_err());
+        assert!(ask_push(&slashed, "c").is_err());
+        assert!(ask_push(&plain, "c/d").is_err());
+        assert!(ask_push(&plain, "").is_err());
+        assert_eq!(ask_push(&plain, "c").unwrap(), "tasks/a/pushNotificationConfigs/c");
+        // A reply says what it says.
+        assert_eq!(told_push(&of_push(&slashed, Some("c/d"))).unwrap(), (slashed, Some("c/d".into())));
+    }
+
+    #[test]
+    fn a_long_name_is_not_quoted_whole() {
+        let wrong = Fault::from(task(&"é".repeat(10_000), &Path::Root).unwrap_err());
+        assert!(wrong.to_string().len() < 300);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the methods of the service answer: written by servers, `read_…` by clients.
+//!
+//! Writing fails only for a card that no 0.3 client could use. Reading fails where the other side broke the rules, as
+//! [`Fault::InvalidAgentResponse`].
+
+use super::card::{read_card as read_card_at, write_card};
+use super::lost::{Lost, Numbers};
+use super::message::{read_message as read_message_at, write_message};
+use super::push::{read_task_push, write_task_push};
+use super::task::{read_event as read_event_at, read_task as read_task_at, write_event, write_task};
+use crate::losses::Losses;
+use crate::path::{Path, Wrong};
+use crate::pb::a2a_v03 as pb;
+use pb::send_message_response::Payload;
+use sabir_proto::{AgentCard, Answer, Fault, Message, PushConfig, PushPage, TaskRef, TheirEvent, TheirTask};
+
+/// An event of a stream, as a client hears it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// The event.
+    pub event: TheirEvent,
+    /// The server says that nothing follows. Some keep the connection open all the same.
+    pub last: bool,
+}
+
+impl Heard {
+    pub(in crate::v03) const fn more(event: TheirEvent) -> Self {
+        Self { event, last: false }
+    }
+
+    pub(in crate::v03) const fn last(event: TheirEvent) -> Self {
+        Self { event, last: true }
+    }
+}
+
+/// To *get* and *cancel*.
+pub fn task(task: &TheirTask, losses: &mut Losses) -> pb::Task {
+    Lost::new(Numbers::Doubles, losses).task(task, &Path::Root);
+    write_task(task)
+}
+
+/// Reads the reply to *get* and *cancel*.
+pub fn read_task(task: pb::Task, losses: &mut Losses) -> Result<TheirTask, Fault> {
+    read_task_at(task, &Path::Root, losses).map_err(Wrong::in_reply)
+}
+
+/// To *send*: a task, as far as it got.
+pub fn sent_task(task: &TheirTask, losses: &mut Losses) -> pb::SendMessageResponse {
+    Lost::new(Numbers::Doubles, losses).task(task, &Path::Root.member("task"));
+    pb::SendMessageResponse { payload: Some(Payload::Task(write_task(task))) }
+}
+
+/// To *send*: a direct reply.
+pub fn sent_message(message: &Message, losses: &mut Losses) -> pb::SendMessageResponse {
+    Lost::new(Numbers::Doubles, losses).message(message, &Path::Root.member("message"));
+    pb::SendMessageResponse { payload: Some(Payload::Msg(write_message(message))) }
+}
+
+/// Reads the reply to *send*.
+pub fn read_sent(response: pb::SendMessageResponse, losses: &mut Losses) -> Result<Answer, Fault> {
+    let missing = || Path::Root.wrong("has exactly one of task, message; this one has none");
+    let mut read = |payload| match payload {
+        Payload::Task(task) => Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"), losses)?))),
+        Payload::Msg(message) => {
+            Ok(Answer::SentMessage(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
+        }
+    };
+    response.payload.ok_or_else(missing).and_then(&mut read).map_err(Wrong::in_reply)
+}
+
+/// To *stream* and *subscribe*: one event. `last` says that nothing follows it; 0.3 clients wait for that word.
+pub fn event(event: &TheirEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
+    Lost::new(Numbers::Doubles, losses).event(event);
+    write_event(event, last)
+}
+
+/// Reads one element of a stream.
+pub fn read_event(response: pb::StreamResponse, losses: &mut Losses) -> Result<Heard, Fault> {
+    read_event_at(response, &Path::Root, losses).map_err(Wrong::in_reply)
+}
+
+/// To creating and reading a push configuration.
+pub fn push(task: &TaskRef, config: &PushConfig) -> pb::TaskPushNotificationConfig {
+    write_task_push(task, config)
+}
+
+/// Reads the reply to creating and reading a push configuration.
+pub fn read_push(config: pb::TaskPushNotificationConfig, losses: &mut Losses) -> Result<(TaskRef, PushConfig), Fault> {
+    read_task_push(config, &Path::Root, &Path::Root, losses).map_err(Wrong::in_reply)
+}
+
+/// To listing push configurations.
+pub fn pushes(task: &TaskRef, page: &PushPage) -> pb::ListTaskPushNotificationConfigResponse {
+    pb::ListTaskPushNotificationConfigResponse {
+        configs: page.configs.iter().map(|config| write_task_push(task, config)).collect(),
+        next_page_token: page.next_page_token.clone(),
+    }
+}
+
+/// Reads the reply to listing push configurations. The task is the one that was asked about.
+pub fn read_pushes(
+    response: pb::ListTaskPushNotificationConfigResponse,
+    losses: &mut Losses,
+) -> Result<PushPage, Fault> {
+    let list = Path::Root.member("configs");
+    let read = |(i, config)| Ok(read_task_push(config, &list.item(i), &list.item(i), losses)?.1);
+    let configs: Result<_, Wrong> = response.configs.into_iter().enumerate().map(read).collect();
+    Ok(PushPage { configs: configs.map_err(Wrong::in_reply)?, next_page_token: response.next_page_token })
+}
+
+/// To asking for the extended card.
+pub fn card(card: &AgentCard, losses: &mut Losses) -> Result<pb::AgentCard, Fault> {
+    write_card(card, losses)
+}
+
+/// Reads a card.
+pub fn read_card(card: pb::AgentCard, losses: &mut Losses) -> Result<AgentCard, Fault> {
+    read_card_at(card, &Path::Root, losses).map_err(Wrong::in_reply)
+}

@@ -1,0 +1,324 @@
+//! 0.3 as REST: paths below `/v1`, and bodies that follow its protobuf messages rather than its JSON Schema.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | here | paths, and the requests behind them: read by servers, [`write_call`] for callers |
+//! | [`write_answer`], [`write_event`] | what they are answered with; `read_…` for clients |
+//! | [`write_error`], [`read_error`] | errors, in a body that every kind of 0.3 peer understands |
+//!
+//! Written are camel case, enum names and what the release's messages have, nothing else: strict readers refuse unknown
+//! members. Read are also snake case (the Python SDK sends it), enum numbers, `null` for unset, and the two members
+//! that later SDKs of 0.3 added to parts, `metadata` and a file's `name`.
+//!
+//! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
+//! handed to the `json_schema_…` functions.
+
+mod card;
+mod error;
+mod read;
+mod reply;
+mod url;
+mod write;
+
+pub use error::{read_error, write_error};
+pub use reply::{read_answer, read_event, write_answer, write_event};
+
+use super::grpc::{Lost, Numbers, create, no_list};
+use crate::jsonrpc::read_params;
+use crate::losses::Losses;
+use ::http::Method;
+use sabir_proto::{
+    Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, SendMessage, Subscribe, TaskRef, Tenant,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use url::{Query, decode, encode};
+
+/// Whether a path is one of this binding's, and what it asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Routed<'a> {
+    /// An operation.
+    Operation(Route<'a>),
+    /// A path of ours with another method; these would be right.
+    WrongMethod(&'static str),
+    /// Not a path of ours.
+    Unknown,
+}
+
+/// An operation as the path names it, ids still encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named like the operations")]
+pub enum Route<'a> {
+    Send,
+    Stream,
+    Get(&'a str),
+    Cancel(&'a str),
+    Subscribe(&'a str),
+    CreatePush(&'a str),
+    ListPush(&'a str),
+    GetPush(&'a str, &'a str),
+    DeletePush(&'a str, &'a str),
+    ExtendedCard,
+}
+
+/// Finds the operation of a path, below the agent's own prefix and with its `/v1`. One trailing slash is ignored.
+pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
+    let trimmed = path.strip_prefix('/').unwrap_or(path);
+    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+    let segments: Vec<&str> = trimmed.splitn(6, '/').collect();
+    let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
+    let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
+        if allowed { Routed::Operation(route) } else { Routed::WrongMethod(methods) }
+    };
+    match *segments {
+        ["v1", "message:send"] => when(post, Route::Send, "POST"),
+        ["v1", "message:stream"] => when(post, Route::Stream, "POST"),
+        ["v1", "card"] => when(get, Route::ExtendedCard, "GET"),
+        ["v1", "tasks", id] if !id.is_empty() => match id.rsplit_once(':') {
+            Some((id, "cancel")) => when(post, Route::Cancel(id), "POST"),
+            // The proto says GET, the prose POST; SDKs use both.
+            Some((id, "subscribe")) => when(get || post, Route::Subscribe(id), "GET, POST"),
+            _ => when(get, Route::Get(id), "GET"),
+        },
+        // The proto of the release has `task` here, by mistake and only here.
+        ["v1", "tasks" | "task", id, "pushNotificationConfigs"] if post => Routed::Operation(Route::CreatePush(id)),
+        ["v1", "tasks", id, "pushNotificationConfigs"] => when(get, Route::ListPush(id), "GET, POST"),
+        ["v1", "tasks", task, "pushNotificationConfigs", id] if delete => {
+            Routed::Operation(Route::DeletePush(task, id))
+        }
+        ["v1", "tasks", task, "pushNotificationConfigs", id] => when(get, Route::GetPush(task, id), "GET, DELETE"),
+        _ => Routed::Unknown,
+    }
+}
+
+/// Reads the call of a route.
+pub fn read_call(route: Route<'_>, query: &str, body: &[u8], losses: &mut Losses) -> Result<Call, Fault> {
+    let query = Query::read(query)?;
+    let tenant = Tenant::none();
+    Ok(match route {
+        Route::Send => Call::Send(read_send(body, losses)?),
+        Route::Stream => Call::Stream(read_send(body, losses)?),
+        Route::Get(id) => {
+            // As in a body: zero is "no limit" in 0.3.
+            let history_length = query.number(["historyLength", "history_length"])?.filter(|n| *n != 0);
+            Call::Get(GetTask { tenant, id: task(id)?, history_length })
+        }
+        Route::Cancel(id) => {
+            let Cancel { metadata } = read_optional(body)?;
+            Call::Cancel(CancelTask { tenant, id: task(id)?, metadata })
+        }
+        Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant, id: task(id)? }),
+        Route::CreatePush(id) => {
+            let body: read::Create = read_body(text(body)?)?;
+            // The path decides about the task (the body repeats it as `parent`).
+            let (beside, config) = body.told(losses)?;
+            create(task(id)?, beside, config)?
+        }
+        Route::ListPush(id) => Call::ListPush(ListPush {
+            tenant,
+            task_id: task(id)?,
+            page_size: query.number(["pageSize", "page_size"])?.filter(|n| *n != 0),
+            page_token: query.text(["pageToken", "page_token"])?.unwrap_or_default(),
+        }),
+        Route::GetPush(id, config) => Call::GetPush(GetPush { tenant, task_id: task(id)?, id: push(config)? }),
+        Route::DeletePush(id, config) => Call::DeletePush(DeletePush { tenant, task_id: task(id)?, id: push(config)? }),
+        Route::ExtendedCard => Call::ExtendedCard { tenant },
+    })
+}
+
+fn read_send(body: &[u8], losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
+    let text = text(body)?;
+    // Looked at twice only when it cannot be read, or has nothing to say: the usual body is parsed once.
+    match read_body::<read::Send>(text) {
+        Ok(send) if send.has_parts() => json_schema_shape(text),
+        Ok(send) => Ok(Box::new(send.told(losses))),
+        Err(_) if has_parts(text) => json_schema_shape(text),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Whether a body that is not of the proto's shape has the mark of the other one: a message with `parts`.
+fn has_parts(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Body {
+        #[serde(alias = "request")]
+        message: Marks,
+    }
+    #[derive(Deserialize)]
+    struct Marks {
+        parts: Option<IgnoredAny>,
+        content: Option<IgnoredAny>,
+    }
+    let body: Result<Body, _> = serde_json::from_str(text);
+    body.is_ok_and(|body| body.message.parts.is_some() && body.message.content.is_none())
+}
+
+/// Reads a send in the shape of 0.3's JSON Schema.
+fn json_schema_shape(_body: &str) -> Result<Box<SendMessage>, Fault> {
+    Err(Fault::invalid("message.content", "is required: over REST, A2A 0.3 calls the parts of a message its content"))
+}
+
+/// A cancel usually comes without a body, or with an empty or `null` one. The release has no metadata here, its JSON
+/// Schema has.
+#[derive(Default, Deserialize)]
+struct Cancel {
+    #[serde(default)]
+    metadata: Option<sabir_proto::Object>,
+}
+
+fn read_optional<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
+    match body.trim_ascii() {
+        b"" | b"null" => Ok(T::default()),
+        body => read_body(text(body)?),
+    }
+}
+
+fn text(body: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(body).map_err(|e| Fault::Parse(format!("not UTF-8: {e}")))
+}
+
+fn read_body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault> {
+    // Told apart from a wrong member: text that is not JSON at all.
+    if let Err(e) = serde_json::from_str::<IgnoredAny>(text) {
+        return Err(Fault::Parse(e.to_string()));
+    }
+    read_params(text)
+}
+
+fn task(encoded: &str) -> Result<TaskRef, Fault> {
+    TaskRef::parse(&decode(encoded)?).map_err(|e| Fault::invalid("id", e.to_string()))
+}
+
+fn push(encoded: &str) -> Result<String, Fault> {
+    Ok(decode(encoded)?.into_owned())
+}
+
+/// A call, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestRequest {
+    /// The method. A server that answers a `POST …:subscribe` with 405 is one that wants a GET.
+    pub method: Method,
+    /// The path, to be put behind the address on the card.
+    pub path: String,
+    /// The query, without its question mark; mostly empty.
+    pub query: String,
+    /// The body, JSON; empty for none.
+    pub body: Vec<u8>,
+}
+
+/// Writes a call. Fails for the one that 0.3 does not have.
+pub fn write_call(call: &Call, losses: &mut Losses) -> Result<RestRequest, Fault> {
+    let (get, post) = (Method::GET, Method::POST);
+    let of_task = |id: &TaskRef| format!("/v1/tasks/{}", encode(&id.to_string()));
+    let of_pushes = |id: &TaskRef| format!("{}/pushNotificationConfigs", of_task(id));
+    let of_push = |task: &TaskRef, id: &str| format!("{}/{}", of_pushes(task), encode(id));
+    let mut query = Vec::new();
+    let mut body = Vec::new();
+    let (method, path) = match call {
+        Call::Send(send) => {
+            write::json(&write::Send::of(send), &mut body);
+            (post, "/v1/message:send".to_owned())
+        }
+        Call::Stream(send) => {
+            write::json(&write::Send::of(send), &mut body);
+            (post, "/v1/message:stream".to_owned())
+        }
+        Call::Get(call) => {
+            query.extend(call.history_length.map(|n| format!("historyLength={n}")));
+            (get, of_task(&call.id))
+        }
+        Call::Cancel(call) => (post, format!("{}:cancel", of_task(&call.id))),
+        Call::Subscribe(call) => (post, format!("{}:subscribe", of_task(&call.id))),
+        Call::CreatePush { task, config, .. } => {
+            write::json(&write::Create::of(task, config), &mut body);
+            (post, of_pushes(task))
+        }
+        Call::ListPush(call) => {
+            query.extend(call.page_size.map(|n| format!("pageSize={n}")));
+            query.extend((!call.page_token.is_empty()).then(|| format!("pageToken={}", encode(&call.page_token))));
+            (get, of_pushes(&call.task_id))
+        }
+        Call::GetPush(call) => (get, of_push(&call.task_id, &call.id)),
+        Call::DeletePush(call) => (Method::DELETE, of_push(&call.task_id, &call.id)),
+        Call::ExtendedCard { .. } => (get, "/v1/card".to_owned()),
+        Call::List(_) => return Err(no_list()),
+    };
+    Lost::new(Numbers::Text, losses).call(call);
+    Ok(RestRequest { method, path, query: query.join("&"), body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, path: &str, expected: &Routed<'_>) {
+        assert_eq!(route(&method.parse().unwrap(), path), *expected, "{method} {path}");
+    }
+
+    #[test]
+    fn every_path_of_the_binding_is_found() {
+        use Route::{Cancel, CreatePush, DeletePush, ExtendedCard, Get, GetPush, ListPush, Send, Stream, Subscribe};
+        for (method, path, expected) in [
+            ("POST", "/v1/message:send", Send),
+            ("POST", "/v1/message:stream/", Stream),
+            ("GET", "/v1/tasks/7", Get("7")),
+            ("GET", "/v1/tasks/a:b", Get("a:b")),
+            ("POST", "/v1/tasks/7:cancel", Cancel("7")),
+            ("POST", "/v1/tasks/a:b:cancel", Cancel("a:b")),
+            ("GET", "/v1/tasks/7:subscribe", Subscribe("7")),
+            ("POST", "/v1/tasks/7:subscribe", Subscribe("7")),
+            ("POST", "/v1/tasks/7/pushNotificationConfigs", CreatePush("7")),
+            ("POST", "/v1/task/7/pushNotificationConfigs", CreatePush("7")),
+            ("GET", "/v1/tasks/7/pushNotificationConfigs", ListPush("7")),
+            ("GET", "/v1/tasks/7/pushNotificationConfigs/c", GetPush("7", "c")),
+            ("DELETE", "/v1/tasks/7/pushNotificationConfigs/c", DeletePush("7", "c")),
+            ("GET", "/v1/card", ExtendedCard),
+        ] {
+            check(method, path, &Routed::Operation(expected));
+        }
+        check("GET", "/v1/message:send", &Routed::WrongMethod("POST"));
+        check("DELETE", "/v1/tasks/7", &Routed::WrongMethod("GET"));
+        check("PUT", "/v1/tasks/7:subscribe", &Routed::WrongMethod("GET, POST"));
+        for unknown in [
+            "/",
+            "/v1",
+            "/v1/tasks",
+            "/v1/tasks/",
+            "/tasks/7",
+            "/v1/task/7",
+            "/v1/task/7/pushNotificationConfigs",
+            "/v1/acme/tasks/7",
+            "/v1/tasks/7/other",
+            "/v1/tasks/7/pushNotificationConfigs/c/d",
+        ] {
+            check("GET", unknown, &Routed::Unknown);
+        }
+    }
+
+    #[test]
+    fn queries_are_read_in_both_spellings_and_checked() {
+        let read = |query| read_call(Route::Get("7"), query, b"", &mut Losses::new());
+        for (query, length) in [
+            ("historyLength=5", Some(5)),
+            ("history_length=5&x=1", Some(5)),
+            ("historyLength=0", None),
+            ("historyLength=", None),
+            ("", None),
+        ] {
+            let Ok(Call::Get(get)) = read(query) else { panic!("{query}") };
+            assert_eq!(get.history_length, length, "{query}");
+        }
+        for bad in ["historyLength=five", "historyLength=1&history_length=1", "historyLength=%zz", "a=1&a=2"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_cancel_needs_no_body() {
+        for body in [&b""[..], b"null", b" ", b"{}", br#"{"name":"tasks/7","metadata":{"why":"late"}}"#] {
+            assert!(read_call(Route::Cancel("7"), "", body, &mut Losses::new()).is_ok());
+        }
+        assert!(read_call(Route::Cancel("7"), "", b"{", &mut Losses::new()).is_err());
+    }
+}

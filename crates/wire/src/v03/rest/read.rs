@@ -1,0 +1,490 @@
+//! 0.3's messages as they are read from JSON: camel case or snake case, enums by name or number, `null` for unset.
+//!
+//! Ids, roles, parts and times become the vocabulary's own while they are parsed, so that an error names the member it
+//! is about. What may lose something on the way is a type of its own here, and `told` makes the rest of it.
+
+use super::super::grpc::reply::Heard;
+use super::super::grpc::told_push;
+use crate::losses::{LossKind, Losses};
+use crate::path::{Path, unset};
+use sabir_proto::lenient::{empty_none, from_text, int32, null_default, object, optional_object};
+use sabir_proto::{
+    self as proto, ArtifactId, ArtifactUpdate, Authentication, Content, ContextId, Event, Fault, Json, MessageId,
+    Object, PushConfig, Role, SendConfiguration, SendMessage, StatusUpdate, TaskRef, TaskState, TaskStatus, Tenant,
+    TheirTask, Timestamp,
+};
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// An element of a list that must be an object; see [`object`].
+#[derive(Deserialize)]
+#[serde(transparent, bound = "T: Deserialize<'de>")]
+pub(super) struct Only<T>(#[serde(deserialize_with = "object")] pub(super) T);
+
+/// A text that must be there.
+fn required_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    from_text(d, |text| if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) })
+}
+
+/// `SendMessageRequest`
+#[derive(Deserialize)]
+pub(super) struct Send {
+    #[serde(alias = "request", deserialize_with = "object")]
+    message: Message,
+    #[serde(default, deserialize_with = "optional_object")]
+    configuration: Option<Configuration>,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+impl Send {
+    /// Whether the message has `parts` instead of `content`: it is of another shape.
+    pub(super) const fn has_parts(&self) -> bool {
+        self.message.parts.is_some() && self.message.content.is_none()
+    }
+
+    pub(super) fn told(self, losses: &mut Losses) -> SendMessage {
+        SendMessage {
+            tenant: Tenant::none(),
+            message: self.message.told(),
+            configuration: self.configuration.map(|configuration| configuration.told(losses)).unwrap_or_default(),
+            metadata: self.metadata,
+            alias: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Configuration {
+    #[serde(alias = "accepted_output_modes", default, deserialize_with = "null_default")]
+    accepted_output_modes: Vec<String>,
+    /// Also by the name it has in JSON-RPC.
+    #[serde(
+        alias = "push_notification",
+        alias = "pushNotificationConfig",
+        alias = "push_notification_config",
+        default,
+        deserialize_with = "optional_object"
+    )]
+    push_notification: Option<Push>,
+    #[serde(alias = "history_length", default, deserialize_with = "int32")]
+    history_length: Option<i32>,
+    #[serde(default)]
+    blocking: Option<bool>,
+}
+
+impl Configuration {
+    fn told(self, losses: &mut Losses) -> SendConfiguration {
+        let path = Path::Root.member("configuration");
+        let path = path.member("taskPushNotificationConfig");
+        SendConfiguration {
+            accepted_output_modes: self.accepted_output_modes,
+            task_push_notification_config: self.push_notification.map(|push| push.told(&path, losses)),
+            // Zero is "no limit", as on the proto side.
+            history_length: self.history_length.filter(|n| *n != 0),
+            // JSON can leave the member out, and whoever does so waits.
+            return_immediately: !self.blocking.unwrap_or(true),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Message {
+    #[serde(alias = "message_id")]
+    message_id: MessageId,
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(alias = "task_id", default, deserialize_with = "empty_none")]
+    task_id: Option<TaskRef>,
+    role: Role,
+    #[serde(default)]
+    content: Option<Vec<Part>>,
+    /// Not of this shape.
+    #[serde(default)]
+    parts: Option<IgnoredAny>,
+    #[serde(default)]
+    metadata: Option<Object>,
+    #[serde(default, deserialize_with = "null_default")]
+    extensions: Vec<String>,
+}
+
+impl Message {
+    pub(super) fn told(self) -> proto::Message {
+        proto::Message {
+            message_id: self.message_id,
+            context_id: self.context_id,
+            task_id: self.task_id,
+            role: self.role,
+            parts: self.content.unwrap_or_default().into_iter().map(|part| part.0).collect(),
+            metadata: self.metadata,
+            extensions: self.extensions,
+            reference_task_ids: Vec::new(),
+        }
+    }
+}
+
+struct Part(proto::Part);
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Members {
+            text: Option<String>,
+            #[serde(default, deserialize_with = "optional_object")]
+            file: Option<File>,
+            #[serde(default, deserialize_with = "optional_object")]
+            data: Option<Data>,
+            metadata: Option<Object>,
+        }
+        // Objects only: a data part that forgot its inner `data` is refused rather than read as empty.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Data {
+            #[serde(default)]
+            data: Option<Object>,
+        }
+        let members: Members = object(d)?;
+        let part = match (members.text, members.file, members.data) {
+            (Some(text), None, None) => proto::Part::text(text),
+            (None, Some(file), None) => file.told().map_err(D::Error::custom)?,
+            (None, None, Some(data)) => {
+                let empty = || Json::parse("{}").map_err(D::Error::custom);
+                proto::Part::data(data.data.map_or_else(empty, |object| Ok(object.as_json().clone()))?)
+            }
+            (None, None, None) => {
+                return Err(D::Error::custom("a part has exactly one of text, file, data; this one has none"));
+            }
+            _ => return Err(D::Error::custom("a part has exactly one of text, file, data; this one has several")),
+        };
+        Ok(Self(unwrapped(proto::Part { metadata: members.metadata, ..part })))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    #[serde(alias = "file_with_uri")]
+    file_with_uri: Option<String>,
+    #[serde(alias = "file_with_bytes")]
+    file_with_bytes: Option<String>,
+    #[serde(alias = "mime_type", default, deserialize_with = "empty_none")]
+    mime_type: Option<String>,
+    #[serde(default, deserialize_with = "empty_none")]
+    name: Option<String>,
+}
+
+impl File {
+    fn told(self) -> Result<proto::Part, &'static str> {
+        let part = match (self.file_with_uri, self.file_with_bytes) {
+            (Some(uri), None) => proto::Part::new(Content::Url(uri)),
+            // The vocabulary knows base64 in all its forms.
+            (None, Some(text)) => {
+                serde_json::from_value(serde_json::json!({ "raw": text })).map_err(|_| "fileWithBytes is not base64")?
+            }
+            (None, None) => return Err("a file has exactly one of fileWithUri, fileWithBytes; this one has none"),
+            (Some(_), Some(_)) => {
+                return Err("a file has exactly one of fileWithUri, fileWithBytes; this one has both");
+            }
+        };
+        Ok(proto::Part { media_type: self.mime_type, filename: self.name, ..part })
+    }
+}
+
+/// Later SDKs mark data that is not an object: it comes as the only member of one, with a word about that in the part's
+/// metadata.
+fn unwrapped(part: proto::Part) -> proto::Part {
+    const MARK: &str = "data_part_compat";
+    let (Content::Data(json), Some(metadata)) = (&part.content, &part.metadata) else { return part };
+    let mut metadata = metadata.to_map();
+    if metadata.remove(MARK) != Some(serde_json::Value::Bool(true)) {
+        return part;
+    }
+    #[derive(Deserialize)]
+    struct Wrapped {
+        value: Json,
+    }
+    let Ok(Wrapped { value }) = json.read() else { return part };
+    let metadata = if metadata.is_empty() { None } else { Object::from_map(&metadata).ok() };
+    proto::Part { metadata, ..proto::Part::data(value) }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Artifact {
+    #[serde(alias = "artifact_id")]
+    artifact_id: ArtifactId,
+    #[serde(default, deserialize_with = "empty_none")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "empty_none")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "null_default")]
+    parts: Vec<Part>,
+    #[serde(default)]
+    metadata: Option<Object>,
+    #[serde(default, deserialize_with = "null_default")]
+    extensions: Vec<String>,
+}
+
+impl Artifact {
+    fn told(self) -> proto::Artifact {
+        proto::Artifact {
+            artifact_id: self.artifact_id,
+            name: self.name,
+            description: self.description,
+            parts: self.parts.into_iter().map(|part| part.0).collect(),
+            metadata: self.metadata,
+            extensions: self.extensions,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default, deserialize_with = "state")]
+    state: Option<TaskState>,
+    #[serde(alias = "update", default, deserialize_with = "optional_object")]
+    message: Option<Message>,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+}
+
+impl Status {
+    fn told(self, path: &Path<'_>, losses: &mut Losses) -> TaskStatus {
+        let state = self.state.unwrap_or_else(|| {
+            // How 0.3 writes its `unknown`. 1.0 has no such state; the task exists and has not settled, so it works.
+            losses.note(LossKind::State, path.member("state"));
+            TaskState::Working
+        });
+        TaskStatus { state, message: self.message.map(Message::told), timestamp: self.timestamp }
+    }
+}
+
+/// A state by name or number; `None` for the enum's zero value.
+fn state<'de, D: Deserializer<'de>>(d: D) -> Result<Option<TaskState>, D::Error> {
+    let text = Box::<RawValue>::deserialize(d)?;
+    let name = text.get().trim_matches('"');
+    match name {
+        "null" | "0" | "" | "TASK_STATE_UNSPECIFIED" => Ok(None),
+        "TASK_STATE_CANCELLED" => Ok(Some(TaskState::Canceled)),
+        // Including the spelling of 1.0.
+        _ => match TaskState::from_name(name).filter(|state| *state != TaskState::Transferred) {
+            Some(state) => Ok(Some(state)),
+            None => Err(D::Error::custom(format_args!("unknown task state {:.64}", text.get()))),
+        },
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Task {
+    id: TaskRef,
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(deserialize_with = "object")]
+    status: Status,
+    #[serde(default, deserialize_with = "null_default")]
+    artifacts: Vec<Only<Artifact>>,
+    #[serde(default, deserialize_with = "null_default")]
+    history: Vec<Only<Message>>,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+impl Task {
+    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> TheirTask {
+        proto::Task {
+            id: self.id,
+            context_id: self.context_id,
+            status: self.status.told(&path.member("status"), losses),
+            metadata: self.metadata,
+            history: self.history.into_iter().map(|message| message.0.told()).collect(),
+            artifacts: self.artifacts.into_iter().map(|artifact| artifact.0.told()).collect(),
+        }
+    }
+}
+
+/// `SendMessageResponse` and `StreamResponse`; the former has no more than the first two.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Response {
+    #[serde(default, deserialize_with = "optional_object")]
+    task: Option<Task>,
+    #[serde(alias = "msg", default, deserialize_with = "optional_object")]
+    message: Option<Message>,
+    #[serde(alias = "status_update", default, deserialize_with = "optional_object")]
+    status_update: Option<Update>,
+    #[serde(alias = "artifact_update", default, deserialize_with = "optional_object")]
+    artifact_update: Option<ArtifactChunk>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Update {
+    #[serde(alias = "task_id")]
+    task_id: TaskRef,
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(deserialize_with = "object")]
+    status: Status,
+    #[serde(default, deserialize_with = "null_default")]
+    r#final: bool,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ArtifactChunk {
+    #[serde(alias = "task_id")]
+    task_id: TaskRef,
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(deserialize_with = "object")]
+    artifact: Artifact,
+    #[serde(default, deserialize_with = "null_default")]
+    append: bool,
+    #[serde(alias = "last_chunk", default, deserialize_with = "null_default")]
+    last_chunk: bool,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+impl Response {
+    /// `None` unless it has exactly one of its members.
+    pub(super) fn told(self, losses: &mut Losses) -> Option<Heard> {
+        Some(match (self.task, self.message, self.status_update, self.artifact_update) {
+            (Some(task), None, None, None) => Heard::more(Event::Task(task.told(&Path::Root.member("task"), losses))),
+            (None, Some(message), None, None) => Heard::last(Event::Message(message.told())),
+            (None, None, Some(update), None) => {
+                let path = Path::Root.member("statusUpdate");
+                let event = Event::StatusUpdate(StatusUpdate {
+                    task_id: update.task_id,
+                    context_id: update.context_id,
+                    status: update.status.told(&path.member("status"), losses),
+                    metadata: update.metadata,
+                });
+                Heard { event, last: update.r#final }
+            }
+            (None, None, None, Some(update)) => Heard::more(Event::ArtifactUpdate(ArtifactUpdate {
+                task_id: update.task_id,
+                context_id: update.context_id,
+                artifact: update.artifact.told(),
+                append: update.append,
+                last_chunk: update.last_chunk,
+                metadata: update.metadata,
+            })),
+            _ => return None,
+        })
+    }
+}
+
+/// `PushNotificationConfig`
+#[derive(Deserialize)]
+pub(super) struct Push {
+    #[serde(default, deserialize_with = "empty_none")]
+    id: Option<String>,
+    #[serde(deserialize_with = "required_text")]
+    url: String,
+    #[serde(default, deserialize_with = "empty_none")]
+    token: Option<String>,
+    #[serde(default)]
+    authentication: Option<Schemes>,
+}
+
+impl Push {
+    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> PushConfig {
+        if self.authentication.as_ref().is_some_and(|schemes| schemes.several) {
+            losses.note(LossKind::PushAuthentication, path.member("authentication").member("scheme"));
+        }
+        let authentication = self.authentication.and_then(|schemes| schemes.first);
+        PushConfig { id: self.id, url: self.url, token: self.token, authentication }
+    }
+}
+
+/// `AuthenticationInfo`
+struct Schemes {
+    first: Option<Authentication>,
+    several: bool,
+}
+
+impl<'de> Deserialize<'de> for Schemes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Members {
+            #[serde(default, deserialize_with = "null_default")]
+            schemes: Vec<String>,
+            #[serde(default, deserialize_with = "empty_none")]
+            credentials: Option<String>,
+        }
+        let Members { schemes, credentials } = object(d)?;
+        let mut schemes = schemes.into_iter().filter_map(unset);
+        match (schemes.next(), credentials) {
+            // It says nothing at all.
+            (None, None) => Ok(Self { first: None, several: false }),
+            (None, Some(_)) => Err(D::Error::custom("credentials need one of schemes")),
+            (Some(scheme), credentials) => {
+                let first = Some(Authentication { scheme, credentials });
+                Ok(Self { first, several: schemes.next().is_some() })
+            }
+        }
+    }
+}
+
+/// `TaskPushNotificationConfig`
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaskPush {
+    #[serde(default, deserialize_with = "null_default")]
+    name: String,
+    #[serde(alias = "push_notification_config", deserialize_with = "object")]
+    push_notification_config: Push,
+}
+
+impl TaskPush {
+    /// Its own id counts, and else the one in its name.
+    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> Result<(TaskRef, PushConfig), Fault> {
+        let (task, id) = told_push(&self.name).map_err(|wrong| wrong.in_reply())?;
+        let mut config = self.push_notification_config.told(path, losses);
+        config.id = config.id.or(id);
+        Ok((task, config))
+    }
+}
+
+/// `ListTaskPushNotificationConfigResponse`
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaskPushes {
+    #[serde(default, deserialize_with = "null_default")]
+    pub(super) configs: Vec<Only<TaskPush>>,
+    #[serde(alias = "next_page_token", default, deserialize_with = "null_default")]
+    pub(super) next_page_token: String,
+}
+
+/// `CreateTaskPushNotificationConfigRequest`, or the `TaskPushNotificationConfig` in it: the proto says that the body
+/// is the latter, and SDKs send both.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Create {
+    #[serde(alias = "config_id", default, deserialize_with = "empty_none")]
+    config_id: Option<String>,
+    #[serde(default, deserialize_with = "optional_object")]
+    config: Option<TaskPush>,
+    #[serde(alias = "push_notification_config", default, deserialize_with = "optional_object")]
+    push_notification_config: Option<Push>,
+}
+
+impl Create {
+    /// The id beside the configuration, and the configuration. What either is named is the server's to say.
+    pub(super) fn told(self, losses: &mut Losses) -> Result<(Option<String>, PushConfig), Fault> {
+        let push = match (self.config, self.push_notification_config) {
+            (Some(config), None) => config.push_notification_config,
+            (None, Some(push)) => push,
+            (None, None) => return Err(Fault::invalid("config", "is required")),
+            (Some(_), Some(_)) => return Err(Fault::invalid("config", "is given twice")),
+        };
+        Ok((self.config_id, push.told(&Path::Root, losses)))
+    }
+}

@@ -1,0 +1,132 @@
+//! Answers and events: written by servers, read by clients.
+
+use super::super::grpc::reply::Heard;
+use super::super::grpc::{Lost, Numbers, no_list};
+use super::{card, read, read_body, text, write};
+use crate::losses::Losses;
+use crate::path::Path;
+use sabir_proto::{Answer, Call, Event, Fault, PushPage, TheirEvent};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// Writes the body of an answer. Fails for a list of tasks, which 0.3 does not have, and for a card that no 0.3 client
+/// could use.
+pub fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+    match answer {
+        Answer::SentTask(task) => {
+            Lost::new(Numbers::Text, losses).task(task, &Path::Root.member("task"));
+            write::json(&write::Response::Task(write::Task::of(task)), out);
+        }
+        Answer::SentMessage(message) => {
+            Lost::new(Numbers::Text, losses).message(message, &Path::Root.member("message"));
+            write::json(&write::Response::Message(write::Message::of(message)), out);
+        }
+        Answer::Task(task) => {
+            Lost::new(Numbers::Text, losses).task(task, &Path::Root);
+            write::json(&write::Task::of(task), out);
+        }
+        Answer::Push(task, config) => write::json(&write::TaskPush::of(task, config), out),
+        Answer::Pushes(task, page) => write::json(&write::TaskPushes::of(task, page), out),
+        Answer::Deleted => out.extend_from_slice(b"{}"),
+        Answer::Card(card) => card::write(card, losses, out)?,
+        Answer::Tasks { .. } => return Err(no_list()),
+    }
+    Ok(())
+}
+
+/// Writes one event of a stream. `last` says that nothing follows it; 0.3 clients wait for that word.
+pub fn write_event(event: &TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
+    Lost::new(Numbers::Text, losses).event(event);
+    write::json(&write::Response::of(event, last), out);
+}
+
+/// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send.
+pub fn read_answer(call: &Call, body: &[u8], losses: &mut Losses) -> Result<Answer, Fault> {
+    let answer = match call {
+        Call::Send(_) | Call::Stream(_) | Call::Subscribe(_) => sent(body, losses),
+        Call::Get(_) | Call::Cancel(_) => {
+            parse(body).map(|task: read::Task| Answer::Task(Box::new(task.told(&Path::Root, losses))))
+        }
+        Call::CreatePush { .. } | Call::GetPush(_) => parse(body).and_then(|config: read::TaskPush| {
+            let (task, config) = config.told(&Path::Root, losses)?;
+            Ok(Answer::Push(task, config))
+        }),
+        Call::ListPush(list) => pushes(body, losses).map(|page| Answer::Pushes(list.task_id.clone(), page)),
+        // Whatever is in it: some servers send nothing, some an empty object.
+        Call::DeletePush(_) => return Ok(Answer::Deleted),
+        Call::ExtendedCard { .. } => match card::read(body, losses)? {
+            Some(card) => Ok(Answer::Card(Box::new(card))),
+            None => json_schema_answer(call, body),
+        },
+        Call::List(_) => return Err(no_list()),
+    };
+    answer.or_else(|fault| if has_marks(body) { json_schema_answer(call, body) } else { Err(fault) })
+}
+
+fn sent(body: &[u8], losses: &mut Losses) -> Result<Answer, Fault> {
+    match event(body, losses)?.event {
+        Event::Task(task) => Ok(Answer::SentTask(Box::new(task))),
+        Event::Message(message) => Ok(Answer::SentMessage(Box::new(message))),
+        Event::StatusUpdate(_) | Event::ArtifactUpdate(_) => {
+            Err(Fault::InvalidAgentResponse("has exactly one of task, message; this one has none".into()))
+        }
+    }
+}
+
+fn pushes(body: &[u8], losses: &mut Losses) -> Result<PushPage, Fault> {
+    let page: read::TaskPushes = parse(body)?;
+    let list = Path::Root.member("configs");
+    let read = |(i, config): (usize, read::Only<read::TaskPush>)| Ok(config.0.told(&list.item(i), losses)?.1);
+    let configs = page.configs.into_iter().enumerate().map(read).collect::<Result<_, Fault>>()?;
+    Ok(PushPage { configs, next_page_token: page.next_page_token })
+}
+
+/// Reads one event of a stream.
+pub fn read_event(data: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {
+    event(data, losses).or_else(|fault| if has_marks(data) { json_schema_event(data) } else { Err(fault) })
+}
+
+fn event(body: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {
+    let one = "has exactly one of task, message, statusUpdate, artifactUpdate; this one has none, or several";
+    parse::<read::Response>(body)?.told(losses).ok_or_else(|| Fault::InvalidAgentResponse(one.into()))
+}
+
+/// Reads what a server sent; what is wrong with it is the server's fault.
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
+    text(body).and_then(read_body).map_err(|fault| {
+        Fault::InvalidAgentResponse(match fault {
+            Fault::InvalidParams(wrong) => {
+                let member = |field: &str| if field.is_empty() { String::new() } else { format!("{field}: ") };
+                wrong.iter().map(|w| member(&w.field) + &w.description).collect::<Vec<_>>().join("; ")
+            }
+            other => other.to_string(),
+        })
+    })
+}
+
+/// Whether something that could not be read has a mark of the JSON-Schema shape: `kind`, the task of a webhook by its
+/// id, or a list without an object around it.
+fn has_marks(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Marks {
+        kind: Option<IgnoredAny>,
+        #[serde(alias = "task_id")]
+        task_id: Option<IgnoredAny>,
+    }
+    let has = |marks: Marks| marks.kind.is_some() || marks.task_id.is_some();
+    body.trim_ascii_start().starts_with(b"[") || serde_json::from_slice(body).is_ok_and(has)
+}
+
+/// Reads an answer in the shape of 0.3's JSON Schema.
+fn json_schema_answer(call: &Call, _body: &[u8]) -> Result<Answer, Fault> {
+    Err(Fault::InvalidAgentResponse(format!(
+        "the answer to {} has the shape of A2A 0.3 over JSON-RPC",
+        call.operation()
+    )))
+}
+
+/// Reads an event in the shape of 0.3's JSON Schema.
+fn json_schema_event(_data: &[u8]) -> Result<Heard, Fault> {
+    Err(Fault::InvalidAgentResponse("the event has the shape of A2A 0.3 over JSON-RPC".into()))
+}

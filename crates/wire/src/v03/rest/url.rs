@@ -1,0 +1,100 @@
+//! Percent-encoding, both ways, and query parameters.
+
+use sabir_proto::Fault;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+/// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
+pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+/// A query has at most this many parameters; the largest operation knows two.
+const PARAMETERS_MAX: usize = 64;
+
+impl<'a> Query<'a> {
+    pub(super) fn read(query: &'a str) -> Result<Self, Fault> {
+        let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
+        for pair in query.split('&').filter(|p| !p.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode_form(name)?;
+            if pairs.iter().any(|(seen, _)| *seen == name) {
+                return Err(Fault::invalid(name, "is given twice"));
+            }
+            if pairs.len() == PARAMETERS_MAX {
+                return Err(Fault::invalid("", format!("more than {PARAMETERS_MAX} query parameters")));
+            }
+            pairs.push((name, decode_form(value)?));
+        }
+        Ok(Self(pairs))
+    }
+
+    /// A parameter by either of its spellings.
+    pub(super) fn text(&self, names: [&str; 2]) -> Result<Option<String>, Fault> {
+        let mut found = self.0.iter().filter(|(name, _)| names.contains(&&**name)).map(|(_, value)| value);
+        match (found.next(), found.next()) {
+            (_, Some(_)) => Err(Fault::invalid(names[0], "is given twice")),
+            (value, None) => Ok(value.map(|value| value.clone().into_owned())),
+        }
+    }
+
+    pub(super) fn number<T: FromStr>(&self, names: [&str; 2]) -> Result<Option<T>, Fault> {
+        match self.text(names)?.as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| Fault::invalid(names[0], "must be a whole number")),
+        }
+    }
+}
+
+fn decode_form(text: &str) -> Result<Cow<'_, str>, Fault> {
+    if !text.contains('+') {
+        return decode(text);
+    }
+    decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()))
+}
+
+/// Percent-decoding; the result must be UTF-8.
+pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
+    if !text.contains('%') {
+        return Ok(Cow::Borrowed(text));
+    }
+    let broken = || Fault::invalid("", "the path or query is not properly percent-encoded");
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let digits = piece.get(..2).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(broken)?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| broken())?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| broken())
+}
+
+/// Percent-encoding of everything but the unreserved characters of RFC 3986: right in a segment and in a query. A colon
+/// must not stay, or an id could end in a verb.
+pub(super) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(byte.into());
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        for text in ["", "a-b.c_d~e", "a/b:cancel", "日本 %+&=?#", "\0\u{7f}"] {
+            let encoded = encode(text);
+            assert!(encoded.bytes().all(|b| b.is_ascii_graphic() && !b"/:?#&=+ ".contains(&b)), "{encoded}");
+            assert_eq!(decode(&encoded).unwrap(), text);
+        }
+        for bad in ["%", "%4", "%zz", "%+1", "%ff", "a%é"] {
+            assert!(decode(bad).is_err(), "{bad}");
+        }
+    }
+}

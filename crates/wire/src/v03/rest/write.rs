@@ -1,0 +1,360 @@
+//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the release does not have.
+//!
+//! What is left out is noted beside, by `Lost`.
+
+use super::super::grpc::{is_object, of_push, of_task};
+use sabir_proto::{
+    self as proto, ArtifactId, Content, ContextId, Event, Json, MessageId, Object, PushConfig, PushPage, Role,
+    SendMessage, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp,
+};
+use serde::Serialize;
+
+pub(super) fn json(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("our types serialise");
+}
+
+/// `SendMessageRequest`
+#[derive(Serialize)]
+pub(super) struct Send<'a> {
+    message: Message<'a>,
+    /// Always, so that no server has to guess whether we wait.
+    configuration: Configuration<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Configuration<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    accepted_output_modes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    push_notification: Option<Push<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history_length: Option<i32>,
+    blocking: bool,
+}
+
+impl<'a> Send<'a> {
+    pub(super) fn of(send: &'a SendMessage) -> Self {
+        let configuration = &send.configuration;
+        Self {
+            message: Message::of(&send.message),
+            configuration: Configuration {
+                accepted_output_modes: &configuration.accepted_output_modes,
+                push_notification: configuration.task_push_notification_config.as_ref().map(Push::of),
+                history_length: configuration.history_length,
+                blocking: !configuration.return_immediately,
+            },
+            metadata: send.metadata.as_ref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Message<'a> {
+    message_id: &'a MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a ContextId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a TaskRef>,
+    role: Role,
+    content: Vec<Part<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extensions: &'a [String],
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(message: &'a proto::Message) -> Self {
+        Self {
+            message_id: &message.message_id,
+            context_id: message.context_id.as_ref(),
+            task_id: message.task_id.as_ref(),
+            role: message.role,
+            content: message.parts.iter().map(Part::of).collect(),
+            metadata: message.metadata.as_ref(),
+            extensions: &message.extensions,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Part<'a> {
+    Text(&'a str),
+    File(File<'a>),
+    Data { data: Data<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_with_uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_with_bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+}
+
+/// An object as it is; anything else as the only member of one.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Data<'a> {
+    Object(&'a Json),
+    Wrapped { value: &'a Json },
+}
+
+impl<'a> Part<'a> {
+    fn of(part: &'a proto::Part) -> Self {
+        let mime_type = part.media_type.as_deref();
+        match &part.content {
+            Content::Text(text) => Self::Text(text),
+            Content::Url(url) => Self::File(File { file_with_uri: Some(url), file_with_bytes: None, mime_type }),
+            Content::Raw(_) => Self::File(File { file_with_uri: None, file_with_bytes: Some(base64(part)), mime_type }),
+            Content::Data(json) if is_object(json) => Self::Data { data: Data::Object(json) },
+            Content::Data(value) => Self::Data { data: Data::Wrapped { value } },
+        }
+    }
+}
+
+/// The bytes of a part as the vocabulary writes them.
+fn base64(part: &proto::Part) -> String {
+    match serde_json::to_value(part).map(|mut value| value["raw"].take()) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Artifact<'a> {
+    artifact_id: &'a ArtifactId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    parts: Vec<Part<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extensions: &'a [String],
+}
+
+impl<'a> Artifact<'a> {
+    fn of(artifact: &'a proto::Artifact) -> Self {
+        Self {
+            artifact_id: &artifact.artifact_id,
+            name: artifact.name.as_deref(),
+            description: artifact.description.as_deref(),
+            parts: artifact.parts.iter().map(Part::of).collect(),
+            metadata: artifact.metadata.as_ref(),
+            extensions: &artifact.extensions,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Status<'a> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Timestamp>,
+}
+
+impl<'a> Status<'a> {
+    fn of(status: &'a TaskStatus) -> Self {
+        Self {
+            state: state(status.state),
+            message: status.message.as_ref().map(Message::of),
+            timestamp: status.timestamp,
+        }
+    }
+}
+
+const fn state(state: TaskState) -> &'static str {
+    match state {
+        // Two Ls here, one in 1.0.
+        TaskState::Canceled => "TASK_STATE_CANCELLED",
+        // `Transferred` is ours alone; to a reader of 0.3 the work here is done.
+        TaskState::Transferred => TaskState::Completed.name(),
+        TaskState::Submitted
+        | TaskState::Working
+        | TaskState::Completed
+        | TaskState::Failed
+        | TaskState::InputRequired
+        | TaskState::Rejected
+        | TaskState::AuthRequired => state.name(),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Task<'a> {
+    id: &'a TaskRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a ContextId>,
+    status: Status<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<Artifact<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+}
+
+impl<'a> Task<'a> {
+    pub(super) fn of(task: &'a TheirTask) -> Self {
+        Self {
+            id: &task.id,
+            context_id: task.context_id.as_ref(),
+            status: Status::of(&task.status),
+            artifacts: task.artifacts.iter().map(Artifact::of).collect(),
+            history: task.history.iter().map(Message::of).collect(),
+            metadata: task.metadata.as_ref(),
+        }
+    }
+}
+
+/// `SendMessageResponse` and `StreamResponse`: the former has the first two.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum Response<'a> {
+    Task(Task<'a>),
+    Message(Message<'a>),
+    StatusUpdate {
+        task_id: &'a TaskRef,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context_id: Option<&'a ContextId>,
+        status: Status<'a>,
+        /// Also where it is false: to 0.3's JSON Schema it is required.
+        r#final: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<&'a Object>,
+    },
+    ArtifactUpdate {
+        task_id: &'a TaskRef,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context_id: Option<&'a ContextId>,
+        artifact: Artifact<'a>,
+        #[serde(skip_serializing_if = "proto::lenient::is_false")]
+        append: bool,
+        #[serde(skip_serializing_if = "proto::lenient::is_false")]
+        last_chunk: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<&'a Object>,
+    },
+}
+
+impl<'a> Response<'a> {
+    pub(super) fn of(event: &'a TheirEvent, last: bool) -> Self {
+        match event {
+            Event::Task(task) => Self::Task(Task::of(task)),
+            Event::Message(message) => Self::Message(Message::of(message)),
+            Event::StatusUpdate(update) => Self::StatusUpdate {
+                task_id: &update.task_id,
+                context_id: update.context_id.as_ref(),
+                status: Status::of(&update.status),
+                r#final: last,
+                metadata: update.metadata.as_ref(),
+            },
+            Event::ArtifactUpdate(update) => Self::ArtifactUpdate {
+                task_id: &update.task_id,
+                context_id: update.context_id.as_ref(),
+                artifact: Artifact::of(&update.artifact),
+                append: update.append,
+                last_chunk: update.last_chunk,
+                metadata: update.metadata.as_ref(),
+            },
+        }
+    }
+}
+
+/// `PushNotificationConfig`
+#[derive(Serialize)]
+struct Push<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<Authentication<'a>>,
+}
+
+#[derive(Serialize)]
+struct Authentication<'a> {
+    schemes: [&'a str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<&'a str>,
+}
+
+impl<'a> Push<'a> {
+    fn of(config: &'a PushConfig) -> Self {
+        Self {
+            id: config.id.as_deref(),
+            url: &config.url,
+            token: config.token.as_deref(),
+            authentication: config.authentication.as_ref().map(|authentication| Authentication {
+                schemes: [&authentication.scheme],
+                credentials: authentication.credentials.as_deref(),
+            }),
+        }
+    }
+}
+
+/// `TaskPushNotificationConfig`
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaskPush<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    push_notification_config: Push<'a>,
+}
+
+impl<'a> TaskPush<'a> {
+    pub(super) fn of(task: &TaskRef, config: &'a PushConfig) -> Self {
+        Self { name: Some(of_push(task, config.id.as_deref())), push_notification_config: Push::of(config) }
+    }
+}
+
+/// `ListTaskPushNotificationConfigResponse`
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaskPushes<'a> {
+    configs: Vec<TaskPush<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    next_page_token: &'a str,
+}
+
+impl<'a> TaskPushes<'a> {
+    pub(super) fn of(task: &TaskRef, page: &'a PushPage) -> Self {
+        Self {
+            configs: page.configs.iter().map(|config| TaskPush::of(task, config)).collect(),
+            next_page_token: &page.next_page_token,
+        }
+    }
+}
+
+/// `CreateTaskPushNotificationConfigRequest`
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Create<'a> {
+    parent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_id: Option<&'a str>,
+    config: TaskPush<'a>,
+}
+
+impl<'a> Create<'a> {
+    pub(super) fn of(task: &TaskRef, config: &'a PushConfig) -> Self {
+        let id = config.id.as_deref();
+        let name = id.map(|id| of_push(task, Some(id)));
+        let config = TaskPush { name, push_notification_config: Push::of(config) };
+        Self { parent: of_task(task), config_id: id, config }
+    }
+}
