@@ -6,6 +6,7 @@ mod any;
 mod damage;
 mod oracle;
 mod roundtrip;
+mod v03_proto;
 
 use proptest::test_runner::Config;
 

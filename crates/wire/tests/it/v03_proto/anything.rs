@@ -1,0 +1,96 @@
+//! No input makes us panic: noise, and good bytes with a few of them changed.
+
+use super::{call_of, cards, events, get, send, try_all};
+use crate::any;
+use proptest::prelude::*;
+use sabir_proto::{Answer, Call, TaskRef, Tenant};
+use sabir_wire::Losses;
+use sabir_wire::pb::a2a_v03 as pb;
+use sabir_wire::v03::grpc::request::Request;
+use sabir_wire::v03::grpc::{reply, request};
+use sabir_wire::v03::rest::{self, Route, Routed};
+
+fn poke_protobuf(bytes: &[u8]) {
+    let losses = &mut Losses::new();
+    macro_rules! poke {
+        ($($message:ty => $read:expr),* $(,)?) => { $(
+            if let Ok(message) = <$message as prost::Message>::decode(bytes) {
+                let _ = $read(message, losses);
+            }
+        )* };
+    }
+    poke!(
+        pb::SendMessageRequest => request::send,
+        pb::GetTaskRequest => request::get_task,
+        pb::CancelTaskRequest => request::cancel_task,
+        pb::TaskSubscriptionRequest => request::subscribe,
+        pb::CreateTaskPushNotificationConfigRequest => request::create_push,
+        pb::GetTaskPushNotificationConfigRequest => request::get_push,
+        pb::ListTaskPushNotificationConfigRequest => request::list_push,
+        pb::DeleteTaskPushNotificationConfigRequest => request::delete_push,
+        pb::Task => reply::read_task,
+        pb::SendMessageResponse => reply::read_sent,
+        pb::StreamResponse => reply::read_event,
+        pb::TaskPushNotificationConfig => reply::read_push,
+        pb::ListTaskPushNotificationConfigResponse => reply::read_pushes,
+        pb::AgentCard => reply::read_card,
+    );
+}
+
+fn poke_json(body: &[u8]) {
+    let losses = &mut Losses::new();
+    let task = TaskRef::parse("t").unwrap();
+    for route in [Route::Send, Route::Stream, Route::Cancel("t"), Route::CreatePush("t")] {
+        let _ = rest::read_call(route, "", body, losses);
+    }
+    let card = Call::ExtendedCard { tenant: Tenant::none() };
+    for call in [send(), get(), call_of("create", &task), call_of("list", &task), call_of("delete", &task), card] {
+        let _ = rest::read_answer(&call, body, losses);
+    }
+    let _ = rest::read_event(body, losses);
+    let _ = rest::read_error(500, body);
+}
+
+#[test]
+fn nothing_that_arrives_makes_us_panic() {
+    let damage = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    let noise = (proptest::collection::vec(any::<u8>(), 0..200), "\\PC{0,40}", any::object());
+    let all = (events(), any::call(), cards(), damage, noise);
+    try_all(&all.boxed(), &[], |((event, last), call, card, damage, (random, path, object)), _| {
+        let damaged = |mut bytes: Vec<u8>| {
+            for (at, byte) in &damage {
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] = *byte;
+                }
+            }
+            bytes
+        };
+        let mut losses = Losses::new();
+        poke_protobuf(&random);
+        poke_json(&random);
+        poke_json(object.map(|o| o.as_str().to_owned()).unwrap_or_default().as_bytes());
+        poke_protobuf(&damaged(prost::Message::encode_to_vec(&reply::event(&event, last, &mut losses))));
+        if let Ok(card) = reply::card(&card, &mut losses) {
+            poke_protobuf(&damaged(prost::Message::encode_to_vec(&card)));
+        }
+        if let Ok(Request::Send(request)) = Request::of(&call, &mut losses) {
+            poke_protobuf(&damaged(prost::Message::encode_to_vec(&request)));
+        }
+        let mut out = Vec::new();
+        rest::write_event(&event, last, &mut losses, &mut out);
+        poke_json(&damaged(out));
+        let mut out = Vec::new();
+        let _ = rest::write_answer(&Answer::Card(Box::new(card)), &mut losses, &mut out);
+        poke_json(&damaged(out));
+        if let Ok(request) = rest::write_call(&call, &mut losses) {
+            poke_json(&damaged(request.body));
+        }
+        for method in [http::Method::GET, http::Method::POST, http::Method::DELETE] {
+            if let Routed::Operation(route) = rest::route(&method, &format!("/v1/tasks/{path}")) {
+                let _ = rest::read_call(route, &path, &random, &mut losses);
+            }
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,216 @@
+//! What is lost, what is refused, and what is understood all the same.
+
+use super::{call_value, get};
+use sabir_proto::{
+    Answer, Call, Fault, GetTask, Json, ListTasks, Message, MessageId, Part, Role, TaskState, Tenant, TheirTask,
+};
+use sabir_wire::pb::a2a_v03 as pb;
+use sabir_wire::v03::grpc::request::Request;
+use sabir_wire::v03::grpc::{reply, request};
+use sabir_wire::v03::rest::{self, Route};
+use sabir_wire::{LossKind, Losses};
+use serde_json::json;
+
+#[track_caller]
+fn lost(losses: &Losses, expected: &[(LossKind, &str)]) {
+    let notes: Vec<_> = losses.notes().iter().map(|loss| (loss.kind, &*loss.path)).collect();
+    assert_eq!(notes, expected);
+}
+
+#[test]
+fn every_loss_has_its_name() {
+    let message: Message = serde_json::from_str(
+        r#"{"messageId":"m","role":"ROLE_AGENT","referenceTaskIds":["r"],"parts":[
+            {"text":"t","mediaType":"text/x"},{"raw":"AAEC","filename":"f","mediaType":"x/y"},
+            {"url":"u","metadata":{}},{"data":[1],"filename":"f"},{"data":{"n":9007199254740993}}]}"#,
+    )
+    .unwrap();
+    let common = [
+        (LossKind::PartAttribute, "message.parts[0].mediaType"),
+        (LossKind::PartAttribute, "message.parts[1].filename"),
+        (LossKind::Metadata, "message.parts[2].metadata"),
+        (LossKind::PartAttribute, "message.parts[3].filename"),
+        (LossKind::Part, "message.parts[3].data"),
+    ];
+    let references = [(LossKind::References, "message.referenceTaskIds")];
+    let rounded = [(LossKind::Part, "message.parts[4].data")];
+    let (mut grpc, mut rest) = (Losses::new(), Losses::new());
+    reply::sent_message(&message, &mut grpc);
+    lost(&grpc, &[&common[..], &rounded, &references].concat());
+    let answer = Answer::SentMessage(Box::new(message));
+    rest::write_answer(&answer, &mut rest, &mut Vec::new()).unwrap();
+    lost(&rest, &[&common[..], &references].concat());
+
+    let none = Call::Get(GetTask { history_length: Some(0), ..as_get(get()) });
+    let mut losses = Losses::new();
+    Request::of(&none, &mut losses).unwrap();
+    lost(&losses, &[(LossKind::Configuration, "historyLength")]);
+}
+
+fn as_get(call: Call) -> GetTask {
+    match call {
+        Call::Get(get) => get,
+        _ => panic!("a get"),
+    }
+}
+
+#[test]
+fn states_without_a_twin_are_shown_as_their_nearest() {
+    let task = r#"{"id":"t","status":{"state":"TASK_STATE_TRANSFERRED"}}"#;
+    let task: TheirTask = serde_json::from_str(task).unwrap();
+    let state = [(LossKind::State, "status.state")];
+    let mut losses = Losses::new();
+    assert_eq!(reply::task(&task, &mut losses).status.unwrap().state, 3);
+    lost(&losses, &state);
+    let (mut losses, mut out) = (Losses::new(), Vec::new());
+    rest::write_answer(&Answer::Task(Box::new(task)), &mut losses, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), r#"{"id":"t","status":{"state":"TASK_STATE_COMPLETED"}}"#);
+    lost(&losses, &state);
+
+    let unknown = pb::Task { id: "t".into(), status: Some(pb::TaskStatus::default()), ..Default::default() };
+    let mut losses = Losses::new();
+    assert_eq!(reply::read_task(unknown, &mut losses).unwrap().status.state, TaskState::Working);
+    lost(&losses, &state);
+    for text in ["{}", r#"{"state":null}"#, r#"{"state":0}"#, r#"{"state":"TASK_STATE_UNSPECIFIED"}"#] {
+        let body = format!(r#"{{"id":"t","status":{text}}}"#);
+        let mut losses = Losses::new();
+        let Answer::Task(task) = rest::read_answer(&get(), body.as_bytes(), &mut losses).unwrap() else { panic!() };
+        assert_eq!(task.status.state, TaskState::Working);
+        lost(&losses, &state);
+    }
+    for text in ["9", "10", "-1", "\"TASK_STATE_TRANSFERRED\"", "\"working\"", "[]", "1.5"] {
+        let body = format!(r#"{{"id":"t","status":{{"state":{text}}}}}"#);
+        assert!(rest::read_answer(&get(), body.as_bytes(), &mut Losses::new()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn of_several_schemes_the_first_counts() {
+    let path = "configuration.taskPushNotificationConfig.authentication.scheme";
+    let body = br#"{"message":{"messageId":"m","role":1},"configuration":{"pushNotification":
+        {"url":"u","authentication":{"schemes":["Bearer","Basic"]}}}}"#;
+    let mut losses = Losses::new();
+    rest::read_call(Route::Send, "", body, &mut losses).unwrap();
+    lost(&losses, &[(LossKind::PushAuthentication, path)]);
+    let info = pb::AuthenticationInfo { schemes: vec!["A".into(), "B".into()], ..Default::default() };
+    let config = pb::PushNotificationConfig { url: "u".into(), authentication: Some(info), ..Default::default() };
+    let config = pb::TaskPushNotificationConfig {
+        name: "tasks/t/pushNotificationConfigs/c".into(),
+        push_notification_config: Some(config),
+    };
+    let mut losses = Losses::new();
+    let (task, config) = reply::read_push(config, &mut losses).unwrap();
+    assert_eq!((&*task.to_string(), config.id.as_deref()), ("t", Some("c")));
+    assert_eq!(config.authentication.unwrap().scheme, "A");
+    lost(&losses, &[(LossKind::PushAuthentication, "authentication.scheme")]);
+}
+
+#[test]
+fn a_wrong_request_is_told_which_member_is_wrong() {
+    let mut losses = Losses::new();
+    let field = |outcome: Result<Call, Fault>| match outcome.unwrap_err() {
+        Fault::InvalidParams(wrong) => wrong[0].field.clone(),
+        other => panic!("{other}"),
+    };
+    let message = || pb::Message { message_id: "m".into(), role: 1, ..Default::default() };
+    let send = |message: pb::Message| pb::SendMessageRequest { request: Some(message), ..Default::default() };
+    for (request, expected) in [
+        (pb::SendMessageRequest::default(), "message"),
+        (send(pb::Message::default()), "message.messageId"),
+        (send(pb::Message { role: 0, ..message() }), "message.role"),
+        (send(pb::Message { role: 7, ..message() }), "message.role"),
+        (send(pb::Message { content: vec![pb::Part::default()], ..message() }), "message.content[0]"),
+    ] {
+        assert_eq!(field(request::send(request, &mut losses)), expected);
+    }
+    assert_eq!(field(request::get_task(Default::default(), &mut losses)), "name");
+    assert_eq!(field(request::list_push(Default::default(), &mut losses)), "parent");
+    let create = pb::CreateTaskPushNotificationConfigRequest { parent: "tasks/t".into(), ..Default::default() };
+    assert_eq!(field(request::create_push(create, &mut losses)), "config");
+
+    for (body, expected) in [
+        (r#"{}"#, ""),
+        (r#"{"message":null}"#, "message"),
+        (r#"{"message":["m","c","t",1]}"#, "message"),
+        (r#"{"message":{"messageId":"","role":1}}"#, "message.messageId"),
+        (r#"{"message":{"messageId":"m","role":"user"}}"#, "message.role"),
+        (r#"{"message":{"messageId":"m","role":1,"content":[{"text":"a"},{}]}}"#, "message.content[1]"),
+        (r#"{"message":{"messageId":"m","role":1,"content":[{"text":"a","data":{}}]}}"#, "message.content[0]"),
+        (r#"{"message":{"messageId":"m","role":1,"content":[{"data":{"k":1}}]}}"#, "message.content[0].data.k"),
+        (r#"{"message":{"messageId":"m","role":1,"content":[{"file":{}}]}}"#, "message.content[0]"),
+        (r#"{"message":{"messageId":"m","role":1,"content":[{"file":{"fileWithBytes":"%"}}]}}"#, "message.content[0]"),
+        (
+            r#"{"message":{"messageId":"m","role":1},"configuration":{"historyLength":1.5}}"#,
+            "configuration.historyLength",
+        ),
+        (
+            r#"{"message":{"messageId":"m","role":1},"configuration":{"pushNotification":{"url":""}}}"#,
+            "configuration.pushNotification.url",
+        ),
+        // The JSON-Schema shape, until it is read elsewhere.
+        (r#"{"message":{"kind":"message","messageId":"m","role":"user","parts":[]}}"#, "message.content"),
+        (r#"{"message":{"messageId":"m","role":1,"parts":[]}}"#, "message.content"),
+    ] {
+        assert_eq!(field(rest::read_call(Route::Send, "", body.as_bytes(), &mut losses)), expected, "{body}");
+    }
+    for body in [&b"{"[..], b"", b"\xff"] {
+        assert!(matches!(rest::read_call(Route::Send, "", body, &mut losses), Err(Fault::Parse(_))));
+    }
+    assert!(matches!(
+        rest::write_call(&Call::List(ListTasks::default()), &mut losses),
+        Err(Fault::UnsupportedOperation(_))
+    ));
+}
+
+#[test]
+fn what_later_sdks_added_to_parts_is_read() {
+    let body = br#"{"message":{"message_id":"m","role":1,"content":[
+        {"file":{"file_with_bytes":"AAEC","mime_type":"x/y","name":"f"}},
+        {"data":{"data":{"value":3}},"metadata":{"data_part_compat":true}},
+        {"data":{"data":{"value":[]}},"metadata":{"data_part_compat":true,"k":1}},
+        {"data":{"data":{"value":3}},"metadata":{"k":1}}]}}"#;
+    let call = rest::read_call(Route::Send, "", body, &mut Losses::new()).unwrap();
+    let expected = json!([
+        { "raw": "AAEC", "filename": "f", "mediaType": "x/y" },
+        { "data": 3 },
+        { "data": [], "metadata": { "k": 1 } },
+        { "data": { "value": 3 }, "metadata": { "k": 1 } },
+    ]);
+    assert_eq!(call_value(&call)["message"]["parts"], expected);
+}
+
+#[test]
+fn a_card_in_the_open_api_form_is_not_read_as_one_without_security() {
+    let call = Call::ExtendedCard { tenant: Tenant::none() };
+    let read = |body: &str| rest::read_answer(&call, body.as_bytes(), &mut Losses::new());
+    for body in [
+        r#"{"name":"n","url":"u","securitySchemes":{"b":{"type":"http","scheme":"bearer"}},"security":[{"b":[]}]}"#,
+        r#"{"name":"n","url":"u","security":[{"b":["x"]}]}"#,
+        r#"{"name":"n","url":"u","skills":[{"id":"s","security":[{"b":["x"]}]}]}"#,
+    ] {
+        assert!(matches!(read(body), Err(Fault::InvalidAgentResponse(_))), "{body}");
+    }
+    let Ok(Answer::Card(card)) = read(
+        r#"{"name":"n","url":"u","security":[{}],"icon_url":"i","additional_interfaces":[
+            {"url":"u","transport":"JSONRPC"},{"url":"v","transport":"GRPC"}],
+            "security_schemes":{"new":{"quantum":{}},"o":{"oauth2_security_scheme":{"flows":{}}}}}"#,
+    ) else {
+        panic!("a card")
+    };
+    let interfaces: Vec<_> =
+        card.supported_interfaces.iter().map(|i| (&*i.url, &*i.protocol_binding, &*i.protocol_version)).collect();
+    assert_eq!(interfaces, [("u", "JSONRPC", "0.3.0"), ("v", "GRPC", "0.3.0")]);
+    assert_eq!((card.icon_url.as_deref(), card.security_schemes.len()), (Some("i"), 0));
+}
+
+#[test]
+fn data_as_deep_as_json_may_be_is_written_and_does_not_overflow() {
+    let deep = format!("{}{}", "[".repeat(64), "]".repeat(64));
+    let part = Part::data(Json::parse(&deep).unwrap());
+    let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
+    message.parts = vec![part];
+    let mut losses = Losses::new();
+    let _ = reply::sent_message(&message, &mut losses);
+    rest::write_answer(&Answer::SentMessage(Box::new(message)), &mut losses, &mut Vec::new()).unwrap();
+    lost(&losses, &[(LossKind::Part, "message.parts[0].data")]);
+}
