@@ -59,6 +59,8 @@ V03 = dict(
     send='message/send', stream='message/stream', get='tasks/get',
     list='tasks/list', subscribe='tasks/resubscribe',
 )
+# The same, spoken in the dialect of 0.3 as well: other names alone are what some servers mean by it.
+SPOKEN_V03 = {k: f'0.3:{v}' for k, v in V03.items()}
 
 
 class Server:
@@ -78,10 +80,10 @@ class Server:
         self.needs = needs or shlex.split(cmd)[0]
 
 
-def sabir(durability):
+def sabir(durability, methods=V1):
     return Server(
         f'{shlex.quote(SABIR)} serve --config {shlex.quote(HERE)}/sabir.toml --listen {{addr}} --data {{tmp}}/data',
-        env={'SABIR_STORE__DURABILITY': durability}, events=13, needs=SABIR, durable=True)
+        env={'SABIR_STORE__DURABILITY': durability}, events=13, needs=SABIR, durable=True, methods=methods)
 
 
 def built(binary, args='{addr}', **kw):
@@ -94,6 +96,8 @@ NO_STORE = {'get', 'list', 'growth', 'memory', 'subscribe'}
 PEERS = {
     'sabir': sabir('full'),
     'sabir_normal': sabir('normal'),
+    'sabir_v03': sabir('full', SPOKEN_V03),
+    'sabir_normal_v03': sabir('normal', SPOKEN_V03),
     # Reference points.
     'rawtcp': built('rawtcp', no=SEND_ONLY),
     'fixed': built('fixed', no=SEND_ONLY),
@@ -115,7 +119,7 @@ PEERS = {
                    needs=os.path.join(HERE, 'node', 'node_modules')),
 }
 # A failure of one of these fails the run; a peer that fails is only reported.
-OURS = {'sabir', 'sabir_normal', 'rawtcp', 'fixed', 'floor', 'floor_chan', 'store'}
+OURS = {'sabir', 'sabir_normal', 'sabir_v03', 'sabir_normal_v03', 'rawtcp', 'fixed', 'floor', 'floor_chan', 'store'}
 FAULTS = []
 
 
@@ -277,10 +281,12 @@ class Running:
     # -- small blocking client used for checks, not for load
 
     def raw(self, method, params, path=None, sse=False, timeout=10):
-        body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}).encode()
+        spoken = method.removeprefix('0.3:')
+        version = 'A2A-Version: 1.0\r\n' if spoken == method else ''
+        body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': spoken, 'params': params}).encode()
         accept = 'text/event-stream' if sse else 'application/json'
         return (
-            f'POST {path or self.srv.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nA2A-Version: 1.0\r\n'
+            f'POST {path or self.srv.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{version}'
             f'Content-Type: application/json\r\nAccept: {accept}\r\nContent-Length: {len(body)}\r\n\r\n'
         ).encode() + body
 
@@ -308,6 +314,12 @@ class Running:
 
     def message(self, text):
         # An id as long as those of load.lua, so that answers can be compared by size.
+        if self.srv.methods is SPOKEN_V03:
+            part = {'kind': 'text', 'text': text}
+            return {
+                'message': {'messageId': message_id(next(SERIAL)), 'role': 'user', 'parts': [part]},
+                'configuration': {'blocking': True},
+            }
         return {
             'message': {'messageId': message_id(next(SERIAL)), 'role': 'ROLE_USER', 'parts': [{'text': text}]},
             'configuration': {'returnImmediately': False},
@@ -681,13 +693,14 @@ def w_growth(run, a):
 
 
 WORK = {
-    'send': w_load('send'), 'get': w_load('get'), 'stream': w_load('stream'), 'list': w_load('list'),
+    'send': w_load('send'), 'translate': w_load('send'), 'translate_normal': w_load('send'),
+    'get': w_load('get'), 'stream': w_load('stream'), 'list': w_load('list'),
     'cold': w_cold, 'memory': w_memory, 'idle': w_idle, 'subscribe': w_subscribe, 'growth': w_growth,
 }
 KEPT = {'memory', 'growth', 'idle', 'subscribe'}
 # The number a ratio is formed from, and whether larger is better.
 KEY = {
-    'send': ('rps', True), 'get': ('rps', True), 'stream': ('rps', True), 'list': ('rps', True),
+    'send': ('rps', True), 'translate': ('rps', True), 'translate_normal': ('rps', True), 'get': ('rps', True), 'stream': ('rps', True), 'list': ('rps', True),
     'cold': ('cold_ms', False), 'memory': ('bytes_per_task', False), 'idle': ('kb_per_stream', False),
     'subscribe': ('kb_per_stream', False), 'growth': ('rps', True),
 }
@@ -852,7 +865,7 @@ class Bar:
 
 
 BAR_HEAD = ['| Bar | Measured | Bar | Met | Stretch | Met | Best peer here | Note |', '|---|---|---|---|---|---|---|---|']
-REFERENCES = {'floor', 'floor_chan', 'store', 'sabir', 'sabir_normal'}
+REFERENCES = {'floor', 'floor_chan', 'store', 'sabir', 'sabir_normal', 'sabir_v03', 'sabir_normal_v03'}
 
 
 def ratio_bar(title, res, work, name, conns, bar, stretch, note=''):
@@ -1048,6 +1061,8 @@ def run_bars(a):
 
     ours = ['sabir', 'sabir_normal']
     work('send', ours + ['floor'] + peers, 'floor', conns=[64, 256])
+    work('translate', ['sabir', 'sabir_v03'], 'sabir', conns=[64])
+    work('translate_normal', ['sabir_normal', 'sabir_normal_v03'], 'sabir_normal', conns=[64])
     work('get', ['sabir', 'store'] + peers, 'store', conns=[64])
     work('stream', ours + ['floor_chan'] + peers, 'floor_chan', conns=[64])
     work('idle', ['sabir', 'floor'] + peers, None, streams=[1000], rounds=1)
@@ -1064,6 +1079,8 @@ def run_bars(a):
         ratio_bar('send, durable, 256 connections / floor', res, 'send', 'sabir', 256, 0.35, 0.6, busy),
         ratio_bar('send, durable, 64 connections / floor', res, 'send', 'sabir', 64, 0.30, 0.5, busy),
         ratio_bar('send, normal, 64 connections / floor', res, 'send', 'sabir_normal', 64, 0.45, 0.7),
+        ratio_bar('send in 0.3 / send in 1.0, durable', res, 'translate', 'sabir_v03', 64, 0.9, 1.0, busy),
+        ratio_bar('send in 0.3 / send in 1.0, normal', res, 'translate_normal', 'sabir_normal_v03', 64, 0.9, 1.0),
         ratio_bar('get, 64 connections / store', res, 'get', 'sabir', 64, 0.65, 0.85),
         ratio_bar('stream, durable, 64 connections / floor_chan', res, 'stream', 'sabir', 64, 0.30, 0.6, busy),
         ratio_bar('stream, normal, 64 connections / floor_chan', res, 'stream', 'sabir_normal', 64, 0.45, 0.8),

@@ -1,5 +1,6 @@
 -- wrk script of the bench driver. Arguments after "--":
 --   MODE PATH METHOD LIMIT TAG IDS TEXT IDFILE [COUNT=NEEDLE ...]
+-- A METHOD that begins with "0.3:" is asked for in the dialect of A2A 0.3.
 -- MODE is send, stream, get or list. LIMIT > 0 stops the run after that many
 -- responses (wrk itself only knows durations, so the script interrupts it); 0
 -- leaves the duration in charge. TAG makes message ids of one run differ from
@@ -19,13 +20,14 @@ end
 -- Globals, because wrk hands them from the worker to done().
 t_first, t_limit, wrong, sample = 0, 0, 0, ""
 local mode, path, method, limit, text, idform
+local version, role, tag, config = "A2A-Version: 1.0\r\n", "ROLE_USER", "", '"returnImmediately":false'
 local ids, nids, n, got = {}, 0, 0, 0
 local pre, post
 local needles = {}
 
 local function http(body)
   return "POST " .. path .. " HTTP/1.1\r\nHost: " .. wrk.host ..
-    "\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nAccept: " ..
+    "\r\n" .. version .. "Content-Type: application/json\r\nAccept: " ..
     (mode == "stream" and "text/event-stream" or "application/json") ..
     "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
 end
@@ -58,6 +60,10 @@ function setup(t) threads[#threads + 1] = t end
 function init(args)
   mode, path, method = args[1], args[2], args[3]
   limit, text = tonumber(args[4]), args[7]
+  if string.sub(method, 1, 4) == "0.3:" then
+    method = string.sub(method, 5)
+    version, role, tag, config = "", "user", '"kind":"text",', '"blocking":true'
+  end
   if args[6] == "uuid" then
     idform = "000" .. args[5] .. "-0000-4000-8000-000#########"
   else
@@ -65,8 +71,8 @@ function init(args)
   end
   if mode == "send" or mode == "stream" then
     local body = '{"jsonrpc":"2.0","id":1,"method":"' .. method ..
-      '","params":{"message":{"messageId":"' .. idform .. '","role":"ROLE_USER","parts":[{"text":"' ..
-      text .. '"}]},"configuration":{"returnImmediately":false}}}'
+      '","params":{"message":{"messageId":"' .. idform .. '","role":"' .. role .. '","parts":[{' .. tag .. '"text":"' ..
+      text .. '"}]},"configuration":{' .. config .. '}}}'
     local full = http(body)
     local i = string.find(full, "#########", 1, true)
     pre, post = string.sub(full, 1, i - 1), string.sub(full, i + 9)

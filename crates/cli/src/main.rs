@@ -1,5 +1,6 @@
 //! The `sabir` binary: parse, run, exit code.
 
+mod look;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -16,12 +17,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(run::serve::Serve),
+    Convert(look::convert::Convert),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Serve(serve) => serve.run(),
+        Command::Convert(convert) => convert.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -293,14 +293,14 @@ impl Incoming<'_> {
         if let (Some(ended), Shape::Once) = (&ending, self.shape) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
-            if let (Ending::Reply(parts), true) = (ended, drafts.is_empty()) {
+            if let (Ending::Reply(parts), true) = (ended, drafts.is_empty() && !self.request.wants_task) {
                 return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
             }
             collapse(core, &mut task, drafts, ending.take().unwrap_or_else(Ending::complete));
             return Ok(self.commit_whole(step, &task));
         }
         let (drafts, checkpoint) = turn.outlet.take();
-        if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty()) {
+        if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty() && !self.request.wants_task) {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);

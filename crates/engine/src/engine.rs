@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef, Order};
 use crate::metrics::Metrics;
 use crate::retry::Retries;
-use sabir_proto::{AgentName, Fault, Stamp, TaskId};
+use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId};
 use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,11 @@ impl Engine {
             }
             self.core.host.sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// A name for a message whose author gave it none.
+    pub fn mint(&self) -> MessageId {
+        MessageId::parse(&self.core.new_id().to_string()).expect("a UUID is a legal id")
     }
 
     /// How many agents are at work.

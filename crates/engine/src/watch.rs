@@ -82,6 +82,11 @@ impl Watch {
         self
     }
 
+    /// Nothing follows what was taken so far, and that is known already.
+    pub fn is_over(&self) -> bool {
+        matches!(self.source, Source::Done) && self.queue.is_empty() && self.reply.is_none()
+    }
+
     /// The next item; `None` at the end. A fault is the last item.
     pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
         poll_fn(|cx| self.poll_next(cx)).await

@@ -1,8 +1,8 @@
 //! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
 
-use crate::lenient::{empty_none, int32, null_default, object, optional_object};
+use crate::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One request of a caller.
@@ -105,10 +105,10 @@ pub struct Terms {
 }
 
 /// `SendMessageRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendMessage {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// What is said.
     #[serde(deserialize_with = "object")]
@@ -117,12 +117,15 @@ pub struct SendMessage {
     #[serde(default, deserialize_with = "configuration")]
     pub configuration: SendConfiguration,
     /// Free metadata of the request.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// The caller's own name for the task, in dialects where callers name their tasks. It continues the unfinished task
     /// of that name and opens one otherwise.
     #[serde(skip)]
     pub alias: Option<Arc<str>>,
+    /// A task is wanted in any case: the caller's dialect has no direct replies.
+    #[serde(skip)]
+    pub wants_task: bool,
 }
 
 fn configuration<'de, D: serde::Deserializer<'de>>(d: D) -> Result<SendConfiguration, D::Error> {
@@ -130,64 +133,84 @@ fn configuration<'de, D: serde::Deserializer<'de>>(d: D) -> Result<SendConfigura
 }
 
 /// `SendMessageConfiguration`
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendConfiguration {
     /// Media types the caller can take.
-    #[serde(alias = "accepted_output_modes", default, deserialize_with = "null_default")]
+    #[serde(
+        alias = "accepted_output_modes",
+        default,
+        deserialize_with = "null_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub accepted_output_modes: Vec<String>,
     /// A push configuration to register with the task.
-    #[serde(alias = "task_push_notification_config", default, deserialize_with = "optional_object")]
+    #[serde(
+        alias = "task_push_notification_config",
+        default,
+        deserialize_with = "optional_object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_push_notification_config: Option<PushConfig>,
     /// At most this many messages of history in the reply.
-    #[serde(alias = "history_length", default, deserialize_with = "int32")]
+    #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
     /// Do not wait for the task to settle.
-    #[serde(alias = "return_immediately", default, deserialize_with = "null_default")]
+    #[serde(
+        alias = "return_immediately",
+        default,
+        deserialize_with = "null_default",
+        skip_serializing_if = "is_false"
+    )]
     pub return_immediately: bool,
 }
 
 /// `GetTaskRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetTask {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
     /// At most this many messages of history.
-    #[serde(alias = "history_length", default, deserialize_with = "int32")]
+    #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
 }
 
 /// `ListTasksRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListTasks {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Only tasks of this conversation.
-    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
     /// Only tasks in this state.
-    #[serde(default, deserialize_with = "state_or_unspecified")]
+    #[serde(default, deserialize_with = "state_or_unspecified", skip_serializing_if = "Option::is_none")]
     pub status: Option<TaskState>,
     /// How many tasks a page may hold.
-    #[serde(alias = "page_size", default, deserialize_with = "int32")]
+    #[serde(alias = "page_size", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
     /// Where the last page ended.
-    #[serde(alias = "page_token", default, deserialize_with = "null_default")]
+    #[serde(
+        alias = "page_token",
+        default,
+        deserialize_with = "null_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub page_token: String,
     /// At most this many messages of history per task.
-    #[serde(alias = "history_length", default, deserialize_with = "int32")]
+    #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
     /// Only tasks whose status is not older than this.
-    #[serde(alias = "status_timestamp_after", default)]
+    #[serde(alias = "status_timestamp_after", default, skip_serializing_if = "Option::is_none")]
     pub status_timestamp_after: Option<Timestamp>,
     /// Whether artifacts are wanted.
-    #[serde(alias = "include_artifacts", default)]
+    #[serde(alias = "include_artifacts", default, skip_serializing_if = "Option::is_none")]
     pub include_artifacts: Option<bool>,
 }
 
@@ -202,34 +225,34 @@ fn state_or_unspecified<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option
 }
 
 /// `CancelTaskRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelTask {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
     /// Free metadata of the request.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
 }
 
 /// `SubscribeToTaskRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscribe {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Which task.
     pub id: TaskRef,
 }
 
 /// `GetTaskPushNotificationConfigRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPush {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]
@@ -239,29 +262,34 @@ pub struct GetPush {
 }
 
 /// `ListTaskPushNotificationConfigsRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListPush {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
     /// How many a page may hold.
-    #[serde(alias = "page_size", default, deserialize_with = "int32")]
+    #[serde(alias = "page_size", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
     /// Where the last page ended.
-    #[serde(alias = "page_token", default, deserialize_with = "null_default")]
+    #[serde(
+        alias = "page_token",
+        default,
+        deserialize_with = "null_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub page_token: String,
 }
 
 /// `DeleteTaskPushNotificationConfigRequest`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletePush {
     /// The tenant the caller names.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
     /// Of which task.
     #[serde(alias = "task_id")]

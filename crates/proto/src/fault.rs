@@ -24,11 +24,12 @@ pub enum Code {
     Conflict,
     Unavailable,
     Exhausted,
+    Unauthenticated,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::TaskNotFound,
         Self::TaskNotCancelable,
         Self::PushNotificationNotSupported,
@@ -46,6 +47,7 @@ impl Code {
         Self::Conflict,
         Self::Unavailable,
         Self::Exhausted,
+        Self::Unauthenticated,
     ];
 }
 
@@ -141,6 +143,9 @@ pub enum Fault {
     /// A named limit was reached.
     #[error("{0}")]
     Exhausted(String),
+    /// The caller is not known well enough for this.
+    #[error("{0}")]
+    Unauthenticated(String),
     /// What another server said, in its own words.
     #[error("{message}")]
     Peer {
@@ -181,6 +186,7 @@ impl Fault {
             Self::Internal(_) => Code::Internal,
             Self::Unavailable(_) => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,
+            Self::Unauthenticated(_) => Code::Unauthenticated,
             Self::Peer { code, .. } => *code,
         }
     }

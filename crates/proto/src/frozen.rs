@@ -3,7 +3,7 @@
 //! A task that was stored is mostly only read again. Its canonical JSON is at once the log record, the answer to *get*
 //! and an element of *list*, so it is carried as bytes with just enough beside it to cut members off its end.
 
-use crate::{Event, Message, Seq, Task, TaskState, TheirEvent, TheirTask};
+use crate::{Event, Message, Seq, Task, TaskId, TaskState, TheirEvent, TheirTask};
 use bytes::Bytes;
 
 /// A task's canonical JSON, and where in it the members begin that a reader may not want.
@@ -82,6 +82,11 @@ impl FrozenTask {
         Some(task)
     }
 
+    /// The id, without parsing the rest.
+    pub fn id(&self) -> Option<TaskId> {
+        first_id(&self.json)
+    }
+
     /// The conversation, without parsing the rest.
     pub fn context(&self) -> Option<crate::ContextId> {
         #[derive(serde::Deserialize)]
@@ -125,6 +130,13 @@ impl FrozenTask {
             out.push(b']');
         }
     }
+}
+
+/// The first id of a task or an event, which is the task's: its name is written before everything else.
+fn first_id(json: &[u8]) -> Option<TaskId> {
+    let head = String::from_utf8_lossy(&json[..json.len().min(96)]);
+    let at = head.find("d\":\"")? + 4;
+    TaskId::parse(head.get(at..at + 36)?)
 }
 
 const HISTORY: &[u8] = b",\"history\":";
@@ -211,6 +223,11 @@ impl FrozenEvent {
     /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Event> {
         serde_json::from_slice(&self.json).ok()
+    }
+
+    /// The task it is about, without parsing the rest.
+    pub fn task_id(&self) -> Option<TaskId> {
+        first_id(&self.json)
     }
 
     /// The event as outsiders see it.

@@ -356,6 +356,11 @@ fn check_segment(text: &str) -> Result<(), TenantFault> {
 pub struct Tenant(Arc<str>);
 
 impl Tenant {
+    /// Whether nobody was named.
+    pub fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The tenant of callers who name none.
     pub fn none() -> Self {
         static NONE: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "".into());
@@ -374,6 +379,12 @@ impl Tenant {
     /// The text; empty for none.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for Tenant {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&self.0)
     }
 }
 

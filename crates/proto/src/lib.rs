@@ -50,7 +50,7 @@ pub use id::{
 };
 pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};
-pub use part::{Content, Part};
+pub use part::{Content, Part, decode_base64, encode_base64};
 pub use push::{Authentication, PushConfig};
 pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
 pub use stamp::{Stamp, Timestamp};

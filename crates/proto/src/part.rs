@@ -66,9 +66,15 @@ const ANY_PADDING: GeneralPurposeConfig =
 const READ_STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
 const READ_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
 
-fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+/// Reads base64 in either alphabet, padded or not.
+pub fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     let engine = if text.contains(['-', '_']) { &READ_URL_SAFE } else { &READ_STANDARD };
-    engine.decode(text)
+    engine.decode(text).map_err(|e| e.to_string())
+}
+
+/// Writes base64 as all dialects do: the standard alphabet, padded.
+pub fn encode_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
 }
 
 impl Serialize for Part {
@@ -76,7 +82,7 @@ impl Serialize for Part {
         let mut map = s.serialize_map(None)?;
         match &self.content {
             Content::Text(text) => map.serialize_entry("text", text)?,
-            Content::Raw(bytes) => map.serialize_entry("raw", &STANDARD.encode(bytes))?,
+            Content::Raw(bytes) => map.serialize_entry("raw", &encode_base64(bytes))?,
             Content::Url(url) => map.serialize_entry("url", url)?,
             Content::Data(json) => map.serialize_entry("data", json)?,
         }

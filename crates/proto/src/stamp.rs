@@ -23,6 +23,27 @@ impl Timestamp {
         self.0
     }
 
+    /// Reads what servers of older dialects write as well: an offset (Python's `isoformat()` says `+00:00` for `Z`), or
+    /// no zone at all, which is taken for UTC.
+    pub fn parse_loose(text: &str) -> Option<Self> {
+        if let Some(time) = Self::parse(text) {
+            return Some(time);
+        }
+        let date = text.get(..10)?;
+        let time = text.get(10..)?;
+        let (time, offset) = match time.rfind(['+', '-']) {
+            Some(at) => time.split_at(at),
+            None => (time, "+00:00"),
+        };
+        let (sign, clock) = offset.split_at(1);
+        let (hours, minutes) = clock.split_once(':')?;
+        let two_digits = |t: &str| (t.len() == 2).then(|| t.parse::<i64>().ok()).flatten();
+        let (hours, minutes) = (two_digits(hours)?, two_digits(minutes)?);
+        let shift = (hours * 60 + minutes) * 60_000 * if sign == "-" { -1 } else { 1 };
+        let local = Self::parse(&format!("{date}{time}Z"))?;
+        (hours < 24 && minutes < 60).then(|| Self::from_millis(local.millis() - shift))
+    }
+
     /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction]Z`. The specification allows no offset but `Z`; peers send 0 to 9 digits
     /// of fraction (the Python SDK six, Go nine), of which we keep three.
     pub fn parse(text: &str) -> Option<Self> {
@@ -159,6 +180,24 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn older_servers_write_offsets_or_no_zone_at_all() {
+        for text in [
+            "2025-08-01T10:00:00Z",
+            "2025-08-01T10:00:00.000000+00:00",
+            "2025-08-01T12:30:00+02:30",
+            "2025-08-01T06:00:00.000-04:00",
+            "2025-08-01T10:00:00.000",
+        ] {
+            assert_eq!(Timestamp::parse_loose(text), Timestamp::parse("2025-08-01T10:00:00Z"), "{text}");
+        }
+        for bad in
+            ["", "now", "2025-08-01", "2025-08-01T10:00:00+25:00", "2025-08-01T10:00:00+1:00", "2025-08-0\u{e9}T"]
+        {
+            assert_eq!(Timestamp::parse_loose(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn timestamps_read_back_what_they_write() {

@@ -1,11 +1,11 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{CardDocument, PublicAddress};
+use crate::card::{Cards, PublicAddress};
 use crate::config::{Config, Durability, LimitsConfig};
 use crate::door::Door;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use crate::{agents, card, listen};
+use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -68,13 +68,25 @@ pub(crate) struct App {
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
-    pub(crate) document: CardDocument,
+    pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
 }
 
 impl std::fmt::Debug for Served {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("agents", &self.agents.len()).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    pub(crate) async fn is_alias(&self, _: Option<&Arc<Served>>, _: &sabir_proto::TaskRef) -> bool {
+        false
     }
 }
 
@@ -223,9 +235,13 @@ fn serve_agents(
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
         let card = card::build(entry, public);
+        if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
+            let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
+            return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
+        }
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let served = Arc::new(Served {
-            document: CardDocument::new(&card, started),
+            cards: Cards::new(&card, entry, config.server.card, started),
             card,
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push }),

@@ -3,12 +3,16 @@
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod jsonrpc;
+pub(crate) mod rest;
 
 use ::http::HeaderMap;
 use ::http::header::{HeaderName, HeaderValue};
 use sabir_proto::{Fault, Seq, Terms};
+use sabir_wire::Dialect;
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+/// What 0.2 and 0.3 called it.
+const X_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -31,7 +35,7 @@ pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
         terms.last_event_id =
             Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
     }
-    for value in headers.get_all(EXTENSIONS) {
+    for value in headers.get_all(EXTENSIONS).iter().chain(headers.get_all(X_EXTENSIONS)) {
         let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
         terms.extensions.extend(uris.split(',').map(str::trim).filter(|u| !u.is_empty()).map(str::to_owned));
     }
@@ -53,11 +57,31 @@ pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a 
     })
 }
 
+/// How a dialect spells the header of active extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    Plain,
+    WithX,
+}
+
+impl Spelling {
+    pub(crate) const fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::V1 => Self::Plain,
+            Dialect::V03 | Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => Self::WithX,
+        }
+    }
+}
+
 /// Tells the caller which extensions were active.
-pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String]) {
+pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String], spelling: Spelling) {
     if !active.is_empty()
         && let Ok(value) = HeaderValue::from_str(&active.join(","))
     {
-        headers.insert(EXTENSIONS, value);
+        let name = match spelling {
+            Spelling::Plain => EXTENSIONS,
+            Spelling::WithX => X_EXTENSIONS,
+        };
+        headers.insert(name, value);
     }
 }

@@ -57,6 +57,9 @@ pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl 
     response
 }
 
+/// Event streams.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
 /// JSON, as JSON-RPC and operators get it.
 pub(crate) const JSON: &str = "application/json";
 /// JSON, as HTTP+JSON has it since 1.0.1.

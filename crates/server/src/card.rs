@@ -1,12 +1,15 @@
 //! The agent card as a document: built once from configuration, served with a validator.
 
 use crate::body::{Body, JSON, answer};
-use crate::config::agent::AgentConfig;
+use crate::config::CardForm;
+use crate::config::agent::{AgentConfig, XprConfig};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY};
 use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{Capabilities, Interface, Skill};
+use sabir_wire::card::{self as form, Form, XprIdentity};
+use sabir_wire::{Dialect, Losses, version as versions};
 use sha2::{Digest, Sha256};
 use std::time::SystemTime;
 
@@ -15,16 +18,67 @@ const MAX_AGE: &str = "public, max-age=60";
 
 /// A card with what caching needs.
 #[derive(Debug, Clone)]
-pub(crate) struct CardDocument {
+struct CardDocument {
     bytes: Bytes,
     etag: HeaderValue,
     modified: SystemTime,
 }
 
+/// An agent's card in the forms that are asked for. Each is a document of its own, with its own validator.
+#[derive(Debug, Clone)]
+pub(crate) struct Cards {
+    pure: CardDocument,
+    hybrid: CardDocument,
+    /// `/.well-known/agent.json`: before 1.0, the only place anybody looked.
+    older: CardDocument,
+    unversioned: CardForm,
+}
+
+/// Where a card is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WellKnown {
+    AgentCard,
+    Agent,
+}
+
+impl Cards {
+    pub(crate) fn new(card: &AgentCard, config: &AgentConfig, unversioned: CardForm, modified: SystemTime) -> Self {
+        // Cards are rebuilt, not translated: what 0.3 cannot say is said in the other forms.
+        let write = |form| CardDocument::new(form::write(card, form, &mut Losses::new()), modified);
+        let older = match &config.xpr {
+            None => form::write(card, Form::V03, &mut Losses::new()),
+            Some(xpr) => form::write_with(card, Form::V03, &identity(xpr), &mut Losses::new()),
+        };
+        let older = CardDocument::new(older, modified);
+        Self { pure: write(Form::V1), hybrid: write(Form::Hybrid), older, unversioned }
+    }
+
+    /// The form a client gets.
+    pub(crate) fn respond(&self, asked: WellKnown, request: &HeaderMap, version: Option<&str>) -> Response<Body> {
+        let document = match (asked, versions::family(version)) {
+            (WellKnown::Agent, _) => &self.older,
+            (WellKnown::AgentCard, Ok(Some(Dialect::V1))) => &self.pure,
+            (WellKnown::AgentCard, Ok(None)) if self.unversioned == CardForm::Pure => &self.pure,
+            // Whatever else is named, the hybrid has it, or is as near as there is.
+            (WellKnown::AgentCard, _) => &self.hybrid,
+        };
+        document.respond(request)
+    }
+}
+
+fn identity(xpr: &XprConfig) -> XprIdentity {
+    XprIdentity {
+        account: xpr.account.clone(),
+        protocol: xpr.protocol.clone(),
+        owner: xpr.owner.clone(),
+        registered_at: xpr.registered_at,
+        trust_score: xpr.trust_score,
+        kyc_level: xpr.kyc_level,
+    }
+}
+
 impl CardDocument {
-    pub(crate) fn new(card: &AgentCard, modified: SystemTime) -> Self {
-        let mut bytes = Vec::new();
-        sabir_wire::v1::json::write_card(card, &mut bytes);
+    fn new(bytes: Vec<u8>, modified: SystemTime) -> Self {
         let digest = Sha256::digest(&bytes);
         let hex: String = digest.iter().take(12).map(|b| format!("{b:02x}")).collect();
         let etag =
@@ -36,7 +90,7 @@ impl CardDocument {
     }
 
     /// The document, or 304 where the client has it.
-    pub(crate) fn respond(&self, request: &HeaderMap) -> Response<Body> {
+    fn respond(&self, request: &HeaderMap) -> Response<Body> {
         let mut response = if self.is_known(request) {
             let mut unchanged = Response::new(Body::Whole(None));
             *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
@@ -79,13 +133,23 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> AgentCard 
     let card = &config.card;
     let base =
         if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) };
-    let interface = |url: &str, binding: &str, tenant: Option<String>| Interface {
+    let interface = |url: &str, binding: &str, version: &str, tenant: Option<String>| Interface {
         url: url.into(),
         protocol_binding: binding.into(),
         tenant,
-        protocol_version: "1.0".into(),
+        protocol_version: version.into(),
     };
-    let tenant = (!config.default).then(|| config.name.clone());
+    // gRPC has one path for all agents, so in 1.0 the tenant says which one is meant. 0.3 has no tenants.
+    let mut supported_interfaces = vec![
+        interface(&base, "JSONRPC", "1.0", None),
+        interface(&base, "HTTP+JSON", "1.0", None),
+        interface(&address.authority, "GRPC", "1.0", (!config.default).then(|| config.name.clone())),
+        interface(&base, "JSONRPC", "0.3", None),
+        interface(&base, "HTTP+JSON", "0.3", None),
+    ];
+    if config.default {
+        supported_interfaces.push(interface(&address.authority, "GRPC", "0.3", None));
+    }
     let description = card.description.clone().unwrap_or_else(|| format!("The agent {}", config.name));
     let own_skill = || Skill {
         id: config.name.clone(),
@@ -103,12 +167,7 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> AgentCard 
     AgentCard {
         name: card.name.clone().unwrap_or_else(|| config.name.clone()),
         description: description.clone(),
-        supported_interfaces: vec![
-            interface(&base, "JSONRPC", None),
-            interface(&base, "HTTP+JSON", None),
-            // gRPC has one path for all agents, so the tenant says which one is meant.
-            interface(&address.authority, "GRPC", tenant),
-        ],
+        supported_interfaces,
         provider: card.provider.clone(),
         version: card.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into()),
         documentation_url: card.documentation_url.clone(),

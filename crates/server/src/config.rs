@@ -38,13 +38,28 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// What cards say; derived from `listen` when absent.
     pub public_url: Option<String>,
+    /// What a client that names no version gets as a card.
+    pub card: CardForm,
     /// How long running requests and streams get to finish after a stop was asked for.
     pub drain_seconds: u64,
 }
 
+/// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum CardForm {
+    /// 1.0 with the members of 0.3 beside its own.
+    #[default]
+    #[serde(rename = "hybrid")]
+    Hybrid,
+    /// 1.0 and nothing else.
+    #[serde(rename = "1.0")]
+    Pure,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 4000)), public_url: None, drain_seconds: 10 }
+        let listen = SocketAddr::from(([127, 0, 0, 1], 4000));
+        Self { listen, public_url: None, card: CardForm::default(), drain_seconds: 10 }
     }
 }
 

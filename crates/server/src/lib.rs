@@ -26,6 +26,7 @@ mod card;
 mod door;
 mod host;
 mod listen;
+mod losses;
 mod metrics;
 mod sse;
 mod stack;

@@ -22,6 +22,12 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Loss {
+    dialect: &'static str,
+    kind: &'static str,
+}
+
 /// Counters of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
@@ -29,6 +35,7 @@ pub(crate) struct Metrics {
     seconds: Family<Operation, Histogram>,
     streams: Gauge,
     connections: Gauge,
+    losses: Family<Loss, Counter>,
 }
 
 impl Metrics {
@@ -39,12 +46,14 @@ impl Metrics {
             seconds: Family::new_with_constructor(buckets),
             streams: Gauge::default(),
             connections: Gauge::default(),
+            losses: Family::default(),
         };
-        let Self { requests, seconds, streams, connections } = &metrics;
+        let Self { requests, seconds, streams, connections, losses } = &metrics;
         registry.register("sabir_requests", "Requests by operation, dialect and outcome", requests.clone());
         registry.register("sabir_request_seconds", "Time to the answer, or to a stream's first event", seconds.clone());
         registry.register("sabir_open_streams", "Event streams being written", streams.clone());
         registry.register("sabir_open_connections", "Open connections", connections.clone());
+        registry.register("sabir_translation_losses", "What a dialect could not carry, by kind", losses.clone());
         metrics
     }
 
@@ -58,6 +67,10 @@ impl Metrics {
         let status = outcome.map_or_else(|fault| status(fault.code()), |()| "ok");
         self.requests.get_or_create(&Request { operation, dialect, status }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn loss(&self, dialect: &'static str, kind: &'static str) {
+        self.losses.get_or_create(&Loss { dialect, kind }).inc();
     }
 
     pub(crate) fn stream(&self) -> Gauged {

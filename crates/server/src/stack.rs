@@ -8,15 +8,19 @@
 //! has grown past the limit, never held. gRPC skips both, since its messages are framed and limited by themselves.
 
 use crate::app::{App, Served};
-use crate::bind::{grpc, http as rest, jsonrpc};
+use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
+use crate::card::{PublicAddress, WellKnown};
+use crate::config::agent::AgentConfig;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use sabir_proto::Fault;
+use sabir_proto::card::Interface;
 use sabir_wire::v1::http::{Routed, route};
+use sabir_wire::{Entry, v03};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -70,19 +74,20 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
     };
     let at = at.cloned();
     match (request.method().as_str(), rest_of_path) {
-        ("POST", "/" | "" | "/a2a" | "/a2a/") => {
+        ("POST", path) if is_endpoint(path) => {
+            let entry = entry(rest_of_path);
             let (parts, body) = request.into_parts();
             match collect(app, &parts.headers, body).await {
                 Ok(body) => {
-                    jsonrpc::serve(app, at.as_ref(), &parts.headers, parts.uri.query().unwrap_or(""), body).await
+                    let query = parts.uri.query().unwrap_or("");
+                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, headers: &parts.headers, query };
+                    jsonrpc::serve(app, arrived, body).await
                 }
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
             }
         }
-        ("GET" | "HEAD", "/.well-known/agent-card.json") => match at.as_ref().or_else(|| app.default_agent()) {
-            Some(served) => served.document.respond(request.headers()),
-            None => not_found("there is no default agent here; ask for /agents/{name}/.well-known/agent-card.json"),
-        },
+        ("GET" | "HEAD", "/.well-known/agent-card.json") => card(app, at.as_ref(), &request, WellKnown::AgentCard),
+        ("GET" | "HEAD", "/.well-known/agent.json") => card(app, at.as_ref(), &request, WellKnown::Agent),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => ready(app),
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
@@ -96,20 +101,28 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
+    let query = parts.uri.query().unwrap_or("");
+    if let Some(path) = older(below) {
+        return match v03::rest::route(&parts.method, path) {
+            v03::rest::Routed::Operation(route) => match collect(app, &parts.headers, body).await {
+                Ok(body) => rest_v03::serve(app, at, (route, query), &parts.headers, body).await,
+                Err((status, fault)) => rest_v03::refuse_early(status, &fault),
+            },
+            v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
+            v03::rest::Routed::Unknown => {
+                not_found("no such path of A2A 0.3; the agent card at /.well-known/agent-card.json says what is served")
+            }
+        };
+    }
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
             Ok(body) => {
-                let routed = rest::Routed { route, tenant, query: parts.uri.query().unwrap_or("") };
+                let routed = rest::Routed { route, tenant, query };
                 rest::serve(app, at, routed, &parts.headers, body).await
             }
             Err((status, fault)) => rest::refuse_early(status, &fault),
         },
-        Routed::WrongMethod(allowed) => {
-            let fault = Fault::InvalidRequest(format!("this path takes {allowed}"));
-            let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            response
-        }
+        Routed::WrongMethod(allowed) => wrong_method(allowed),
         Routed::Unknown if matches!(below, "/" | "" | "/a2a" | "/a2a/") => {
             let fault = Fault::InvalidRequest("JSON-RPC requests are sent by POST".into());
             let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
@@ -122,14 +135,91 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     }
 }
 
+/// A path of 0.3, which lives below `/v1`. 0.2 had its extended card at a path of its own.
+fn older(path: &str) -> Option<&str> {
+    match path {
+        "/agent/authenticatedExtendedCard" => Some("/v1/card"),
+        path if path.starts_with("/v1/") => Some(path),
+        _ => None,
+    }
+}
+
+fn wrong_method(allowed: &'static str) -> Response<Body> {
+    let fault = Fault::InvalidRequest(format!("this path takes {allowed}"));
+    let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, asked: WellKnown) -> Response<Body> {
+    let version = bind::version(request.headers(), request.uri().query().unwrap_or(""));
+    match at.or_else(|| app.default_agent()) {
+        Some(served) => served.cards.respond(asked, request.headers(), version),
+        None => not_found("there is no default agent here; ask for /agents/{name}/.well-known/agent-card.json"),
+    }
+}
+
+/// Which of the endpoints of JSON-RPC a path is.
+fn entry(path: &str) -> Entry {
+    match path.trim_end_matches('/') {
+        "/a2a" => Entry::A2a,
+        "/_agent-native/a2a" => Entry::Native,
+        _ => Entry::Root,
+    }
+}
+
 /// Splits `/agents/{name}` off a path. An unknown name is an error, not the default agent.
 fn below_agent<'a, 'p>(app: &'a App, path: &'p str) -> Result<(Option<&'a Arc<Served>>, &'p str), String> {
-    let Some(below) = path.strip_prefix("/agents/") else { return Ok((None, path)) };
-    let (name, rest) = below.find('/').map_or((below, ""), |slash| below.split_at(slash));
-    match app.agent(name) {
-        Some(served) => Ok((Some(served), rest)),
-        None => Err(name.chars().take(64).collect()),
+    match named(path) {
+        None => Ok((None, path)),
+        Some((name, rest)) => match app.agent(name) {
+            Some(served) => Ok((Some(served), rest)),
+            None => Err(name.chars().take(64).collect()),
+        },
     }
+}
+
+/// The agent that a path names, and what follows.
+fn named(path: &str) -> Option<(&str, &str)> {
+    let below = path.strip_prefix("/agents/")?;
+    Some(below.find('/').map_or((below, ""), |slash| below.split_at(slash)))
+}
+
+/// Whether an interface that a card offers is one that requests to it would reach. A card that promises more than is
+/// served is found here, at the start, and not by its first client.
+pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &PublicAddress) -> bool {
+    let (binding, version) = (&*interface.protocol_binding, &*interface.protocol_version);
+    if binding == "GRPC" {
+        let reached = match version {
+            "1.0" => agent.default || interface.tenant.as_deref() == Some(&*agent.name),
+            "0.3" => agent.default,
+            _ => false,
+        };
+        return reached && interface.url == address.authority;
+    }
+    let Some(path) = interface.url.strip_prefix(&*address.url) else { return false };
+    let below = match named(path) {
+        Some((name, below)) if name == agent.name => below,
+        Some(_) => return false,
+        None if agent.default => path,
+        None => return false,
+    };
+    let operation = format!("{}/message:send", below.trim_end_matches('/'));
+    match (binding, version) {
+        ("JSONRPC", "1.0" | "0.3") => is_endpoint(below),
+        ("HTTP+JSON", "1.0") => matches!(route(&Method::POST, &operation), Routed::Operation(..)),
+        ("HTTP+JSON", "0.3") => {
+            let operation = format!("/v1{operation}");
+            older(&operation)
+                .is_some_and(|path| matches!(v03::rest::route(&Method::POST, path), v03::rest::Routed::Operation(_)))
+        }
+        _ => false,
+    }
+}
+
+/// The paths where JSON-RPC is.
+fn is_endpoint(path: &str) -> bool {
+    matches!(path, "/" | "" | "/a2a" | "/a2a/" | "/_agent-native/a2a" | "/_agent-native/a2a/")
 }
 
 fn is_grpc(request: &Request<Incoming>) -> bool {

@@ -1,5 +1,6 @@
 //! Every error with its numbers: one table, all columns.
 
+use crate::{Dialect, jsonrpc};
 use sabir_proto::{Code, Fault};
 use serde::Serialize;
 
@@ -31,6 +32,7 @@ pub enum Grpc {
     Unimplemented,
     Internal,
     Unavailable,
+    Unauthenticated,
 }
 
 impl Grpc {
@@ -45,6 +47,7 @@ impl Grpc {
             Self::Unimplemented => 12,
             Self::Internal => 13,
             Self::Unavailable => 14,
+            Self::Unauthenticated => 16,
         }
     }
 
@@ -59,6 +62,7 @@ impl Grpc {
             Self::Unimplemented => "UNIMPLEMENTED",
             Self::Internal => "INTERNAL",
             Self::Unavailable => "UNAVAILABLE",
+            Self::Unauthenticated => "UNAUTHENTICATED",
         }
     }
 }
@@ -66,8 +70,8 @@ impl Grpc {
 /// The table, for A2A 1.0.1 (§5.4; 1.0.0 differs in six rows).
 pub const fn numbers(code: Code) -> Numbers {
     use Grpc::{
-        AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable,
-        Unimplemented,
+        AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted, Unauthenticated,
+        Unavailable, Unimplemented,
     };
     const fn row(json_rpc: i32, http: u16, grpc: Grpc, reason: &'static str) -> Numbers {
         Numbers { json_rpc, http, grpc, reason }
@@ -93,6 +97,99 @@ pub const fn numbers(code: Code) -> Numbers {
         Code::Conflict => row(-32602, 409, AlreadyExists, "IDEMPOTENCY_CONFLICT"),
         Code::Unavailable => row(-32603, 503, Unavailable, "UNAVAILABLE"),
         Code::Exhausted => row(-32603, 429, ResourceExhausted, "RESOURCE_EXHAUSTED"),
+        // The first number that JSON-RPC leaves to servers; XPR uses it for the same thing.
+        Code::Unauthenticated => row(-32000, 401, Unauthenticated, "UNAUTHENTICATED"),
+    }
+}
+
+/// The JSON-RPC number in a dialect. The older ones have fewer, and agent-native and XPR have their own.
+pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
+    let usual = numbers(code).json_rpc;
+    match dialect {
+        Dialect::V1 => usual,
+        // What only 1.0 has a number for is an operation that is not supported.
+        Dialect::V03 => match code {
+            Code::ExtensionSupportRequired | Code::VersionNotSupported => -32004,
+            _ => usual,
+        },
+        Dialect::V02 => match code {
+            Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
+            _ => usual,
+        },
+        // Its prose gave -32006 and above other meanings than anybody since.
+        Dialect::V01 => match code {
+            Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
+            Code::InvalidAgentResponse => -32603,
+            _ => usual,
+        },
+        Dialect::Native => match code {
+            Code::TaskNotFound | Code::TaskNotCancelable => usual,
+            Code::InvalidRequest | Code::ParseError | Code::MethodNotFound | Code::InvalidParams => usual,
+            Code::UnsupportedOperation | Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
+            Code::ExtendedAgentCardNotConfigured => -32601,
+            Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
+            Code::InvalidAgentResponse | Code::Internal | Code::Unavailable | Code::Exhausted => -32000,
+            // The same number as for a task that is not there.
+            Code::Unauthenticated => -32001,
+        },
+        Dialect::Xpr => match code {
+            Code::TaskNotFound | Code::TaskNotCancelable => usual,
+            Code::InvalidRequest | Code::ParseError | Code::MethodNotFound | Code::InvalidParams => usual,
+            Code::UnsupportedOperation | Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
+            Code::ExtendedAgentCardNotConfigured => -32601,
+            Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
+            Code::InvalidAgentResponse | Code::Internal | Code::Unavailable => -32603,
+            // Too many requests are refused with the number of everything that is refused at the door.
+            Code::Exhausted | Code::Unauthenticated => -32000,
+        },
+    }
+}
+
+/// The kind of failure a number stands for in a dialect. A number of nobody's is an internal error of its server.
+pub fn code_of(number: i32, dialect: Dialect) -> Code {
+    let usual = Code::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);
+    let own = || Code::ALL.into_iter().find(|c| json_rpc(*c, dialect) == number);
+    match (dialect, number) {
+        // Whatever the handler threw.
+        (Dialect::Native, -32000) => Code::Internal,
+        _ => usual.or_else(own).unwrap_or(Code::Internal),
+    }
+}
+
+/// Writes an error of an older dialect: a number and words, and in 0.1 the task.
+pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Error {
+        code: i32,
+        message: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<About>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct About {
+        task_id: String,
+    }
+    let task = fault.task().filter(|_| dialect == Dialect::V01 && fault.code() == Code::TaskNotFound);
+    let error = Error {
+        code: json_rpc(fault.code(), dialect),
+        message: words(dialect, fault),
+        data: task.map(|task| About { task_id: task.to_string() }),
+    };
+    jsonrpc::open_error(id, out);
+    serde_json::to_writer(&mut *out, &error).expect("strings and numbers serialise");
+    out.push(b'}');
+}
+
+/// The words of an error: ours, but for what clients of a dialect may be looking for.
+fn words(dialect: Dialect, fault: &Fault) -> String {
+    match (dialect, fault) {
+        (Dialect::Xpr, Fault::TaskNotFound(task)) => format!("Task not found: {task}"),
+        (Dialect::Xpr, Fault::TaskNotCancelable { state, .. }) => format!("Task already {state}"),
+        (Dialect::Xpr, Fault::MethodNotFound(method)) => format!("Method not found: {method}"),
+        (Dialect::Native, Fault::TaskNotFound(_)) => "Task not found".into(),
+        (Dialect::Native, Fault::InvalidRequest(problem)) => format!("Invalid JSON-RPC request: {problem}"),
+        _ => fault.to_string(),
     }
 }
 

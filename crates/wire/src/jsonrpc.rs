@@ -16,7 +16,7 @@ pub struct Envelope<'a> {
     #[serde(borrow)]
     pub id: Option<&'a RawValue>,
     /// The method's name.
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     pub method: Cow<'a, str>,
     /// The parameters.
     #[serde(borrow)]
@@ -52,11 +52,14 @@ impl<'a> Envelope<'a> {
             };
             Malformed { id: "null".into(), fault }
         })?;
-        envelope.check().map_err(|problem| Malformed {
-            id: if envelope.id_is_legal() { envelope.id_text() } else { "null".into() },
-            fault: Fault::InvalidRequest(problem.into()),
-        })?;
-        Ok(envelope)
+        let problem = match envelope.jsonrpc.as_deref() {
+            Some("2.0") if !envelope.method.is_empty() => return Ok(envelope),
+            Some("2.0") => "method is missing",
+            Some(_) => "jsonrpc must be \"2.0\"",
+            None => "jsonrpc is missing; it must be \"2.0\"",
+        };
+        let id = if envelope.id_is_legal() { envelope.id_text() } else { "null".into() };
+        Err(Malformed { id, fault: Fault::InvalidRequest(problem.into()) })
     }
 
     /// The id, to be echoed.
@@ -64,24 +67,33 @@ impl<'a> Envelope<'a> {
         self.id.map_or("null", RawValue::get).into()
     }
 
+    /// The id of the answer. `None`: the request had none and need not have one, so neither has the answer.
+    pub(crate) fn id_for(&self, optional: bool) -> Option<Id> {
+        match self.id {
+            None if optional => None,
+            Some(id) if optional && id.get().len() <= ID_BYTES_MAX => Some(id.get().into()),
+            _ if self.id_is_legal() => Some(self.id_text()),
+            _ => Some("null".into()),
+        }
+    }
+
+    /// What is wrong with the id. Where it is optional it may be any JSON, if only it is short.
+    pub(crate) fn id_problem(&self, optional: bool) -> Option<Fault> {
+        let problem = match self.id {
+            None if optional => return None,
+            Some(id) if optional && id.get().len() <= ID_BYTES_MAX => return None,
+            None => "id is missing; notifications are not supported",
+            Some(id) if id.get() == "null" => "id must be a string or a number",
+            Some(_) if !self.id_is_legal() => "id must be a string or a number of at most 1024 bytes",
+            Some(_) => return None,
+        };
+        Some(Fault::InvalidRequest(problem.into()))
+    }
+
     fn id_is_legal(&self) -> bool {
         self.id.is_some_and(|id| {
             matches!(id.get().as_bytes()[0], b'"' | b'-' | b'0'..=b'9') && id.get().len() <= ID_BYTES_MAX
         })
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        match self.jsonrpc.as_deref() {
-            Some("2.0") => {}
-            Some(_) => return Err("jsonrpc must be \"2.0\""),
-            None => return Err("jsonrpc is missing; it must be \"2.0\""),
-        }
-        match self.id {
-            None => Err("id is missing; notifications are not supported"),
-            Some(id) if id.get() == "null" => Err("id must be a string or a number"),
-            Some(_) if !self.id_is_legal() => Err("id must be a string or a number of at most 1024 bytes"),
-            Some(_) => Ok(()),
-        }
     }
 
     /// Parses the parameters into what a method asks for; absent ones read as an empty object.
@@ -120,14 +132,27 @@ fn brief(error: &serde_json::Error) -> String {
 }
 
 /// Writes what comes before a result: `{"jsonrpc":"2.0","id":…,"result":`. A `}` closes it.
-pub fn open_result(id: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.as_bytes());
+pub fn open_result(id: Option<&str>, out: &mut Vec<u8>) {
+    open(id, out);
     out.extend_from_slice(b",\"result\":");
 }
 
+/// Writes what comes before an error. A `}` closes it.
+pub(crate) fn open_error(id: Option<&str>, out: &mut Vec<u8>) {
+    open(id, out);
+    out.extend_from_slice(b",\"error\":");
+}
+
+fn open(id: Option<&str>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    if let Some(id) = id {
+        out.extend_from_slice(b",\"id\":");
+        out.extend_from_slice(id.as_bytes());
+    }
+}
+
 /// Writes an error.
-pub fn write_error(id: &str, fault: &Fault, out: &mut Vec<u8>) {
+pub fn write_error(id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Error<'a> {
         code: i32,
@@ -136,9 +161,7 @@ pub fn write_error(id: &str, fault: &Fault, out: &mut Vec<u8>) {
     }
     let code = codes::numbers(fault.code()).json_rpc;
     let error = Error { code, message: fault.to_string(), data: codes::details(fault) };
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(b",\"error\":");
+    open_error(id, out);
     serde_json::to_writer(&mut *out, &error).expect("strings and numbers serialise");
     out.push(b'}');
 }
@@ -150,7 +173,13 @@ mod tests {
 
     #[track_caller]
     fn refused(body: &[u8], code: i32, id: &str) {
-        let malformed = Envelope::read(body).unwrap_err();
+        let malformed = match Envelope::read(body) {
+            Err(malformed) => malformed,
+            Ok(envelope) => {
+                let fault = envelope.id_problem(false).unwrap();
+                Malformed { id: envelope.id_for(false).unwrap(), fault }
+            }
+        };
         assert_eq!((numbers(malformed.fault.code()).json_rpc, &*malformed.id), (code, id), "{}", malformed.fault);
     }
 
@@ -163,7 +192,7 @@ mod tests {
         refused(b"[]", -32600, "null");
         refused(b"3", -32600, "null");
         refused(br#"[{"jsonrpc":"2.0","id":1,"method":"x"}]"#, -32600, "null");
-        refused(br#"{"jsonrpc":"2.0","id":1}"#, -32600, "null");
+        refused(br#"{"jsonrpc":"2.0","id":1}"#, -32600, "1");
         refused(br#"{"jsonrpc":"1.0","id":"a","method":"x"}"#, -32600, "\"a\"");
         refused(br#"{"id":7,"method":"x"}"#, -32600, "7");
         refused(br#"{"jsonrpc":"2.0","method":"x"}"#, -32600, "null");

@@ -11,6 +11,7 @@
 //!
 //! Absent on purpose: sockets, state, and who the caller is.
 
+pub mod card;
 pub mod codes;
 pub mod jsonrpc;
 pub mod pb;
@@ -19,9 +20,26 @@ pub mod v03;
 pub mod v1;
 pub mod version;
 
+mod convert;
+mod detect;
 mod dialect;
+mod hear;
 mod losses;
+mod native;
 mod path;
+mod peer;
+mod tagged;
+mod teller;
+mod v01;
+mod voice;
+mod xpr;
+
+pub use convert::{Kind, convert, read_push_payload, write_push_payload};
+pub use detect::{Entry, Facts};
 
 pub use dialect::{Dialect, Reach, UnknownDialect};
+pub use hear::{Asked, Heard, Unheard, hear};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
+pub use peer::{Request, read_answer, read_error, read_event, write_call};
+pub use teller::Teller;
+pub use voice::{Refusal, Voice};

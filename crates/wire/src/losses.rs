@@ -161,6 +161,16 @@ impl Losses {
         }
     }
 
+    /// Takes over the notes of a part of the translation, but for those whose content went another way.
+    pub(crate) fn take_except(&mut self, other: Self, kept: &[&str]) {
+        self.more += other.more;
+        for note in other.notes {
+            if !kept.contains(&&*note.path) {
+                self.note(note.kind, note.path);
+            }
+        }
+    }
+
     /// What was lost.
     pub fn notes(&self) -> &[Loss] {
         &self.notes

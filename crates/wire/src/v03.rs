@@ -1,4 +1,8 @@
-//! A2A 0.3 on the wire.
+//! A2A 0.3 and 0.2 on the wire.
+//!
+//! 0.3 is really two dialects: its JSON-RPC follows a JSON Schema ([`json`]), its REST and gRPC follow a proto of another
+//! shape. 0.2 has the payloads of 0.3's JSON-RPC, and fewer of them.
 
 pub mod grpc;
+pub(crate) mod json;
 pub mod rest;

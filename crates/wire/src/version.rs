@@ -1,5 +1,6 @@
 //! `A2A-Version`: which dialect a request asks for.
 
+use crate::Dialect;
 use sabir_proto::Fault;
 
 /// The header, and the query parameter that may stand in for it.
@@ -21,6 +22,37 @@ pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
             Err(Fault::VersionNotSupported(format!("version {shown} is not supported here; send A2A-Version: 1.0")))
         }
     }
+}
+
+/// Checks that a request is not 1.x. Nothing sent means 0.3.
+pub fn require_older(value: Option<&str>) -> Result<(), Fault> {
+    match family(value)? {
+        Some(Dialect::V1) => Err(Fault::VersionNotSupported(
+            "this is an operation of A2A before 1.0; leave out A2A-Version, or send 0.3".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The dialect a version names. `None`: nothing was sent.
+pub fn family(value: Option<&str>) -> Result<Option<Dialect>, Fault> {
+    let text = value.unwrap_or("").trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mut numbers = text.split('.').map(str::parse::<u16>);
+    Ok(Some(match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(1)), Some(Ok(_)), None | Some(Ok(_)), None) => Dialect::V1,
+        (Some(Ok(0)), Some(Ok(3)), None | Some(Ok(_)), None) => Dialect::V03,
+        (Some(Ok(0)), Some(Ok(2)), None | Some(Ok(_)), None) => Dialect::V02,
+        (Some(Ok(0)), Some(Ok(1)), None | Some(Ok(_)), None) => Dialect::V01,
+        _ => {
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(32).collect();
+            return Err(Fault::VersionNotSupported(format!(
+                "version {shown} is not supported here; send A2A-Version: 1.0, 0.3, 0.2 or 0.1"
+            )));
+        }
+    }))
 }
 
 #[cfg(test)]

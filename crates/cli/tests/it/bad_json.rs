@@ -95,7 +95,8 @@ fn json_that_is_no_request_is_an_invalid_request() {
     check(&sabir, br#"{"id":"a","method":"ListTasks"}"#, INVALID_REQUEST, &json!("a"));
     check(&sabir, br#"{"jsonrpc":"1.0","id":"a","method":"ListTasks"}"#, INVALID_REQUEST, &json!("a"));
     check(&sabir, br#"{"jsonrpc":2.0,"id":"a","method":"ListTasks"}"#, INVALID_REQUEST, &none);
-    check(&sabir, br#"{"jsonrpc":"2.0","id":"a"}"#, INVALID_REQUEST, &none);
+    check(&sabir, br#"{"jsonrpc":"2.0","id":"a"}"#, INVALID_REQUEST, &json!("a"));
+    check(&sabir, br#"{"jsonrpc":"2.0","id":"a","method":""}"#, INVALID_REQUEST, &json!("a"));
     check(&sabir, br#"{"jsonrpc":"2.0","id":"a","method":7}"#, INVALID_REQUEST, &none);
     check(&sabir, br#"{"jsonrpc":"2.0","method":"ListTasks"}"#, INVALID_REQUEST, &none);
     check(&sabir, br#"[{"jsonrpc":"2.0","id":1,"method":"ListTasks"}]"#, INVALID_REQUEST, &none);

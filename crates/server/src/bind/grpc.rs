@@ -1,22 +1,24 @@
-//! gRPC: the generated service, each method decode, ask, encode.
+//! gRPC: the generated services, each method decode, ask, encode. The package tells the version.
 //!
 //! One path for all agents; the tenant says which one is meant. Numbers of events do not travel here: gRPC has no place
 //! for them, so a stream that broke off is taken up again by subscribing.
+
+mod v03;
+mod v1;
 
 use super::terms;
 use crate::app::App;
 use crate::body::Body;
 use crate::call::Ask;
+use crate::losses::Told;
 use crate::metrics::Gauged;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use sabir_engine::Watch;
 use sabir_engine::watch::Item;
-use sabir_proto::{Call, Caller, Fault, Reply};
-use sabir_wire::pb::lf_a2a_v1 as pb;
-use sabir_wire::pb::lf_a2a_v1::a2a_service_server::{A2aService, A2aServiceServer};
-use sabir_wire::v1::grpc::{EXTENSIONS_KEY, reply, request as read, status};
-use sabir_wire::version as versions;
+use sabir_proto::{Call, Caller, Fault, Reply, TheirEvent};
+use sabir_wire::v1::grpc::{EXTENSIONS_KEY, status};
+use sabir_wire::{Dialect, Losses, version as versions};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,14 +27,16 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataValue;
 use tower::Service as _;
 
-/// The name of this binding in metrics.
-const DIALECT: &str = "1.0 GRPC";
-
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
-    let service = Methods { app: app.clone() };
-    let mut server = A2aServiceServer::new(service).max_decoding_message_size(app.limits.body_bytes_max);
-    match server.call(request).await {
+    let methods = Methods { app: app.clone() };
+    let most = app.limits.body_bytes_max;
+    let answered = if request.uri().path().starts_with("/a2a.v1.") {
+        v03::server(methods).max_decoding_message_size(most).call(request).await
+    } else {
+        v1::server(methods).max_decoding_message_size(most).call(request).await
+    };
+    match answered {
         Ok(response) => response.map(Body::Grpc),
         Err(never) => match never {},
     }
@@ -44,28 +48,64 @@ struct Methods {
 
 type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;
 
+/// Which of the two packages was called.
+#[derive(Clone, Copy)]
+enum Package {
+    V1,
+    V03,
+}
+
+impl Package {
+    /// The name of this binding in metrics.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0 GRPC",
+            Self::V03 => "0.3 GRPC",
+        }
+    }
+
+    const fn dialect(self) -> Dialect {
+        match self {
+            Self::V1 => Dialect::V1,
+            Self::V03 => Dialect::V03,
+        }
+    }
+
+    /// A version that is sent must belong to the package.
+    fn check(self, version: Option<&str>) -> Result<(), Fault> {
+        match self {
+            Self::V1 => versions::require_v1(version),
+            Self::V03 => versions::require_older(version),
+        }
+    }
+}
+
 impl Methods {
     /// Decode, ask, encode; counted once, whichever of them failed.
     async fn serve<Q, A>(
         &self,
+        package: Package,
         request: tonic::Request<Q>,
-        decode: impl FnOnce(Q) -> Result<Call, Fault>,
-        encode: impl FnOnce(Reply<Watch>) -> Result<A, Fault>,
+        decode: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
+        encode: impl FnOnce(Reply<Watch>, &mut Losses) -> Result<A, Fault>,
     ) -> Outcome<A> {
         let started = Instant::now();
         let (metadata, _, message) = request.into_parts();
         let headers = metadata.into_headers();
         let mut operation = "unknown";
+        let mut told = Told::new(package.dialect(), Losses::new());
         let outcome = async {
-            versions::require_v1(header(&headers, versions::HEADER))?;
-            let call = decode(message)?;
+            package.check(header(&headers, versions::HEADER))?;
+            let call = decode(message, told.losses())?;
             operation = call.operation();
             let terms = terms(&headers)?;
             let (reply, active) = self.app.call(Ask { at: None, caller: Caller::anonymous(), call, terms }).await?;
-            Ok((encode(reply)?, active))
+            told.about(&reply);
+            Ok((encode(reply, told.losses())?, active))
         }
         .await;
-        self.app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
+        told.report(&self.app);
+        self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
         let (answer, active) = outcome.map_err(|fault: Fault| status(&fault))?;
         let mut response = tonic::Response::new(answer);
         if !active.is_empty()
@@ -76,9 +116,15 @@ impl Methods {
         Ok(response)
     }
 
-    fn events(&self, reply: Reply<Watch>) -> Result<Events, Fault> {
+    fn events<E: Encode>(&self, reply: Reply<Watch>) -> Result<Events<E>, Fault> {
         match reply {
-            Reply::Stream(watch) => Ok(Events { watch: Some(watch), _open_streams: self.app.metrics.stream() }),
+            Reply::Stream(watch) => Ok(Events {
+                watch: Some(watch),
+                told: Told::new(E::DIALECT, Losses::new()),
+                app: self.app.clone(),
+                _open_streams: self.app.metrics.stream(),
+                _encode: std::marker::PhantomData,
+            }),
             other => Err(unexpected(&other)),
         }
     }
@@ -94,126 +140,55 @@ fn unexpected(reply: &Reply<Watch>) -> Fault {
     Fault::Internal("unexpected-reply".into())
 }
 
-/// A task's events on their way to a client.
-struct Events {
-    watch: Option<Watch>,
-    _open_streams: Gauged,
+/// A record that cannot be read any more.
+fn damaged() -> Fault {
+    Fault::Internal("damaged-record".into())
 }
 
-impl Stream for Events {
-    type Item = Result<pb::StreamResponse, tonic::Status>;
+/// How a package writes the events of a stream.
+trait Encode: Send + Unpin + 'static {
+    const DIALECT: Dialect;
+    type Response: Send + 'static;
+
+    /// `last`: this stream carries no more.
+    fn event(event: &TheirEvent, last: bool, losses: &mut Losses) -> Self::Response;
+}
+
+/// A task's events on their way to a client.
+struct Events<E> {
+    watch: Option<Watch>,
+    told: Told,
+    app: Arc<App>,
+    _open_streams: Gauged,
+    _encode: std::marker::PhantomData<E>,
+}
+
+impl<E: Encode> Stream for Events<E> {
+    type Item = Result<E::Response, tonic::Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(watch) = self.watch.as_mut() else { return Poll::Ready(None) };
+        let this = &mut *self;
+        let Some(watch) = this.watch.as_mut() else { return Poll::Ready(None) };
         let next = match watch.poll_next(cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(None) => None,
-            Poll::Ready(Some(Ok(Item::Event(event)))) => Some(reply::event(&event).map_err(|fault| status(&fault))),
-            Poll::Ready(Some(Ok(Item::Reply(message)))) => Some(Ok(reply::message(*message))),
+            Poll::Ready(Some(Ok(Item::Event(event)))) => Some(match event.show() {
+                Some(shown) => {
+                    let response = E::event(&shown, watch.is_over(), this.told.losses());
+                    this.told.about_event(&event);
+                    Ok(response)
+                }
+                None => Err(status(&damaged())),
+            }),
+            Poll::Ready(Some(Ok(Item::Reply(message)))) => {
+                Some(Ok(E::event(&TheirEvent::Message(*message), true, this.told.losses())))
+            }
             Poll::Ready(Some(Err(fault))) => Some(Err(status(&fault))),
         };
+        this.told.report(&this.app);
         if !matches!(next, Some(Ok(_))) {
-            self.watch = None;
+            this.watch = None;
         }
         Poll::Ready(next)
-    }
-}
-
-#[tonic::async_trait]
-impl A2aService for Methods {
-    type SendStreamingMessageStream = Events;
-    type SubscribeToTaskStream = Events;
-
-    async fn send_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<pb::SendMessageResponse> {
-        let encode = |answer| match answer {
-            Reply::Sent(sent) => reply::sent(sent),
-            other => Err(unexpected(&other)),
-        };
-        self.serve(request, read::send, encode).await
-    }
-
-    async fn send_streaming_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<Events> {
-        self.serve(request, read::stream, |answer| self.events(answer)).await
-    }
-
-    async fn get_task(&self, request: tonic::Request<pb::GetTaskRequest>) -> Outcome<pb::Task> {
-        self.serve(request, read::get_task, task).await
-    }
-
-    async fn list_tasks(&self, request: tonic::Request<pb::ListTasksRequest>) -> Outcome<pb::ListTasksResponse> {
-        let encode = |answer| match answer {
-            Reply::Tasks(page) => reply::page(&page),
-            other => Err(unexpected(&other)),
-        };
-        self.serve(request, read::list_tasks, encode).await
-    }
-
-    async fn cancel_task(&self, request: tonic::Request<pb::CancelTaskRequest>) -> Outcome<pb::Task> {
-        self.serve(request, read::cancel_task, task).await
-    }
-
-    async fn subscribe_to_task(&self, request: tonic::Request<pb::SubscribeToTaskRequest>) -> Outcome<Events> {
-        self.serve(request, read::subscribe, |answer| self.events(answer)).await
-    }
-
-    async fn create_task_push_notification_config(
-        &self,
-        request: tonic::Request<pb::TaskPushNotificationConfig>,
-    ) -> Outcome<pb::TaskPushNotificationConfig> {
-        self.serve(request, read::create_push, push).await
-    }
-
-    async fn get_task_push_notification_config(
-        &self,
-        request: tonic::Request<pb::GetTaskPushNotificationConfigRequest>,
-    ) -> Outcome<pb::TaskPushNotificationConfig> {
-        self.serve(request, read::get_push, push).await
-    }
-
-    async fn list_task_push_notification_configs(
-        &self,
-        request: tonic::Request<pb::ListTaskPushNotificationConfigsRequest>,
-    ) -> Outcome<pb::ListTaskPushNotificationConfigsResponse> {
-        let encode = |answer| match answer {
-            Reply::Pushes(task, page) => Ok(reply::pushes(task, page)),
-            other => Err(unexpected(&other)),
-        };
-        self.serve(request, read::list_push, encode).await
-    }
-
-    async fn get_extended_agent_card(
-        &self,
-        request: tonic::Request<pb::GetExtendedAgentCardRequest>,
-    ) -> Outcome<pb::AgentCard> {
-        let encode = |answer| match answer {
-            Reply::Card(card) => Ok(reply::card(&card)),
-            other => Err(unexpected(&other)),
-        };
-        self.serve(request, read::extended_card, encode).await
-    }
-
-    async fn delete_task_push_notification_config(
-        &self,
-        request: tonic::Request<pb::DeleteTaskPushNotificationConfigRequest>,
-    ) -> Outcome<()> {
-        let encode = |answer| match answer {
-            Reply::Deleted => Ok(()),
-            other => Err(unexpected(&other)),
-        };
-        self.serve(request, read::delete_push, encode).await
-    }
-}
-
-fn task(answer: Reply<Watch>) -> Result<pb::Task, Fault> {
-    match answer {
-        Reply::Task(task, view) => reply::task(&task, view),
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn push(answer: Reply<Watch>) -> Result<pb::TaskPushNotificationConfig, Fault> {
-    match answer {
-        Reply::Push(task, config) => Ok(reply::push(task, config)),
-        other => Err(unexpected(&other)),
     }
 }

@@ -1,15 +1,16 @@
 //! HTTP+JSON.
 
-use super::{echo_extensions, terms, version};
+use super::{Spelling, echo_extensions, terms, version};
 use crate::app::{App, Served};
 use crate::body::{A2A_JSON, Body, answer};
 use crate::call::Ask;
-use crate::sse::{EventStream, Framing};
+use crate::losses::Told;
+use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::{Caller, Fault, Reply};
 use sabir_wire::v1::http::Route;
-use sabir_wire::{v1, version as versions};
+use sabir_wire::{Dialect, Losses, Teller, v1, version as versions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ pub(crate) struct Routed<'a> {
 
 /// Serves one request.
 pub(crate) async fn serve(
-    app: &App,
+    app: &Arc<App>,
     at: Option<&Arc<Served>>,
     routed: Routed<'_>,
     headers: &HeaderMap,
@@ -44,16 +45,16 @@ pub(crate) async fn serve(
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok((Reply::Stream(watch), active)) => {
-            let mut response =
-                EventStream::new(watch, Framing::Bare, app.keep_alive, app.metrics.stream()).into_response();
-            echo_extensions(response.headers_mut(), &active);
+            let told = Told::new(Dialect::V1, Losses::new());
+            let mut response = EventStream::new(watch, Teller::http_v1(), told, app).into_response();
+            echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }
         Ok((reply, active)) => {
             let mut out = Vec::with_capacity(1024);
             v1::json::write_reply(&reply, &mut out);
             let mut response = answer(StatusCode::OK, A2A_JSON, out);
-            echo_extensions(response.headers_mut(), &active);
+            echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }
         Err(fault) => refuse(&fault),

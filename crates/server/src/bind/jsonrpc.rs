@@ -1,83 +1,132 @@
-//! `POST /`: JSON-RPC. Errors come with HTTP status 200, as every SDK expects.
+//! `POST /`, `/a2a`, `/_agent-native/a2a`: every JSON-RPC dialect; the message tells which. Errors come with HTTP status
+//! 200, as nearly every client expects.
 
-use super::{echo_extensions, terms, version};
+use super::{Spelling, echo_extensions, terms, version};
 use crate::app::{App, Served};
-use crate::body::{Body, JSON, answer};
+use crate::body::{Body, EVENT_STREAM, JSON, answer};
 use crate::call::Ask;
-use crate::sse::{EventStream, Framing};
+use crate::losses::Told;
+use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use sabir_proto::{Caller, Fault, Reply};
-use sabir_wire::jsonrpc::{self, Envelope, Malformed};
-use sabir_wire::{v1, version as versions};
+use sabir_proto::{Call, Caller, Fault, Reply};
+use sabir_wire::{Dialect, Entry, Facts, Heard, Voice, hear};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The name of this binding in metrics.
-const DIALECT: &str = "1.0 JSONRPC";
-
-/// Serves one request.
-pub(crate) async fn serve(
-    app: &App,
-    at: Option<&Arc<Served>>,
-    headers: &HeaderMap,
-    query: &str,
-    body: Bytes,
-) -> Response<Body> {
-    let started = Instant::now();
-    let envelope = match Envelope::read(&body) {
-        Ok(envelope) => envelope,
-        Err(Malformed { id, fault }) => {
-            app.metrics.request("unknown", DIALECT, Err(&fault), started.elapsed());
-            return refuse(&id, &fault);
-        }
-    };
-    let id = envelope.id_text();
-    let mut operation = "unknown";
-    let outcome = async {
-        let call = v1::json::read_call(&envelope);
-        if let Ok(call) = &call {
-            operation = call.operation();
-        }
-        // An unknown method is unknown in every version; a known one must be asked for in its own.
-        if !matches!(call, Err(Fault::MethodNotFound(_))) {
-            versions::require_v1(version(headers, query))?;
-        }
-        let (call, terms) = (call?, terms(headers)?);
-        app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
-    }
-    .await;
-    app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
-    match outcome {
-        Ok((Reply::Stream(watch), active)) => {
-            let stream = EventStream::new(watch, Framing::JsonRpc(id), app.keep_alive, app.metrics.stream());
-            let mut response = stream.into_response();
-            echo_extensions(response.headers_mut(), &active);
-            response
-        }
-        Ok((reply, active)) => {
-            let mut out = Vec::with_capacity(1024);
-            jsonrpc::open_result(&id, &mut out);
-            v1::json::write_reply(&reply, &mut out);
-            out.push(b'}');
-            let mut response = answer(StatusCode::OK, JSON, out);
-            echo_extensions(response.headers_mut(), &active);
-            response
-        }
-        Err(fault) => refuse(&id, &fault),
+/// The names of this binding in metrics.
+const fn dialect(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::V1 => "1.0 JSONRPC",
+        Dialect::V03 => "0.3 JSONRPC",
+        Dialect::V02 => "0.2 JSONRPC",
+        Dialect::V01 => "0.1 JSONRPC",
+        Dialect::Native => "agent-native",
+        Dialect::Xpr => "xpr",
     }
 }
 
-/// An error, as JSON-RPC has it.
-fn refuse(id: &str, fault: &Fault) -> Response<Body> {
-    let mut out = Vec::with_capacity(512);
-    jsonrpc::write_error(id, fault, &mut out);
-    answer(StatusCode::OK, JSON, out)
+/// Where a request came to, and with what around it.
+pub(crate) struct Arrived<'a> {
+    pub(crate) at: Option<&'a Arc<Served>>,
+    pub(crate) entry: Entry,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a str,
+}
+
+impl Arrived<'_> {
+    fn facts(&self) -> Facts<'_> {
+        let xpr_headers = self.headers.contains_key("x-xpr-account") || self.headers.contains_key("x-xpr-signature");
+        Facts { entry: self.entry, version: version(self.headers, self.query), xpr_headers }
+    }
+}
+
+/// Serves one request.
+pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> Response<Body> {
+    let started = Instant::now();
+    let heard = match hear(&arrived.facts(), &body, &mut || app.engine.mint()) {
+        Ok(heard) => heard,
+        Err(unheard) => {
+            let spoken = dialect(unheard.voice.dialect());
+            app.metrics.request("unknown", spoken, Err(&unheard.fault), started.elapsed());
+            return refuse(&unheard.voice, &unheard.fault);
+        }
+    };
+    let Heard { call, idempotency_key, mut voice, losses, .. } = match heard.unsure_about() {
+        None => heard,
+        Some(_) => Box::pin(by_evidence(app, arrived.at, heard)).await,
+    };
+    let (spoken, operation, caller) = (voice.dialect(), call.operation(), Caller::anonymous());
+    let told = Told::new(spoken, losses);
+    let outcome = async {
+        let mut terms = terms(arrived.headers)?;
+        terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
+        if !spoken.reach().numbered_events {
+            // Numbers that were never sent cannot be taken up; such a client begins with the present state.
+            terms.last_event_id = None;
+        }
+        if voice.needs_identity() {
+            let problem = "A verified, audience-bound user identity is required for direct action invocation";
+            return Err(Fault::Unauthenticated(problem.into()));
+        }
+        voice.set_owner(caller.name());
+        app.call(Ask { at: arrived.at, caller, call: for_dialect(call, &voice), terms }).await
+    }
+    .await;
+    app.metrics.request(operation, dialect(spoken), outcome.as_ref().map(|_| ()), started.elapsed());
+    match outcome {
+        Ok((Reply::Stream(watch), active)) => {
+            let stream = EventStream::new(watch, voice.teller(), told, app);
+            let mut response = stream.into_response();
+            echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
+            response
+        }
+        Ok((reply, active)) => match write(app, &voice, &reply, told) {
+            Ok(body) => {
+                let mut response = answer(StatusCode::OK, JSON, body);
+                echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
+                response
+            }
+            Err(fault) => refuse(&voice, &fault),
+        },
+        Err(fault) => refuse(&voice, &fault),
+    }
+}
+
+fn write<S>(app: &App, voice: &Voice, reply: &Reply<S>, mut told: Told) -> Result<Vec<u8>, Fault> {
+    let body = voice.answer(reply, told.losses())?;
+    if !told.losses().is_empty() {
+        told.about(reply);
+        told.report(app);
+    }
+    Ok(body)
+}
+
+/// What a dialect implies about every call in it.
+fn for_dialect(mut call: Call, voice: &Voice) -> Call {
+    if let Call::Send(request) | Call::Stream(request) = &mut call {
+        request.wants_task = voice.wants_task();
+    }
+    call
+}
+
+/// Nothing in the request told the dialect, so the task does: one that goes by a name of its caller's choice was made
+/// in 0.1.
+async fn by_evidence(app: &App, at: Option<&Arc<Served>>, heard: Heard) -> Heard {
+    let Some(name) = heard.unsure_about() else { return heard };
+    if app.is_alias(at, name).await { heard.as_v01() } else { heard }
+}
+
+/// An error, as the dialect has it.
+fn refuse(voice: &Voice, fault: &Fault) -> Response<Body> {
+    let refusal = voice.refuse(fault);
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer(status, if refusal.is_stream { EVENT_STREAM } else { JSON }, refusal.body)
 }
 
 /// A refusal that happened before the body was read, with an HTTP status of its own.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse("null", fault);
+    let mut response = refuse(&Voice::new(Dialect::V1, Some("null".into())), fault);
     *response.status_mut() = status;
     response
 }

@@ -29,6 +29,36 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
+    #[serde(default)]
+    pub xpr: Option<XprConfig>,
+}
+
+/// `[agent.xpr]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XprConfig {
+    /// The agent's account.
+    pub account: String,
+    /// The protocol it registered.
+    #[serde(default = "https")]
+    pub protocol: String,
+    /// Who owns the account.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// When it was registered, in seconds since 1970.
+    #[serde(default)]
+    pub registered_at: u64,
+    /// 0 to 100.
+    #[serde(default)]
+    pub trust_score: Option<i64>,
+    /// 0 to 3.
+    #[serde(default)]
+    pub kyc_level: Option<u8>,
+}
+
+fn https() -> String {
+    "https".into()
 }
 
 impl AgentConfig {
@@ -43,6 +73,7 @@ impl AgentConfig {
             command: None,
             stdin: Stdin::default(),
             env: Vec::new(),
+            xpr: None,
         }
     }
 }

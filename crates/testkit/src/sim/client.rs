@@ -195,7 +195,14 @@ impl Client {
             return_immediately: self.chance.once_in(4),
             ..SendConfiguration::default()
         };
-        let request = SendMessage { tenant: Tenant::none(), message, configuration, metadata: None, alias: None };
+        let request = SendMessage {
+            tenant: Tenant::none(),
+            message,
+            configuration,
+            metadata: None,
+            alias: None,
+            wants_task: false,
+        };
         self.around.ledger.sending(&request.message.message_id, keyed);
         Letter { agent, request, terms, keyed }
     }

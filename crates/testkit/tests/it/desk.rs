@@ -73,7 +73,14 @@ impl Desk {
         let mut message = Message::text(id, Role::User, text);
         message.task_id = to.map(|task| task.id.into());
         let configuration = SendConfiguration::default();
-        Box::new(SendMessage { tenant: Tenant::none(), message, configuration, metadata: None, alias: None })
+        Box::new(SendMessage {
+            tenant: Tenant::none(),
+            message,
+            configuration,
+            metadata: None,
+            alias: None,
+            wants_task: false,
+        })
     }
 
     /// *Send*, and the task as it rests.

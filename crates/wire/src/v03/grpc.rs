@@ -7,15 +7,15 @@
 //! | [`status`] | a fault as a gRPC status with its details, as in 1.0 |
 //!
 //! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`); a loss names it as 1.0 does
-//! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost
-//! on the way out is the same for gRPC and REST and is decided in one file, `lost`.
+//! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost on
+//! the way out is the same for gRPC and REST and is decided in one file, `lost`.
 //!
 //! The messages are those of the release. Later SDKs of 0.3 added `Part.metadata`, `FilePart.name` and
 //! `AgentCard.icon_url`; a reader that knows only the release skips them.
 //!
-//! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the
-//! same, those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which
-//! it is, and guessing would damage files that happen to look like base64.
+//! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the same,
+//! those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which it is,
+//! and guessing would damage files that happen to look like base64.
 
 pub mod reply;
 pub mod request;

@@ -11,7 +11,7 @@
 //! that later SDKs of 0.3 added to parts, `metadata` and a file's `name`.
 //!
 //! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
-//! handed to the `json_schema_…` functions.
+//! read as what it is.
 
 mod card;
 mod error;
@@ -24,11 +24,12 @@ pub use error::{read_error, write_error};
 pub use reply::{read_answer, read_event, write_answer, write_event};
 
 use super::grpc::{Lost, Numbers, create, no_list};
+use super::json;
 use crate::jsonrpc::read_params;
 use crate::losses::Losses;
 use ::http::Method;
 use sabir_proto::{
-    Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, SendMessage, Subscribe, TaskRef, Tenant,
+    Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, MessageId, SendMessage, Subscribe, TaskRef, Tenant,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -92,12 +93,18 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
 }
 
 /// Reads the call of a route.
-pub fn read_call(route: Route<'_>, query: &str, body: &[u8], losses: &mut Losses) -> Result<Call, Fault> {
+pub fn read_call(
+    route: Route<'_>,
+    query: &str,
+    body: &[u8],
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<Call, Fault> {
     let query = Query::read(query)?;
     let tenant = Tenant::none();
     Ok(match route {
-        Route::Send => Call::Send(read_send(body, losses)?),
-        Route::Stream => Call::Stream(read_send(body, losses)?),
+        Route::Send => Call::Send(read_send(body, mint, losses)?),
+        Route::Stream => Call::Stream(read_send(body, mint, losses)?),
         Route::Get(id) => {
             // As in a body: zero is "no limit" in 0.3.
             let history_length = query.number(["historyLength", "history_length"])?.filter(|n| *n != 0);
@@ -126,13 +133,13 @@ pub fn read_call(route: Route<'_>, query: &str, body: &[u8], losses: &mut Losses
     })
 }
 
-fn read_send(body: &[u8], losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
+fn read_send(body: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
     let text = text(body)?;
     // Looked at twice only when it cannot be read, or has nothing to say: the usual body is parsed once.
     match read_body::<read::Send>(text) {
-        Ok(send) if send.has_parts() => json_schema_shape(text),
+        Ok(send) if send.has_parts() => json::read_send(read_body(text)?, mint, losses),
         Ok(send) => Ok(Box::new(send.told(losses))),
-        Err(_) if has_parts(text) => json_schema_shape(text),
+        Err(_) if has_parts(text) => json::read_send(read_body(text)?, mint, losses),
         Err(fault) => Err(fault),
     }
 }
@@ -151,11 +158,6 @@ fn has_parts(text: &str) -> bool {
     }
     let body: Result<Body, _> = serde_json::from_str(text);
     body.is_ok_and(|body| body.message.parts.is_some() && body.message.content.is_none())
-}
-
-/// Reads a send in the shape of 0.3's JSON Schema.
-fn json_schema_shape(_body: &str) -> Result<Box<SendMessage>, Fault> {
-    Err(Fault::invalid("message.content", "is required: over REST, A2A 0.3 calls the parts of a message its content"))
 }
 
 /// A cancel usually comes without a body, or with an empty or `null` one. The release has no metadata here, its JSON
@@ -251,6 +253,10 @@ pub fn write_call(call: &Call, losses: &mut Losses) -> Result<RestRequest, Fault
 mod tests {
     use super::*;
 
+    fn mint() -> MessageId {
+        MessageId::parse("minted").unwrap()
+    }
+
     #[track_caller]
     fn check(method: &str, path: &str, expected: &Routed<'_>) {
         assert_eq!(route(&method.parse().unwrap(), path), *expected, "{method} {path}");
@@ -298,7 +304,7 @@ mod tests {
 
     #[test]
     fn queries_are_read_in_both_spellings_and_checked() {
-        let read = |query| read_call(Route::Get("7"), query, b"", &mut Losses::new());
+        let read = |query| read_call(Route::Get("7"), query, b"", &mut mint, &mut Losses::new());
         for (query, length) in [
             ("historyLength=5", Some(5)),
             ("history_length=5&x=1", Some(5)),
@@ -317,8 +323,8 @@ mod tests {
     #[test]
     fn a_cancel_needs_no_body() {
         for body in [&b""[..], b"null", b" ", b"{}", br#"{"name":"tasks/7","metadata":{"why":"late"}}"#] {
-            assert!(read_call(Route::Cancel("7"), "", body, &mut Losses::new()).is_ok());
+            assert!(read_call(Route::Cancel("7"), "", body, &mut mint, &mut Losses::new()).is_ok());
         }
-        assert!(read_call(Route::Cancel("7"), "", b"{", &mut Losses::new()).is_err());
+        assert!(read_call(Route::Cancel("7"), "", b"{", &mut mint, &mut Losses::new()).is_err());
     }
 }

@@ -1,11 +1,14 @@
 //! 1.0 in JSON: requests by method name, replies and events as bytes. JSON-RPC and HTTP+JSON share it.
 
+use crate::hear::Asked;
 use crate::jsonrpc::Envelope;
+use crate::v03::json::{reply, text};
 use sabir_proto::{
-    AgentCard, Authentication, Call, Fault, FrozenEvent, FrozenTask, Message, PushConfig, Reply, Sent, TaskId,
-    TaskPage, TaskRef, TaskState, Tenant,
+    AgentCard, Answer, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Message,
+    PushConfig, PushPage, Reply, Sent, StatusUpdate, TaskPage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Reads the operation an envelope asks for.
@@ -26,10 +29,126 @@ pub fn read_call(envelope: &Envelope<'_>) -> Result<Call, Fault> {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct OnlyTenant {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Tenant::is_none")]
     tenant: Tenant,
+}
+
+/// Writes a request: the method and its parameters.
+pub fn write_call(call: &Call) -> (&'static str, String) {
+    let params = match call {
+        Call::Send(request) | Call::Stream(request) => text(request),
+        Call::Get(call) => text(call),
+        Call::List(call) => text(call),
+        Call::Cancel(call) => text(call),
+        Call::Subscribe(call) => text(call),
+        Call::CreatePush { tenant, task, config } => {
+            #[derive(Serialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Params<'a> {
+                #[serde(skip_serializing_if = "Tenant::is_none")]
+                tenant: &'a Tenant,
+                task_id: &'a TaskRef,
+                #[serde(flatten)]
+                config: &'a PushConfig,
+            }
+            text(&Params { tenant, task_id: task, config })
+        }
+        Call::GetPush(call) => text(call),
+        Call::ListPush(call) => text(call),
+        Call::DeletePush(call) => text(call),
+        Call::ExtendedCard { tenant } => text(&OnlyTenant { tenant: tenant.clone() }),
+    };
+    (call.operation(), params)
+}
+
+/// What a send or a stream is answered with: the member that is set tells. Members of later versions are passed over, and
+/// `null` is as good as absent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnyIn {
+    #[serde(default)]
+    task: Option<TheirTask>,
+    #[serde(default)]
+    message: Option<Message>,
+    #[serde(default, alias = "status_update")]
+    status_update: Option<StatusUpdate<TaskRef, Option<ContextId>>>,
+    #[serde(default, alias = "artifact_update")]
+    artifact_update: Option<ArtifactUpdate<TaskRef, Option<ContextId>>>,
+}
+
+/// Reads one event of a stream.
+pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
+    let read: AnyIn = reply(result)?;
+    match (read.task, read.message, read.status_update, read.artifact_update) {
+        (Some(task), None, None, None) => Ok(TheirEvent::Task(task)),
+        (None, Some(message), None, None) => Ok(TheirEvent::Message(message)),
+        (None, None, Some(update), None) => Ok(TheirEvent::StatusUpdate(update)),
+        (None, None, None, Some(update)) => Ok(TheirEvent::ArtifactUpdate(update)),
+        _ => Err(Fault::InvalidAgentResponse(
+            "has exactly one of task, message, statusUpdate, artifactUpdate; this one has none or several".into(),
+        )),
+    }
+}
+
+/// Reads an answer of a server.
+pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct PageIn {
+        #[serde(default)]
+        tasks: Vec<TheirTask>,
+        #[serde(default, alias = "next_page_token")]
+        next_page_token: String,
+        #[serde(default, alias = "page_size")]
+        page_size: u32,
+        #[serde(default, alias = "total_size")]
+        total_size: u64,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct PushIn {
+        #[serde(alias = "task_id")]
+        task_id: TaskRef,
+        #[serde(flatten)]
+        config: PushConfig,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct PushesIn {
+        #[serde(default)]
+        configs: Vec<PushIn>,
+        #[serde(default, alias = "next_page_token")]
+        next_page_token: String,
+    }
+    Ok(match asked {
+        Asked::Send => match read_event(result)? {
+            TheirEvent::Task(task) => Answer::SentTask(Box::new(task)),
+            TheirEvent::Message(message) => Answer::SentMessage(Box::new(message)),
+            TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_) => {
+                return Err(Fault::InvalidAgentResponse("a send was answered by an event of a stream".into()));
+            }
+        },
+        Asked::Task => Answer::Task(Box::new(reply(result)?)),
+        Asked::Tasks => {
+            let PageIn { tasks, next_page_token, page_size, total_size } = reply(result)?;
+            Answer::Tasks { tasks, next_page_token, page_size, total_size }
+        }
+        Asked::Push => {
+            let PushIn { task_id, config } = reply(result)?;
+            Answer::Push(task_id, config)
+        }
+        Asked::Pushes => {
+            let PushesIn { configs, next_page_token } = reply(result)?;
+            // An empty list does not say whose it is; whoever asked knows.
+            let task = configs.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.task_id.clone());
+            let configs = configs.into_iter().map(|c| c.config).collect();
+            Answer::Pushes(task, PushPage { configs, next_page_token })
+        }
+        Asked::Deletion => Answer::Deleted,
+        Asked::Card => Answer::Card(Box::new(reply(result)?)),
+    })
 }
 
 /// `TaskPushNotificationConfig` as the wire has it: with the task it belongs to.
@@ -76,21 +195,40 @@ pub fn write_reply<S>(reply: &Reply<S>, out: &mut Vec<u8>) {
         Reply::Sent(Sent::Message(message)) => write_message(message, out),
         Reply::Task(task, view) => shown(task).write(*view, out),
         Reply::Tasks(page) => write_page(page, out),
-        Reply::Push(task, config) => write_push(*task, config, out),
-        Reply::Pushes(task, page) => {
-            out.extend_from_slice(b"{\"configs\":[");
-            for (i, config) in page.configs.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_push(*task, config, out);
-            }
-            out.extend_from_slice(b"],\"nextPageToken\":");
-            write(&page.next_page_token, out);
-            out.push(b'}');
-        }
+        Reply::Push(task, config) => write_push(&(*task).into(), config, out),
+        Reply::Pushes(task, page) => write_pushes(&(*task).into(), page, out),
         Reply::Deleted | Reply::Stream(_) => out.extend_from_slice(b"{}"),
         Reply::Card(card) => write_card(card, out),
+    }
+}
+
+/// Writes an answer in full: for what was never committed here, such as another server's.
+pub fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    enum Sent<'a> {
+        Task(&'a TheirTask),
+        Message(&'a Message),
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page<'a> {
+        tasks: &'a [TheirTask],
+        next_page_token: &'a str,
+        page_size: u32,
+        total_size: u64,
+    }
+    match answer {
+        Answer::SentTask(task) => write(&Sent::Task(task), out),
+        Answer::SentMessage(message) => write(&Sent::Message(message), out),
+        Answer::Task(task) => write(task, out),
+        Answer::Tasks { tasks, next_page_token, page_size, total_size } => {
+            write(&Page { tasks, next_page_token, page_size: *page_size, total_size: *total_size }, out);
+        }
+        Answer::Push(task, config) => write_push(task, config, out),
+        Answer::Pushes(task, page) => write_pushes(task, page, out),
+        Answer::Deleted => out.extend_from_slice(b"{}"),
+        Answer::Card(card) => write_card(card, out),
     }
 }
 
@@ -109,11 +247,24 @@ fn write_page(page: &TaskPage, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(",\"pageSize\":{},\"totalSize\":{total}}}", page.page_size).as_bytes());
 }
 
-fn write_push(task: TaskId, config: &PushConfig, out: &mut Vec<u8>) {
+fn write_pushes(task: &TaskRef, page: &PushPage, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"configs\":[");
+    for (i, config) in page.configs.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_push(task, config, out);
+    }
+    out.extend_from_slice(b"],\"nextPageToken\":");
+    write(&page.next_page_token, out);
+    out.push(b'}');
+}
+
+fn write_push(task: &TaskRef, config: &PushConfig, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Wire<'a> {
-        task_id: TaskId,
+        task_id: &'a TaskRef,
         #[serde(flatten)]
         config: &'a PushConfig,
     }
@@ -125,6 +276,11 @@ pub fn write_message(message: &Message, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"message\":");
     write(message, out);
     out.push(b'}');
+}
+
+/// Writes an event in full: for what was never committed here, such as another server's.
+pub fn write_event(event: &TheirEvent, out: &mut Vec<u8>) {
+    write(event, out);
 }
 
 /// Writes a card.

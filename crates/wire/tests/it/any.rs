@@ -214,7 +214,7 @@ fn send() -> impl Strategy<Value = Box<SendMessage>> {
         },
     );
     (tenant(), message(0), configuration, object()).prop_map(|(tenant, message, configuration, metadata)| {
-        Box::new(SendMessage { tenant, message, configuration, metadata, alias: None })
+        Box::new(SendMessage { tenant, message, configuration, metadata, alias: None, wants_task: false })
     })
 }
 

@@ -9,8 +9,14 @@ mod roundtrip;
 mod v03_proto;
 
 use proptest::test_runner::Config;
+use sabir_proto::MessageId;
 
 /// How many values a property is tried on. No file of past failures is kept: a failing value is printed in full.
 fn cases() -> Config {
     Config { cases: 1000, failure_persistence: None, ..Config::default() }
+}
+
+/// A name for messages that come without one.
+fn mint() -> MessageId {
+    MessageId::parse("minted").unwrap()
 }

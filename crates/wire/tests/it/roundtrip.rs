@@ -69,13 +69,13 @@ proptest! {
 
     #[test]
     fn events(event in any::event(0)) {
-        let written = reply::event(&FrozenEvent::freeze(Seq(1), &event)).unwrap();
+        let written = reply::event(shown(&event));
         prop_assert_eq!(reply::read_event(sent_over(&written)), Ok(shown(&event)));
     }
 
     #[test]
     fn direct_messages(message in any::message(0)) {
-        let streamed = reply::message(message.clone());
+        let streamed = reply::event(TheirEvent::Message(message.clone()));
         prop_assert_eq!(reply::read_event(sent_over(&streamed)), Ok(Event::Message(message.clone())));
 
         let sent = reply::sent(Sent::Message(Box::new(message.clone()))).unwrap();
@@ -124,7 +124,7 @@ proptest! {
     fn a_transferred_task_shows_as_completed(mut task in any::task(0)) {
         task.status.state = TaskState::Transferred;
         let written = reply::task(&FrozenTask::freeze(&task), View::WHOLE).unwrap();
-        let event = reply::event(&FrozenEvent::freeze(Seq(1), &Event::Task(task.clone()))).unwrap();
+        let event = reply::event(shown(&Event::Task(task.clone())));
         task.status.state = TaskState::Completed;
         prop_assert_eq!(reply::read_task(written), Ok(cut(&task, View::WHOLE)));
         prop_assert_eq!(reply::read_event(event), Ok(shown(&Event::Task(task))));

@@ -17,6 +17,7 @@ mod limits;
 mod oracle;
 
 use crate::any;
+use crate::mint;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use proptest::test_runner::{Config, TestRunner};
@@ -296,7 +297,7 @@ fn calls_over_rest() {
         let Routed::Operation(route) = rest::route(&request.method, &request.path) else {
             return Err(TestCaseError::fail(request.path));
         };
-        let back = rest::read_call(route, &request.query, &request.body, &mut losses).unwrap();
+        let back = rest::read_call(route, &request.query, &request.body, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(back.operation(), call.operation());
         same(call_value(&call), call_value(&back), &losses)
     });
@@ -320,7 +321,7 @@ fn tasks_over_grpc() {
 fn answer_over_rest(call: &Call, answer: &Answer, losses: &mut Losses) -> Answer {
     let mut out = Vec::new();
     rest::write_answer(answer, losses, &mut out).unwrap();
-    rest::read_answer(call, &out, losses).unwrap()
+    rest::read_answer(call, &out, &mut mint, losses).unwrap()
 }
 
 fn get() -> Call {
@@ -329,7 +330,7 @@ fn get() -> Call {
 
 fn send() -> Call {
     let body = br#"{"message":{"messageId":"m","role":1}}"#;
-    rest::read_call(Route::Send, "", body, &mut Losses::new()).unwrap()
+    rest::read_call(Route::Send, "", body, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]
@@ -372,7 +373,7 @@ fn events_over_both() {
         let (mut losses, mut out) = (Losses::new(), Vec::new());
         rest::write_event(&event, last, &mut losses, &mut out);
         prop_assert!(!out.contains(&b'\n'), "one line of a stream");
-        let heard = rest::read_event(&out, &mut losses).unwrap();
+        let heard = rest::read_event(&out, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(heard.last, expected);
         same(value(&event), value(&heard.event), &losses)
     });
@@ -403,7 +404,7 @@ fn call_of(operation: &str, task: &TaskRef) -> Call {
         "create" => (Route::CreatePush(&id), &br#"{"config":{"pushNotificationConfig":{"url":"u"}}}"#[..]),
         _ => (Route::DeletePush(&id, "c"), &b""[..]),
     };
-    rest::read_call(route, "", body, &mut Losses::new()).unwrap()
+    rest::read_call(route, "", body, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]

@@ -78,7 +78,14 @@ impl World {
 
 fn request(message: Message, return_immediately: bool) -> Box<SendMessage> {
     let configuration = SendConfiguration { return_immediately, ..SendConfiguration::default() };
-    Box::new(SendMessage { tenant: Tenant::none(), message, configuration, metadata: None, alias: None })
+    Box::new(SendMessage {
+        tenant: Tenant::none(),
+        message,
+        configuration,
+        metadata: None,
+        alias: None,
+        wants_task: false,
+    })
 }
 
 fn says(text: &str) -> Message {

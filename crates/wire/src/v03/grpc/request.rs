@@ -114,6 +114,7 @@ fn read_send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<Sen
         },
         metadata: read_optional_struct(request.metadata, &Path::Root.member("metadata"))?,
         alias: None,
+        wants_task: false,
     })
 }
 

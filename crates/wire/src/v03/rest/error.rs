@@ -59,9 +59,9 @@ const fn class(code: Code) -> &'static str {
         Code::ParseError => "JSONParseError",
         Code::InvalidRequest => "InvalidRequestError",
         Code::MethodNotFound => "MethodNotFoundError",
-        // It has no names for the last three.
+        // It has no names for the last four.
         Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted => "InternalError",
+        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
     }
 }
 

@@ -51,6 +51,7 @@ impl Send {
             configuration: self.configuration.map(|configuration| configuration.told(losses)).unwrap_or_default(),
             metadata: self.metadata,
             alias: None,
+            wants_task: false,
         }
     }
 }

@@ -3,11 +3,14 @@
 use super::super::grpc::reply::Heard;
 use super::super::grpc::{Lost, Numbers, no_list};
 use super::{card, read, read_body, text, write};
+use crate::hear::Asked;
 use crate::losses::Losses;
 use crate::path::Path;
-use sabir_proto::{Answer, Call, Event, Fault, PushPage, TheirEvent};
+use crate::v03::json;
+use sabir_proto::{Answer, Call, Event, Fault, MessageId, PushPage, TheirEvent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 /// Writes the body of an answer. Fails for a list of tasks, which 0.3 does not have, and for a card that no 0.3 client
 /// could use.
@@ -41,7 +44,12 @@ pub fn write_event(event: &TheirEvent, last: bool, losses: &mut Losses, out: &mu
 }
 
 /// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send.
-pub fn read_answer(call: &Call, body: &[u8], losses: &mut Losses) -> Result<Answer, Fault> {
+pub fn read_answer(
+    call: &Call,
+    body: &[u8],
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<Answer, Fault> {
     let answer = match call {
         Call::Send(_) | Call::Stream(_) | Call::Subscribe(_) => sent(body, losses),
         Call::Get(_) | Call::Cancel(_) => {
@@ -56,11 +64,11 @@ pub fn read_answer(call: &Call, body: &[u8], losses: &mut Losses) -> Result<Answ
         Call::DeletePush(_) => return Ok(Answer::Deleted),
         Call::ExtendedCard { .. } => match card::read(body, losses)? {
             Some(card) => Ok(Answer::Card(Box::new(card))),
-            None => json_schema_answer(call, body),
+            None => json_schema_answer(call, body, mint, losses),
         },
         Call::List(_) => return Err(no_list()),
     };
-    answer.or_else(|fault| if has_marks(body) { json_schema_answer(call, body) } else { Err(fault) })
+    answer.or_else(|fault| if has_marks(body) { json_schema_answer(call, body, mint, losses) } else { Err(fault) })
 }
 
 fn sent(body: &[u8], losses: &mut Losses) -> Result<Answer, Fault> {
@@ -82,8 +90,9 @@ fn pushes(body: &[u8], losses: &mut Losses) -> Result<PushPage, Fault> {
 }
 
 /// Reads one event of a stream.
-pub fn read_event(data: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {
-    event(data, losses).or_else(|fault| if has_marks(data) { json_schema_event(data) } else { Err(fault) })
+pub fn read_event(data: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Heard, Fault> {
+    event(data, losses)
+        .or_else(|fault| if has_marks(data) { json_schema_event(data, mint, losses) } else { Err(fault) })
 }
 
 fn event(body: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {
@@ -119,14 +128,22 @@ fn has_marks(body: &[u8]) -> bool {
 }
 
 /// Reads an answer in the shape of 0.3's JSON Schema.
-fn json_schema_answer(call: &Call, _body: &[u8]) -> Result<Answer, Fault> {
-    Err(Fault::InvalidAgentResponse(format!(
-        "the answer to {} has the shape of A2A 0.3 over JSON-RPC",
-        call.operation()
-    )))
+fn json_schema_answer(
+    call: &Call,
+    body: &[u8],
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<Answer, Fault> {
+    json::read_answer(Asked::by(call), raw(body)?, mint, losses)
 }
 
 /// Reads an event in the shape of 0.3's JSON Schema.
-fn json_schema_event(_data: &[u8]) -> Result<Heard, Fault> {
-    Err(Fault::InvalidAgentResponse("the event has the shape of A2A 0.3 over JSON-RPC".into()))
+fn json_schema_event(data: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Heard, Fault> {
+    let event = json::read_event(raw(data)?, mint, losses)?;
+    let last = event.state().is_some_and(sabir_proto::TaskState::is_settled);
+    Ok(Heard { event, last })
+}
+
+fn raw(body: &[u8]) -> Result<&RawValue, Fault> {
+    serde_json::from_slice(body).map_err(|e| Fault::InvalidAgentResponse(e.to_string()))
 }

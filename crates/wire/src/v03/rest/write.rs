@@ -1,6 +1,6 @@
 //! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the release does not have.
 //!
-//! What is left out is noted beside, by `Lost`.
+//! What is left out is noted beside, by [`Lost`](super::super::grpc::Lost).
 
 use super::super::grpc::{is_object, of_push, of_task};
 use sabir_proto::{

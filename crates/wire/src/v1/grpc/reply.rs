@@ -11,8 +11,8 @@ use crate::path::{Path, Wrong};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::send_message_response::Payload;
 use sabir_proto::{
-    AgentCard, Answer, Event, Fault, FrozenEvent, FrozenTask, Message, PushConfig, PushPage, Sent, TaskId, TaskPage,
-    TaskRef, TheirEvent, TheirTask, View,
+    AgentCard, Answer, Fault, FrozenTask, PushConfig, PushPage, Sent, TaskId, TaskPage, TaskRef, TheirEvent, TheirTask,
+    View,
 };
 
 /// The reference in the fault of a record that cannot be read any more. The same for all of them: this is pure
@@ -111,14 +111,9 @@ pub fn read_pushes(response: pb::ListTaskPushNotificationConfigsResponse) -> Res
     Ok(PushPage { configs, next_page_token: response.next_page_token })
 }
 
-/// To *stream* and *subscribe*: one event of a task's log.
-pub fn event(event: &FrozenEvent) -> Result<pb::StreamResponse, Fault> {
-    Ok(write_event(event.show().ok_or_else(|| Fault::Internal(DAMAGED.into()))?))
-}
-
-/// To *stream*: a direct reply, without a task.
-pub fn message(message: Message) -> pb::StreamResponse {
-    write_event(Event::Message(message))
+/// To *stream* and *subscribe*: one event.
+pub fn event(event: TheirEvent) -> pb::StreamResponse {
+    write_event(event)
 }
 
 /// Reads one element of a stream.

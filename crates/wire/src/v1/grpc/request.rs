@@ -117,6 +117,7 @@ fn read_send(request: pb::SendMessageRequest) -> Result<SendMessage, Wrong> {
         configuration: read_configuration(request.configuration.unwrap_or_default())?,
         metadata: read_optional_struct(request.metadata, &Path::Root.member("metadata"))?,
         alias: None,
+        wants_task: false,
     })
 }
 

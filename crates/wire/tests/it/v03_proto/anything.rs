@@ -2,6 +2,7 @@
 
 use super::{call_of, cards, events, get, send, try_all};
 use crate::any;
+use crate::mint;
 use proptest::prelude::*;
 use sabir_proto::{Answer, Call, TaskRef, Tenant};
 use sabir_wire::Losses;
@@ -41,13 +42,13 @@ fn poke_json(body: &[u8]) {
     let losses = &mut Losses::new();
     let task = TaskRef::parse("t").unwrap();
     for route in [Route::Send, Route::Stream, Route::Cancel("t"), Route::CreatePush("t")] {
-        let _ = rest::read_call(route, "", body, losses);
+        let _ = rest::read_call(route, "", body, &mut mint, losses);
     }
     let card = Call::ExtendedCard { tenant: Tenant::none() };
     for call in [send(), get(), call_of("create", &task), call_of("list", &task), call_of("delete", &task), card] {
-        let _ = rest::read_answer(&call, body, losses);
+        let _ = rest::read_answer(&call, body, &mut mint, losses);
     }
-    let _ = rest::read_event(body, losses);
+    let _ = rest::read_event(body, &mut mint, losses);
     let _ = rest::read_error(500, body);
 }
 
@@ -88,7 +89,7 @@ fn nothing_that_arrives_makes_us_panic() {
         }
         for method in [http::Method::GET, http::Method::POST, http::Method::DELETE] {
             if let Routed::Operation(route) = rest::route(&method, &format!("/v1/tasks/{path}")) {
-                let _ = rest::read_call(route, &path, &random, &mut losses);
+                let _ = rest::read_call(route, &path, &random, &mut mint, &mut losses);
             }
         }
         Ok(())

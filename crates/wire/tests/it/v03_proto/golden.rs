@@ -1,6 +1,7 @@
 //! Bytes of others. The hexadecimal ones are what version 1.3.0 of the Python SDK writes when it speaks 0.3.
 
 use super::{call_value, send};
+use crate::mint;
 use sabir_proto::{Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, Subscribe, TaskRef, TaskState, Tenant};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
@@ -43,11 +44,11 @@ fn a_send_of_the_python_sdk_is_read_over_both() {
     check_call(&request::send(decoded(polling), &mut losses).unwrap(), &expected(true));
     let body = br#"{"request": {"message_id": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}]},
         "configuration": {"accepted_output_modes": ["text/plain"], "blocking": true}}"#;
-    check_call(&rest::read_call(Route::Send, "", body, &mut losses).unwrap(), &expected(false));
+    check_call(&rest::read_call(Route::Send, "", body, &mut mint, &mut losses).unwrap(), &expected(false));
 
     // And the other way.
     let body = br#"{"message":{"messageId":"m1","role":"ROLE_USER","content":[{"text":"hi"}]}}"#;
-    let call = rest::read_call(Route::Send, "", body, &mut losses).unwrap();
+    let call = rest::read_call(Route::Send, "", body, &mut mint, &mut losses).unwrap();
     let written = rest::write_call(&call, &mut losses).unwrap();
     let sent = r#"{"message":{"messageId":"m1","role":"ROLE_USER","content":[{"text":"hi"}]},"configuration":{"blocking":true}}"#;
     assert_eq!((written.method.as_str(), &*written.path), ("POST", "/v1/message:send"));
@@ -77,7 +78,7 @@ fn blocking_is_read_as_each_binding_means_it() {
         (r#"{"blocking":false}"#, true),
     ] {
         let body = format!(r#"{{"message":{{"messageId":"m","role":1}},"configuration":{configuration}}}"#);
-        let call = rest::read_call(Route::Send, "", body.as_bytes(), &mut losses).unwrap();
+        let call = rest::read_call(Route::Send, "", body.as_bytes(), &mut mint, &mut losses).unwrap();
         assert_eq!(returns(call), expected, "{configuration}");
     }
 }
@@ -97,13 +98,13 @@ fn events_of_the_python_sdk_are_read_and_written() {
         let mut out = Vec::new();
         rest::write_event(&heard.event, last, &mut losses, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), json);
-        assert_eq!(rest::read_event(json.as_bytes(), &mut losses).unwrap(), heard);
+        assert_eq!(rest::read_event(json.as_bytes(), &mut mint, &mut losses).unwrap(), heard);
         assert!(losses.is_empty());
     }
     // Its own spelling of the same.
     let snake = br#"{"status_update": {"task_id": "t-1", "status": {"state": 5, "update": {"message_id": "m2",
         "role": 2, "content": [{"text": "x"}]}}, "final": null}}"#;
-    let heard = rest::read_event(snake, &mut Losses::new()).unwrap();
+    let heard = rest::read_event(snake, &mut mint, &mut Losses::new()).unwrap();
     assert!(!heard.last);
     assert_eq!(heard.event.state(), Some(TaskState::Canceled));
 }
@@ -112,14 +113,14 @@ fn events_of_the_python_sdk_are_read_and_written() {
 fn an_exchange_that_was_captured() {
     let reply = r#"{"task":{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED","timestamp":"2025-08-01T10:00:00.000Z"},"artifacts":[{"artifactId":"a-1","parts":[{"text":"hi!"}]}],"history":[{"messageId":"m1","contextId":"c-1","taskId":"t-1","role":"ROLE_USER","content":[{"text":"hi"}]}]}}"#;
     let mut losses = Losses::new();
-    let answer = rest::read_answer(&send(), reply.as_bytes(), &mut losses).unwrap();
+    let answer = rest::read_answer(&send(), reply.as_bytes(), &mut mint, &mut losses).unwrap();
     let mut out = Vec::new();
     rest::write_answer(&answer, &mut losses, &mut out).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), reply);
 
     let event =
         r#"{"statusUpdate":{"taskId":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"},"final":true}}"#;
-    let heard = rest::read_event(event.as_bytes(), &mut losses).unwrap();
+    let heard = rest::read_event(event.as_bytes(), &mut mint, &mut losses).unwrap();
     let mut out = Vec::new();
     rest::write_event(&heard.event, heard.last, &mut losses, &mut out);
     assert_eq!(String::from_utf8(out).unwrap(), event);
@@ -139,7 +140,8 @@ fn a_webhook_is_set_in_every_form_and_named_after_its_task_when_it_has_no_name()
     let Request::CreatePush(message) = Request::of(&call, &mut losses).unwrap() else { panic!("a create") };
     assert_eq!(prost::Message::encode_to_vec(&message), bytes(hex));
 
-    let read = |body: &str| rest::read_call(Route::CreatePush("t-1"), "", body.as_bytes(), &mut Losses::new());
+    let read =
+        |body: &str| rest::read_call(Route::CreatePush("t-1"), "", body.as_bytes(), &mut mint, &mut Losses::new());
     let whole = r#"{"id":"p-1","url":"https://c.example/h","token":"tok","authentication":{"schemes":["Bearer"],"credentials":"xyz"}}"#;
     let name = r#""name":"tasks/t-1/pushNotificationConfigs/p-1""#;
     for body in [
@@ -193,7 +195,7 @@ fn every_call_has_its_path() {
         assert_eq!((written.method.as_str(), &*written.path), (method, &*format!("{task}{path}")));
         assert_eq!((&*written.query, &*written.body), (query, &b""[..]));
         let Routed::Operation(route) = rest::route(&written.method, &written.path) else { panic!("{path}") };
-        assert_eq!(rest::read_call(route, &written.query, b"", &mut losses), Ok(call));
+        assert_eq!(rest::read_call(route, &written.query, b"", &mut mint, &mut losses), Ok(call));
         assert!(losses.is_empty());
     }
 }

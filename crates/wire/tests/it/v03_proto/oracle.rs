@@ -2,6 +2,7 @@
 
 use super::{call_of, cards, events, pushes, try_all};
 use crate::any;
+use crate::mint;
 use proptest::prelude::*;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use sabir_proto::{Answer, Call, Event, Fault, TaskRef, Tenant};
@@ -55,7 +56,7 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
         rest::write_event(&event, last, &mut losses, &mut out);
         prop_assert_eq!(&understood::<pb::StreamResponse>("StreamResponse", &out), &message);
         for json in told("StreamResponse", &message) {
-            let heard = rest::read_event(&json, &mut losses).unwrap();
+            let heard = rest::read_event(&json, &mut mint, &mut losses).unwrap();
             let last = matches!(event, Event::StatusUpdate(_)) && last;
             prop_assert_eq!(&reply::event(&heard.event, last, &mut losses), &message);
         }
@@ -74,7 +75,7 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
                     prop_assert_eq!(&understood::<pb::SendMessageRequest>(name, &body.body), message);
                     // Not the sparse one: in JSON a missing `blocking` is no `false`.
                     for json in told(name, message).iter().take(3) {
-                        let back = rest::read_call(Route::Send, "", json, &mut losses).unwrap();
+                        let back = rest::read_call(Route::Send, "", json, &mut mint, &mut losses).unwrap();
                         let Request::Send(back) = Request::of(&back, &mut losses).unwrap() else { panic!("a send") };
                         prop_assert_eq!(&back, message);
                     }
@@ -95,7 +96,7 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
             prop_assert_eq!(&understood::<pb::AgentCard>("AgentCard", &out), &message);
             let call = Call::ExtendedCard { tenant: Tenant::none() };
             for json in told("AgentCard", &message) {
-                let Answer::Card(back) = rest::read_answer(&call, &json, &mut losses).unwrap() else {
+                let Answer::Card(back) = rest::read_answer(&call, &json, &mut mint, &mut losses).unwrap() else {
                     panic!("a card")
                 };
                 prop_assert_eq!(&reply::card(&back, &mut losses).unwrap(), &message);
@@ -108,7 +109,7 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
         prop_assert_eq!(&understood::<pb::TaskPushNotificationConfig>("TaskPushNotificationConfig", &out), &message);
         for json in told("TaskPushNotificationConfig", &message) {
             let asked = TaskRef::parse("asked").unwrap();
-            let back = rest::read_answer(&call_of("create", &asked), &json, &mut losses).unwrap();
+            let back = rest::read_answer(&call_of("create", &asked), &json, &mut mint, &mut losses).unwrap();
             prop_assert_eq!(back, Answer::Push(task.clone(), config.clone()));
         }
         Ok(())

@@ -1,0 +1,3 @@
+//! Commands that look at something and change nothing.
+
+pub(crate) mod convert;

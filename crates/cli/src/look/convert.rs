@@ -1,0 +1,68 @@
+//! `sabir convert`.
+
+use anyhow::Context;
+use clap::Args;
+use sabir_wire::{Dialect, Kind, Losses, convert};
+use std::io::{Read, Write};
+
+/// Largest text that is read, in bytes: as much as a server takes.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// Translate a message from one dialect of A2A into another, offline.
+///
+/// Reads one JSON text from standard input and writes its translation to standard output. What the other dialect cannot
+/// carry is listed on standard error, one line each.
+#[derive(Debug, Args)]
+#[command(after_help = "Dialects: 1.0, 0.3, 0.2, 0.1, agent-native, xpr\n\n\
+    Examples:\n  \
+    sabir convert --from 0.3 --to 1.0 < request.json\n  \
+    sabir convert --from 1.0 --to 0.1 --kind event < event.json\n  \
+    curl -s https://agent.example.com/.well-known/agent.json | sabir convert --from 0.3 --to 1.0 --kind card")]
+pub(crate) struct Convert {
+    /// The dialect of the input.
+    #[arg(long, value_name = "DIALECT")]
+    from: Dialect,
+    /// The dialect of the output.
+    #[arg(long, value_name = "DIALECT")]
+    to: Dialect,
+    /// What the input is: request, reply, event, card or error; without it, what it looks like.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
+}
+
+impl Convert {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let mut input = String::new();
+        let read = std::io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_string(&mut input);
+        read.context("cannot read standard input as UTF-8")?;
+        anyhow::ensure!(
+            input.len() as u64 <= INPUT_BYTES_MAX,
+            "the input is over the limit of {INPUT_BYTES_MAX} bytes"
+        );
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => Kind::of(&input).context("cannot read standard input")?,
+        };
+        // Named one after the other, so that the same input gives the same output.
+        let mut minted = 0;
+        let mut mint = || {
+            minted += 1;
+            sabir_proto::MessageId::parse(&format!("converted-{minted}")).expect("a legal id")
+        };
+        let mut losses = Losses::new();
+        let outcome = convert(self.from, self.to, kind, &input, &mut mint, &mut losses);
+        let output = outcome
+            .with_context(|| format!("cannot translate this {} from {} to {}", kind.name(), self.from, self.to))?;
+        for loss in losses.notes() {
+            eprintln!("lost: {loss}");
+        }
+        if losses.more() > 0 {
+            eprintln!("lost: {} more", losses.more());
+        }
+        match writeln!(std::io::stdout(), "{output}") {
+            // Whoever reads has seen enough.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome.context("cannot write standard output"),
+        }
+    }
+}

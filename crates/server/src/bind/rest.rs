@@ -1,0 +1,79 @@
+//! HTTP+JSON of 0.3, below `/v1`.
+
+use super::{Spelling, echo_extensions, terms, version};
+use crate::app::{App, Served};
+use crate::body::{Body, JSON, answer};
+use crate::call::Ask;
+use crate::losses::Told;
+use crate::sse::EventStream;
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use sabir_proto::{Answer, Caller, Fault, Reply};
+use sabir_wire::v03::rest::{self, Route};
+use sabir_wire::{Dialect, Losses, Teller, version as versions};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The name of this binding in metrics.
+const DIALECT: &str = "0.3 HTTP+JSON";
+
+/// Serves one request.
+pub(crate) async fn serve(
+    app: &Arc<App>,
+    at: Option<&Arc<Served>>,
+    (route, query): (Route<'_>, &str),
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let started = Instant::now();
+    let mut operation = "unknown";
+    let mut told = Told::new(Dialect::V03, Losses::new());
+    let outcome = async {
+        versions::require_older(version(headers, query))?;
+        let call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
+        operation = call.operation();
+        let terms = terms(headers)?;
+        app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
+    }
+    .await;
+    app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
+    match outcome {
+        Ok((Reply::Stream(watch), active)) => {
+            let mut response = EventStream::new(watch, Teller::rest_v03(), told, app).into_response();
+            echo_extensions(response.headers_mut(), &active, Spelling::WithX);
+            response
+        }
+        Ok((reply, active)) => match write(app, &reply, told) {
+            Ok(body) => {
+                let mut response = answer(StatusCode::OK, JSON, body);
+                echo_extensions(response.headers_mut(), &active, Spelling::WithX);
+                response
+            }
+            Err(fault) => refuse(&fault),
+        },
+        Err(fault) => refuse(&fault),
+    }
+}
+
+fn write<S>(app: &App, reply: &Reply<S>, mut told: Told) -> Result<Vec<u8>, Fault> {
+    let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+    let mut body = Vec::with_capacity(1024);
+    rest::write_answer(&answer, told.losses(), &mut body)?;
+    told.about(reply);
+    told.report(app);
+    Ok(body)
+}
+
+/// An error, as 0.3 has it.
+fn refuse(fault: &Fault) -> Response<Body> {
+    let mut out = Vec::with_capacity(512);
+    let status = rest::write_error(fault, &mut out);
+    answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), JSON, out)
+}
+
+/// The same with an HTTP status of its own.
+pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
+    let mut response = refuse(fault);
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,242 @@
+//! Which dialect is this? The only place that guesses.
+//!
+//! What a path or a content type says is never guessed at; this is about JSON-RPC, where all dialects share their
+//! endpoints. The method names the family: 1.0's are in capitals, everybody else's have a slash. A version that is sent
+//! must belong to the family of its method. Within the older family, in this order:
+//!
+//! 1. the version,
+//! 2. a method that only one dialect has,
+//! 3. `xpr:` members or `X-XPR-*` headers,
+//! 4. parts tagged by `type` rather than `kind`,
+//! 5. the path,
+//! 6. the dialect that made the task: the binding knows that, see [`Detected::Leaning`],
+//! 7. and what says nothing is 0.3, as the specification asks.
+
+use crate::Dialect;
+use crate::version;
+use sabir_proto::Fault;
+
+/// The endpoint a request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Entry {
+    /// `/`, where everybody is.
+    #[default]
+    Root,
+    /// `/a2a`, where XPR is.
+    A2a,
+    /// `/_agent-native/a2a`
+    Native,
+}
+
+/// What is known about a request before its body.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// Where it came to.
+    pub entry: Entry,
+    /// The version it names, if it names one.
+    pub version: Option<&'a str>,
+    /// It has `X-XPR-*` headers.
+    pub xpr_headers: bool,
+}
+
+impl Facts<'_> {
+    /// The dialect to answer in while nothing but the path and the version is known.
+    pub fn guess(&self) -> Dialect {
+        match version::family(self.version) {
+            Ok(Some(dialect)) => dialect,
+            Ok(None) | Err(_) => match self.entry {
+                Entry::Native => Dialect::Native,
+                Entry::A2a if self.xpr_headers => Dialect::Xpr,
+                // An error of 1.0 has the members of the others and more, so whoever it was can read it.
+                Entry::Root | Entry::A2a => Dialect::V1,
+            },
+        }
+    }
+}
+
+/// What in the parameters points at one dialect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent marks")]
+pub(crate) struct Marks {
+    /// Parts by `kind`, or a message with a name.
+    pub(crate) kind_parts: bool,
+    /// Parts by `type`.
+    pub(crate) type_parts: bool,
+    /// `xpr:` members.
+    pub(crate) xpr: bool,
+    /// `async`, `idempotencyKey`.
+    pub(crate) native: bool,
+}
+
+/// The outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detected {
+    /// Something said so.
+    Certain(Dialect),
+    /// Nothing did; if the task was made in another dialect, it is that one.
+    Leaning(Dialect),
+}
+
+impl Detected {
+    pub(crate) const fn dialect(self) -> Dialect {
+        match self {
+            Self::Certain(dialect) | Self::Leaning(dialect) => dialect,
+        }
+    }
+}
+
+/// The dialects that have a method, likeliest first. Empty: nobody has it.
+pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
+    use Dialect::{Native, V01, V1, V02, V03, Xpr};
+    match method {
+        "SendMessage"
+        | "SendStreamingMessage"
+        | "GetTask"
+        | "ListTasks"
+        | "CancelTask"
+        | "SubscribeToTask"
+        | "CreateTaskPushNotificationConfig"
+        | "GetTaskPushNotificationConfig"
+        | "ListTaskPushNotificationConfigs"
+        | "DeleteTaskPushNotificationConfig"
+        | "GetExtendedAgentCard" => &[V1],
+        "message/send" => &[V03, V02, Native, Xpr],
+        "message/stream" => &[V03, V02, Native],
+        "tasks/get" | "tasks/cancel" => &[V03, V02, V01, Native, Xpr],
+        "tasks/resubscribe" => &[V03, V02, V01],
+        "tasks/pushNotificationConfig/set"
+        | "tasks/pushNotificationConfig/get"
+        | "tasks/pushNotificationConfig/list"
+        | "tasks/pushNotificationConfig/delete"
+        | "agent/getAuthenticatedExtendedCard" => &[V03, V02],
+        "tasks/send" | "tasks/sendSubscribe" | "tasks/pushNotification/set" | "tasks/pushNotification/get" => &[V01],
+        "actions/invoke" => &[Native],
+        _ => &[],
+    }
+}
+
+/// The family of a method, before its parameters are read. An error comes with the dialect it is to be told in.
+pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>, (Dialect, Fault)> {
+    let able = speakers(method);
+    let asked = version::family(facts.version);
+    if able == [Dialect::V1] {
+        return version::require_v1(facts.version).map(|()| Some(Dialect::V1)).map_err(|fault| (Dialect::V1, fault));
+    }
+    match asked {
+        // Unknown in every dialect: told in 1.0's form only to who speaks 1.0.
+        _ if able.is_empty() => {
+            let fault = Fault::MethodNotFound(method.chars().take(64).collect());
+            let told_in = match asked {
+                Ok(Some(dialect)) => dialect,
+                Ok(None) | Err(_) if facts.entry == Entry::Native => Dialect::Native,
+                Ok(None) | Err(_) if facts.xpr_headers || facts.entry == Entry::A2a => Dialect::Xpr,
+                Ok(None) | Err(_) => Dialect::V03,
+            };
+            Err((told_in, fault))
+        }
+        Ok(Some(Dialect::V1)) => {
+            let problem = format!("{method} is a method of A2A before 1.0; leave out A2A-Version, or send 0.3");
+            Err((Dialect::V03, Fault::VersionNotSupported(problem)))
+        }
+        Ok(Some(dialect)) if able.contains(&dialect) => Ok(Some(dialect)),
+        Ok(Some(dialect)) => Err((dialect, Fault::MethodNotFound(method.into()))),
+        Ok(None) => Ok(None),
+        Err(fault) => Err((Dialect::V03, fault)),
+    }
+}
+
+/// Which of the older dialects it is, once the parameters have been read.
+pub(crate) fn among_older(facts: &Facts<'_>, method: &str, versioned: Option<Dialect>, marks: Marks) -> Detected {
+    let able = speakers(method);
+    let can = |dialect: Dialect| able.contains(&dialect);
+    if let Some(dialect) = versioned {
+        return Detected::Certain(dialect);
+    }
+    if let [only] = able {
+        return Detected::Certain(*only);
+    }
+    if (marks.xpr || facts.xpr_headers) && can(Dialect::Xpr) {
+        return Detected::Certain(Dialect::Xpr);
+    }
+    if marks.kind_parts {
+        return Detected::Certain(Dialect::V03);
+    }
+    let by_path = match facts.entry {
+        Entry::Native => Some(Dialect::Native),
+        Entry::A2a => Some(Dialect::Xpr),
+        Entry::Root => None,
+    };
+    if marks.type_parts || marks.native {
+        // XPR's clients only know `/a2a`; whoever tags by `type` elsewhere gets agent-native, whose answers have the
+        // text in both places.
+        let xpr = by_path == Some(Dialect::Xpr) && !marks.native && can(Dialect::Xpr);
+        return Detected::Certain(if xpr { Dialect::Xpr } else { Dialect::Native });
+    }
+    match by_path.filter(|d| can(*d)) {
+        Some(dialect) => Detected::Certain(dialect),
+        None => Detected::Leaning(Dialect::V03),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detected(entry: Entry, version: Option<&str>, xpr_headers: bool, method: &str, marks: Marks) -> Detected {
+        let facts = Facts { entry, version, xpr_headers };
+        among_older(&facts, method, family(&facts, method).unwrap(), marks)
+    }
+
+    const NONE: Marks = Marks { kind_parts: false, type_parts: false, xpr: false, native: false };
+
+    #[test]
+    fn the_order_of_evidence() {
+        use Detected::{Certain, Leaning};
+        use Dialect::{Native, V01, V02, V03, Xpr};
+        let typed = Marks { type_parts: true, ..NONE };
+        let kinded = Marks { kind_parts: true, ..NONE };
+        let xpr = Marks { xpr: true, type_parts: true, ..NONE };
+        let native = Marks { native: true, type_parts: true, ..NONE };
+        for (entry, version, headers, method, marks, expected) in [
+            (Entry::Root, None, false, "message/send", kinded, Certain(V03)),
+            (Entry::Root, Some("0.2.5"), false, "message/send", kinded, Certain(V02)),
+            (Entry::Root, Some("0.3"), false, "message/send", typed, Certain(V03)),
+            (Entry::A2a, None, false, "message/send", kinded, Certain(V03)),
+            (Entry::A2a, None, false, "message/send", typed, Certain(Xpr)),
+            (Entry::A2a, None, false, "message/send", native, Certain(Native)),
+            (Entry::Root, None, false, "message/send", typed, Certain(Native)),
+            (Entry::Native, None, false, "message/stream", typed, Certain(Native)),
+            (Entry::A2a, None, false, "message/stream", typed, Certain(Native)),
+            (Entry::Root, None, false, "message/send", xpr, Certain(Xpr)),
+            (Entry::Root, None, true, "tasks/get", NONE, Certain(Xpr)),
+            (Entry::A2a, None, false, "tasks/get", NONE, Certain(Xpr)),
+            (Entry::Native, None, false, "tasks/get", NONE, Certain(Native)),
+            (Entry::Root, None, false, "tasks/get", NONE, Leaning(V03)),
+            (Entry::A2a, None, false, "tasks/resubscribe", NONE, Leaning(V03)),
+            (Entry::Root, Some("0.1"), false, "tasks/get", NONE, Certain(V01)),
+            (Entry::Native, None, false, "tasks/send", typed, Certain(V01)),
+            (Entry::Root, None, false, "actions/invoke", NONE, Certain(Native)),
+        ] {
+            assert_eq!(detected(entry, version, headers, method, marks), expected, "{entry:?} {version:?} {method}");
+        }
+    }
+
+    #[test]
+    fn a_version_must_belong_to_the_family_of_the_method() {
+        let refused = |version, method| {
+            let facts = Facts { version, ..Facts::default() };
+            let (dialect, fault) = family(&facts, method).unwrap_err();
+            (dialect, fault.code())
+        };
+        use sabir_proto::Code::{MethodNotFound, VersionNotSupported};
+        assert_eq!(refused(None, "SendMessage"), (Dialect::V1, VersionNotSupported));
+        assert_eq!(refused(Some("0.3"), "SendMessage"), (Dialect::V1, VersionNotSupported));
+        assert_eq!(refused(Some("1.0"), "message/send"), (Dialect::V03, VersionNotSupported));
+        assert_eq!(refused(Some("0.9"), "message/send"), (Dialect::V03, VersionNotSupported));
+        assert_eq!(refused(Some("nonsense"), "tasks/get"), (Dialect::V03, VersionNotSupported));
+        assert_eq!(refused(Some("0.3"), "tasks/send"), (Dialect::V03, MethodNotFound));
+        assert_eq!(refused(Some("0.1"), "message/send"), (Dialect::V01, MethodNotFound));
+        assert_eq!(refused(Some("1.0"), "Nonsense"), (Dialect::V1, MethodNotFound));
+        assert_eq!(refused(None, "Nonsense"), (Dialect::V03, MethodNotFound));
+    }
+}

@@ -1,0 +1,236 @@
+//! A JSON-RPC request, in whatever dialect it was spoken: what is asked, and in which voice to answer.
+
+use crate::detect::{self, Detected, Facts, Marks};
+use crate::jsonrpc::{Envelope, Malformed, read_params};
+use crate::tagged::Mint;
+use crate::tagged::send::SendIn;
+use crate::voice::Voice;
+use crate::{Dialect, Losses, native, v01, v1, v03, xpr};
+use sabir_proto::{Call, Fault, MessageId, TaskRef};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// A request that was understood.
+#[derive(Debug)]
+pub struct Heard {
+    /// What is asked.
+    pub call: Call,
+    /// A retry key from among the parameters.
+    pub idempotency_key: Option<String>,
+    /// How to answer.
+    pub voice: Voice,
+    /// What the canonical form could not take over.
+    pub losses: Losses,
+    /// Nothing in the request said which dialect it is; see [`Heard::unsure_about`].
+    leaning: bool,
+}
+
+impl Heard {
+    /// The task whose maker decides the dialect, when nothing else did.
+    pub const fn unsure_about(&self) -> Option<&TaskRef> {
+        if !self.leaning {
+            return None;
+        }
+        match &self.call {
+            Call::Get(call) => Some(&call.id),
+            Call::Cancel(call) => Some(&call.id),
+            Call::Subscribe(call) => Some(&call.id),
+            _ => None,
+        }
+    }
+
+    /// The task was made in 0.1 (only its clients name tasks at an endpoint that all share), so this is 0.1 too.
+    #[must_use]
+    pub fn as_v01(mut self) -> Self {
+        if let Call::Get(call) = &mut self.call {
+            call.history_length = v01::history(call.history_length);
+        }
+        self.voice = self.voice.in_v01(self.call.named());
+        self
+    }
+}
+
+/// A request that was not, and how to say so.
+#[derive(Debug)]
+pub struct Unheard {
+    /// How to answer.
+    pub voice: Voice,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What a method asks for, and the form its answer takes.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) call: Call,
+    pub(crate) form: Form,
+}
+
+impl From<Call> for Said {
+    fn from(call: Call) -> Self {
+        Self { call, form: Form::Plain }
+    }
+}
+
+/// Where a method wants its answer in another form than the operation gives it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// As it is.
+    #[default]
+    Plain,
+    /// The first of the configurations that were listed.
+    FirstPush,
+    /// agent-native: a task that is asked about.
+    Polled,
+    /// agent-native: the outcome of this action.
+    Action(String),
+}
+
+/// What kind of answer a request gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// A task or a message.
+    Send,
+    /// A task.
+    Task,
+    /// A page of tasks.
+    Tasks,
+    /// A push configuration.
+    Push,
+    /// A list of them.
+    Pushes,
+    /// Nothing, if all went well.
+    Deletion,
+    /// A card.
+    Card,
+}
+
+impl Asked {
+    /// What a call asks for. A stream is answered by events instead.
+    pub const fn by(call: &Call) -> Self {
+        match call {
+            Call::Send(_) | Call::Stream(_) => Self::Send,
+            Call::Get(_) | Call::Cancel(_) | Call::Subscribe(_) => Self::Task,
+            Call::List(_) => Self::Tasks,
+            Call::CreatePush { .. } | Call::GetPush(_) => Self::Push,
+            Call::ListPush(_) => Self::Pushes,
+            Call::DeletePush(_) => Self::Deletion,
+            Call::ExtendedCard { .. } => Self::Card,
+        }
+    }
+}
+
+/// Reads a request. `mint` names messages that come without a name.
+pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId) -> Result<Heard, Box<Unheard>> {
+    let unheard = |voice, fault| Box::new(Unheard { voice, fault });
+    let envelope = match Envelope::read(body) {
+        Ok(envelope) => envelope,
+        Err(Malformed { id, fault }) => return Err(unheard(Voice::new(facts.guess(), Some(id)), fault)),
+    };
+    let versioned = match detect::family(facts, &envelope.method) {
+        Ok(versioned) => versioned,
+        Err((dialect, fault)) => {
+            let voice = Voice::new(dialect, envelope.id_for(dialect.reach().optional_ids));
+            return Err(unheard(voice, envelope.id_problem(dialect.reach().optional_ids).unwrap_or(fault)));
+        }
+    };
+    let mut losses = Losses::new();
+    let (detected, said) = match versioned {
+        Some(Dialect::V1) => {
+            (Detected::Certain(Dialect::V1), v1::json::read_call(&envelope).map(|call| (call.into(), None)))
+        }
+        versioned => read_older(facts, &envelope, versioned, mint, &mut losses),
+    };
+    let dialect = detected.dialect();
+    let optional = dialect.reach().optional_ids;
+    let mut voice = Voice::new(dialect, envelope.id_for(optional));
+    if let Some(fault) = envelope.id_problem(optional) {
+        return Err(unheard(voice, fault));
+    }
+    match said {
+        Ok((Said { call, form }, idempotency_key)) => {
+            voice.for_call(&call, form);
+            let leaning = matches!(detected, Detected::Leaning(_));
+            Ok(Heard { call, idempotency_key, voice, losses, leaning })
+        }
+        Err(fault) => {
+            voice.for_method(&envelope.method);
+            Err(unheard(voice, fault))
+        }
+    }
+}
+
+/// Reads a request that is known to be of a dialect.
+pub(crate) fn read_as(
+    dialect: Dialect,
+    envelope: &Envelope<'_>,
+    mint: Mint<'_>,
+    losses: &mut Losses,
+) -> Result<(Call, Option<String>), Fault> {
+    if dialect == Dialect::V1 {
+        return Ok((v1::json::read_call(envelope)?, None));
+    }
+    let (_, said) = read_older(&Facts::default(), envelope, Some(dialect), mint, losses);
+    said.map(|(said, key)| (said.call, key))
+}
+
+type Outcome = Result<(Said, Option<String>), Fault>;
+
+fn read_older(
+    facts: &Facts<'_>,
+    envelope: &Envelope<'_>,
+    versioned: Option<Dialect>,
+    mint: Mint<'_>,
+    losses: &mut Losses,
+) -> (Detected, Outcome) {
+    let method = &*envelope.method;
+    let params = envelope.params.map_or("{}", RawValue::get);
+    if !matches!(method, "message/send" | "message/stream") {
+        let marks = Marks { xpr: params.contains("\"xpr:"), ..Marks::default() };
+        let detected = detect::among_older(facts, method, versioned, marks);
+        let said = match detected.dialect() {
+            Dialect::V1 | Dialect::V03 | Dialect::V02 => v03::json::read_call(method, params, losses),
+            Dialect::V01 => v01::read_call(method, params, mint, losses),
+            Dialect::Native => native::read_call(method, params, mint),
+            Dialect::Xpr => xpr::read_call(method, params),
+        };
+        return (detected, said.map(|said| (said, None)));
+    }
+    let send: SendIn = match read_params(params) {
+        Ok(send) => send,
+        // Nothing was found in what cannot be read; what is known otherwise decides whose error it is.
+        Err(fault) => return (detect::among_older(facts, method, versioned, Marks::default()), Err(fault)),
+    };
+    let detected = detect::among_older(facts, method, versioned, send.marks());
+    let read = match detected.dialect() {
+        Dialect::Native => native::read_send(send, mint, losses),
+        Dialect::Xpr => xpr::read_send(send, mint, losses).map(|request| (request, None)),
+        Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01 => {
+            v03::json::read_send(send, mint, losses).map(|request| (request, None))
+        }
+    };
+    let call = if method == "message/send" { Call::Send } else { Call::Stream };
+    (detected, read.map(|(request, key)| (call(request).into(), key)))
+}
+
+/// The name a caller used for a task.
+pub(crate) trait Named {
+    fn named(&self) -> Option<Arc<str>>;
+}
+
+impl Named for Call {
+    fn named(&self) -> Option<Arc<str>> {
+        let name = match self {
+            Self::Send(request) | Self::Stream(request) => return request.alias.clone(),
+            Self::Get(call) => &call.id,
+            Self::Cancel(call) => &call.id,
+            Self::Subscribe(call) => &call.id,
+            Self::CreatePush { task, .. } => task,
+            Self::GetPush(call) => &call.task_id,
+            Self::ListPush(call) => &call.task_id,
+            Self::DeletePush(call) => &call.task_id,
+            Self::List(_) | Self::ExtendedCard { .. } => return None,
+        };
+        Some(name.to_string().into())
+    }
+}

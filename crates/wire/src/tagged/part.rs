@@ -1,0 +1,183 @@
+//! Parts with a tag: `{"kind":"text","text":"hi"}`, or the same with `type`.
+
+use super::{Manner, Tag};
+use crate::path::Path;
+use crate::{LossKind, Losses};
+use sabir_proto::{Content, Json, Object, Part, decode_base64, encode_base64};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+
+/// The mark on a data part that holds something else than an object, wrapped as `{"value": …}`. The Python SDK's layer
+/// for 0.3 reads and writes it.
+const WRAPPED: &str = "data_part_compat";
+
+/// A part as read, with the member that tagged it.
+#[derive(Debug)]
+pub(crate) struct Tagged {
+    pub(crate) part: Part,
+    pub(crate) tag: Tag,
+}
+
+#[derive(Deserialize)]
+struct Members {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default, rename = "type")]
+    type_: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    file: Option<File>,
+    #[serde(default)]
+    data: Option<Json>,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default, alias = "mime_type")]
+    mime_type: Option<String>,
+    #[serde(default)]
+    bytes: Option<String>,
+    #[serde(default, alias = "url")]
+    uri: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Tagged {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let members: Members = sabir_proto::lenient::object(d)?;
+        let (word, tag) = match (&members.kind, &members.type_) {
+            (Some(kind), None) => (kind.clone(), Tag::Kind),
+            (None, Some(word)) => (word.clone(), Tag::Type),
+            (Some(kind), Some(word)) if kind == word => (kind.clone(), Tag::Kind),
+            (Some(_), Some(_)) => return Err(D::Error::custom("kind and type disagree; send one of them")),
+            (None, None) => {
+                return Err(D::Error::custom("a part needs a kind (0.2, 0.3) or a type (0.1): text, file or data"));
+            }
+        };
+        let missing = |member| D::Error::custom(format_args!("a {word} part needs the member {member}"));
+        let (content, filename, media_type) = match &*word {
+            "text" => (Content::Text(members.text.ok_or_else(|| missing("text"))?), None, None),
+            "data" => (Content::Data(members.data.ok_or_else(|| missing("data"))?), None, None),
+            "file" => {
+                let file = members.file.ok_or_else(|| missing("file"))?;
+                let content = match (file.bytes, file.uri) {
+                    (Some(bytes), None) => Content::Raw(
+                        decode_base64(&bytes)
+                            .map_err(|e| D::Error::custom(format_args!("file.bytes is not base64: {e}")))?,
+                    ),
+                    (None, Some(uri)) => Content::Url(uri),
+                    _ => return Err(D::Error::custom("a file has exactly one of bytes and uri")),
+                };
+                let given = |text: Option<String>| text.filter(|t| !t.is_empty());
+                (content, given(file.name), given(file.mime_type))
+            }
+            other => {
+                let shown: String = other.chars().take(32).collect();
+                return Err(D::Error::custom(format_args!("unknown part {shown:?}; there are text, file and data")));
+            }
+        };
+        let mut part = Part { content, metadata: members.metadata, filename, media_type };
+        unwrap_data(&mut part);
+        Ok(Self { part, tag })
+    }
+}
+
+/// Undoes what [`wrap_data`] does.
+fn unwrap_data(part: &mut Part) {
+    let Content::Data(data) = &part.content else { return };
+    let Some(mut metadata) = part.metadata.as_ref().map(Object::to_map) else { return };
+    if metadata.remove(WRAPPED) != Some(serde_json::Value::Bool(true)) {
+        return;
+    }
+    // The text of the value, so that long integers stay what they are.
+    #[derive(Deserialize)]
+    struct Wrapper {
+        value: Json,
+    }
+    if let Ok(Wrapper { value }) = serde_json::from_str(data.as_str()) {
+        part.content = Content::Data(value);
+        part.metadata = if metadata.is_empty() { None } else { Object::from_map(&metadata).ok() };
+    }
+}
+
+/// A part as written.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    type_: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<FileOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Cow<'a, Json>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Cow<'a, Object>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+}
+
+/// Writes a part.
+pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> PartOut<'a> {
+    let (filename, media_type) = (part.filename.as_deref(), part.media_type.as_deref());
+    let file = |bytes, uri| Some(FileOut { name: filename, mime_type: media_type, bytes, uri });
+    let word = match &part.content {
+        Content::Text(_) => "text",
+        Content::Data(_) => "data",
+        Content::Raw(_) | Content::Url(_) => "file",
+    };
+    let (kind, type_) = match manner.tag {
+        Tag::Kind => (Some(word), None),
+        Tag::Type => (None, Some(word)),
+    };
+    let metadata = part.metadata.as_ref().map(Cow::Borrowed);
+    let mut out = PartOut { kind, type_, text: None, file: None, data: None, metadata };
+    match &part.content {
+        Content::Text(text) => out.text = Some(text),
+        Content::Raw(bytes) => out.file = file(Some(encode_base64(bytes)), None),
+        Content::Url(url) => out.file = file(None, Some(url)),
+        Content::Data(json) => {
+            out.data = Some(Cow::Borrowed(json));
+            wrap_data(json, part.metadata.as_ref(), &mut out);
+        }
+    }
+    if word != "file" {
+        if filename.is_some() {
+            losses.note(LossKind::PartAttribute, path.member("filename"));
+        }
+        if media_type.is_some() {
+            losses.note(LossKind::PartAttribute, path.member("mediaType"));
+        }
+    }
+    out
+}
+
+/// The older dialects only have objects as data, so everything else is wrapped and marked.
+fn wrap_data(json: &Json, metadata: Option<&Object>, out: &mut PartOut<'_>) {
+    if json.as_str().starts_with('{') {
+        return;
+    }
+    let mut marked = metadata.map(Object::to_map).unwrap_or_default();
+    marked.insert(WRAPPED.into(), true.into());
+    out.data = Json::parse(&format!("{{\"value\":{}}}", json.as_str())).ok().map(Cow::Owned);
+    out.metadata = Object::from_map(&marked).ok().map(Cow::Owned);
+}

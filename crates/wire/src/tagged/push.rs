@@ -1,0 +1,59 @@
+//! Push configurations of the older dialects: the same members, with a list of authentication schemes.
+
+use crate::path::Path;
+use crate::{LossKind, Losses};
+use sabir_proto::lenient::{empty_none, null_default};
+use sabir_proto::{Authentication, PushConfig};
+use serde::{Deserialize, Serialize};
+
+/// `PushNotificationConfig`
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Config {
+    #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    url: String,
+    #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authentication: Option<Schemes>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Schemes {
+    #[serde(default, deserialize_with = "null_default")]
+    schemes: Vec<String>,
+    #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
+    credentials: Option<String>,
+}
+
+impl Config {
+    /// The canonical configuration: one scheme, the first.
+    pub(crate) fn read(self, path: &Path<'_>, losses: &mut Losses) -> PushConfig {
+        let authentication = self.authentication.and_then(|given| {
+            let mut schemes = given.schemes.into_iter();
+            let scheme = schemes.next();
+            if schemes.next().is_some() || (scheme.is_none() && given.credentials.is_some()) {
+                losses.note(LossKind::PushAuthentication, path.member("authentication"));
+            }
+            scheme.map(|scheme| Authentication { scheme, credentials: given.credentials })
+        });
+        PushConfig { id: self.id, url: self.url, token: self.token, authentication }
+    }
+
+    /// A configuration as written.
+    pub(crate) fn write(config: &PushConfig) -> Self {
+        let authentication = config
+            .authentication
+            .as_ref()
+            .map(|a| Schemes { schemes: vec![a.scheme.clone()], credentials: a.credentials.clone() });
+        Self { id: config.id.clone(), url: config.url.clone(), token: config.token.clone(), authentication }
+    }
+
+    /// The same without the name, where a task has only one.
+    pub(crate) fn write_unnamed(config: &PushConfig, path: &Path<'_>, losses: &mut Losses) -> Self {
+        if config.id.is_some() {
+            losses.note(LossKind::PushConfigId, path.member("id"));
+        }
+        Self { id: None, ..Self::write(config) }
+    }
+}

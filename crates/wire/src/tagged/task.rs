@@ -1,0 +1,413 @@
+//! Tasks, statuses and artifacts of the older dialects.
+
+use super::message::{self, MessageIn, MessageOut};
+use super::part::{self, PartOut, Tagged};
+use super::{AnswerPlace, ArtifactName, Manner, Mint};
+use crate::path::{Path, Wrong};
+use crate::{Dialect, LossKind, Losses};
+use sabir_proto::lenient::{empty_none, null_default};
+use sabir_proto::{
+    Artifact, ArtifactId, Content, ContextId, Message, MessageId, Object, Part, Role, TaskId, TaskRef, TaskState,
+    TaskStatus, TheirTask, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// A task as read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskIn {
+    id: TaskRef,
+    #[serde(default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(default, deserialize_with = "empty_none")]
+    session_id: Option<ContextId>,
+    status: StatusIn,
+    #[serde(default, deserialize_with = "null_default")]
+    artifacts: Vec<ArtifactIn>,
+    #[serde(default, deserialize_with = "null_default")]
+    history: Vec<MessageIn>,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+impl TaskIn {
+    /// The canonical task.
+    pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirTask, Wrong> {
+        let artifacts = path.member("artifacts");
+        Ok(TheirTask {
+            id: self.id,
+            context_id: one_context(self.context_id, self.session_id, path)?,
+            status: self.status.read(&path.member("status"), mint, losses)?,
+            metadata: self.metadata,
+            history: self.history.into_iter().map(|m| m.into_message(mint)).collect(),
+            artifacts: self
+                .artifacts
+                .into_iter()
+                .enumerate()
+                .map(|(i, artifact)| Ok(artifact.read(i, &artifacts.item(i))?.artifact))
+                .collect::<Result<_, Wrong>>()?,
+        })
+    }
+}
+
+/// The conversation by either of its names. Both are fine if they agree.
+pub(crate) fn one_context(
+    context: Option<ContextId>,
+    session: Option<ContextId>,
+    path: &Path<'_>,
+) -> Result<Option<ContextId>, Wrong> {
+    match (context, session) {
+        (Some(a), Some(b)) if a != b => {
+            Err(path.member("sessionId").wrong("differs from contextId; send one of them, 0.1 has sessionId"))
+        }
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+/// A status as read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StatusIn {
+    state: String,
+    #[serde(default)]
+    message: Option<MessageIn>,
+    #[serde(default)]
+    timestamp: Option<String>,
+}
+
+impl StatusIn {
+    /// The canonical status.
+    pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TaskStatus, Wrong> {
+        let timestamp = self.timestamp.as_deref().filter(|t| !t.is_empty());
+        let read = timestamp.and_then(Timestamp::parse_loose);
+        if timestamp.is_some() && read.is_none() {
+            losses.note(LossKind::Timestamp, path.member("timestamp"));
+        }
+        Ok(TaskStatus {
+            state: read_state(&self.state, &path.member("state"), losses)?,
+            message: self.message.map(|m| m.into_message(mint)),
+            timestamp: read,
+        })
+    }
+}
+
+/// Reads a state by its word, whatever older dialect it is from.
+fn read_state(word: &str, path: &Path<'_>, losses: &mut Losses) -> Result<TaskState, Wrong> {
+    Ok(match word {
+        "submitted" => TaskState::Submitted,
+        // agent-native says `processing` while its worker runs.
+        "working" | "processing" => TaskState::Working,
+        "input-required" => TaskState::InputRequired,
+        "completed" => TaskState::Completed,
+        "canceled" => TaskState::Canceled,
+        "failed" => TaskState::Failed,
+        "rejected" => TaskState::Rejected,
+        "auth-required" => TaskState::AuthRequired,
+        // Nothing is known but that it has not ended; whoever polls goes on.
+        "unknown" => {
+            losses.note(LossKind::State, path);
+            TaskState::Working
+        }
+        other => {
+            let shown: String = other.chars().take(32).collect();
+            return Err(path.wrong(format_args!("unknown task state {shown:?}")));
+        }
+    })
+}
+
+/// The word for a state. No wildcard: a new state does not compile until each dialect has a word for it.
+fn write_state(state: TaskState, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> &'static str {
+    let all = manner.dialect.reach().all_states;
+    let (word, exact) = match state {
+        TaskState::Submitted => ("submitted", true),
+        TaskState::Working => ("working", true),
+        TaskState::InputRequired => ("input-required", true),
+        TaskState::Completed => ("completed", true),
+        TaskState::Canceled => ("canceled", true),
+        TaskState::Failed => ("failed", true),
+        TaskState::Rejected if all => ("rejected", true),
+        TaskState::AuthRequired if all => ("auth-required", true),
+        // The nearest a caller can act on: it will not be done; something is wanted of you.
+        TaskState::Rejected => ("failed", false),
+        TaskState::AuthRequired => ("input-required", false),
+        // Ours alone; the work here is done.
+        TaskState::Transferred => ("completed", false),
+    };
+    if !exact {
+        losses.note(LossKind::State, path);
+    }
+    word
+}
+
+/// An artifact as read: `artifactId`, or 0.1's `index`, or the `id` that its users came to write beside it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ArtifactIn {
+    #[serde(default, deserialize_with = "empty_none")]
+    artifact_id: Option<String>,
+    #[serde(default, deserialize_with = "empty_none")]
+    id: Option<String>,
+    #[serde(default)]
+    index: Option<u32>,
+    #[serde(default, deserialize_with = "empty_none")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "empty_none")]
+    description: Option<String>,
+    parts: Vec<Tagged>,
+    #[serde(default)]
+    metadata: Option<Object>,
+    #[serde(default, deserialize_with = "null_default")]
+    extensions: Vec<String>,
+    #[serde(default)]
+    append: Option<bool>,
+    #[serde(default)]
+    last_chunk: Option<bool>,
+}
+
+/// An artifact with what 0.1 says about the chunk inside of it.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) artifact: Artifact,
+    pub(crate) append: bool,
+    pub(crate) last: bool,
+}
+
+impl ArtifactIn {
+    /// The canonical artifact. `position` names one that has no name at all.
+    pub(crate) fn read(self, position: usize, path: &Path<'_>) -> Result<Chunk, Wrong> {
+        let name = self.artifact_id.or(self.id).unwrap_or_else(|| match self.index {
+            Some(index) => index.to_string(),
+            None => position.to_string(),
+        });
+        let artifact_id = ArtifactId::parse(&name).map_err(|e| path.member("artifactId").wrong(e))?;
+        let artifact = Artifact {
+            artifact_id,
+            name: self.name,
+            description: self.description,
+            parts: self.parts.into_iter().map(|p| p.part).collect(),
+            metadata: self.metadata,
+            extensions: self.extensions,
+        };
+        Ok(Chunk { artifact, append: self.append.unwrap_or(false), last: self.last_chunk.unwrap_or(false) })
+    }
+}
+
+/// A task as written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    id: &'a TaskRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a ContextId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a ContextId>,
+    pub(crate) status: StatusOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<Cow<'a, Object>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Vec<MessageOut<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifacts: Option<Vec<ArtifactOut<'a>>>,
+}
+
+/// A status as written.
+#[derive(Debug, Serialize)]
+pub(crate) struct StatusOut<'a> {
+    pub(crate) state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<MessageOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Timestamp>,
+}
+
+/// An artifact as written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ArtifactOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact_id: Option<&'a ArtifactId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a ArtifactId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    parts: Vec<PartOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    extensions: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    append: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_chunk: Option<bool>,
+}
+
+impl ArtifactOut<'_> {
+    /// What 0.1 says about a chunk inside of the artifact.
+    pub(crate) const fn chunk(mut self, append: bool, last: bool) -> Self {
+        self.append = Some(append);
+        self.last_chunk = Some(last);
+        self
+    }
+}
+
+/// Puts the answer where the dialect's clients look for it. The rest stays where it is.
+pub(crate) fn place_answer(task: &mut TheirTask, manner: Manner, path: &Path<'_>, losses: &mut Losses) {
+    if task.status.state != TaskState::Completed {
+        return;
+    }
+    match manner.answer {
+        AnswerPlace::Anywhere => {}
+        AnswerPlace::Artifact => {
+            if let (true, Some(message)) = (task.artifacts.is_empty(), &task.status.message) {
+                task.artifacts.push(closing_artifact(message));
+                losses.note(LossKind::AnswerPlace, path.member("artifacts"));
+            }
+        }
+        AnswerPlace::Status => {
+            if let (None, Some(message)) = (&task.status.message, spoken(task)) {
+                task.status.message = Some(message);
+                losses.note(LossKind::AnswerPlace, path.member("status").member("message"));
+            }
+        }
+    }
+}
+
+/// An artifact made of closing words.
+pub(crate) fn closing_artifact(message: &Message) -> Artifact {
+    let id = ArtifactId::parse("answer").expect("a legal id");
+    Artifact::new(id, message.parts.clone())
+}
+
+/// A message made of the text in a task's artifacts.
+fn spoken(task: &TheirTask) -> Option<Message> {
+    let said = |p: &&Part| matches!(p.content, Content::Text(_));
+    let parts: Vec<Part> = task.artifacts.iter().flat_map(|a| &a.parts).filter(said).cloned().collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let mut message = Message::text(MessageId::parse("answer").expect("a legal id"), Role::Agent, "");
+    message.parts = parts;
+    Some(message)
+}
+
+/// Writes a task. The answer must be in its place already.
+pub(crate) fn write<'a>(task: &'a TheirTask, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> TaskOut<'a> {
+    let (history, artifacts) = (path.member("history"), path.member("artifacts"));
+    let messages: Vec<_> =
+        task.history.iter().enumerate().map(|(i, m)| message::write(m, manner, &history.item(i), losses)).collect();
+    let produced: Vec<_> = task
+        .artifacts
+        .iter()
+        .enumerate()
+        .map(|(i, a)| write_artifact(a, i, manner, &artifacts.item(i), losses))
+        .collect();
+    let context = task.context_id.as_ref();
+    TaskOut {
+        kind: manner.kind("task"),
+        id: &task.id,
+        owner: None,
+        context_id: context.filter(|_| !manner.session),
+        session_id: context.filter(|_| manner.session),
+        status: write_status(&task.status, manner, &path.member("status"), losses),
+        metadata: task.metadata.as_ref().map(Cow::Borrowed),
+        created_at: None,
+        history: (manner.lists_always || !messages.is_empty()).then_some(messages),
+        artifacts: (manner.lists_always || !produced.is_empty()).then_some(produced),
+    }
+}
+
+/// Writes a status.
+pub(crate) fn write_status<'a>(
+    status: &'a TaskStatus,
+    manner: Manner,
+    path: &Path<'_>,
+    losses: &mut Losses,
+) -> StatusOut<'a> {
+    StatusOut {
+        state: write_state(status.state, manner, &path.member("state"), losses),
+        message: status.message.as_ref().map(|m| message::write(m, manner, &path.member("message"), losses)),
+        timestamp: status.timestamp,
+    }
+}
+
+/// Writes an artifact, the `index`th of its task.
+pub(crate) fn write_artifact<'a>(
+    artifact: &'a Artifact,
+    index: usize,
+    manner: Manner,
+    path: &Path<'_>,
+    losses: &mut Losses,
+) -> ArtifactOut<'a> {
+    let parts = path.member("parts");
+    let mut out = ArtifactOut {
+        artifact_id: None,
+        id: None,
+        name: artifact.name.as_deref(),
+        description: artifact.description.as_deref(),
+        parts: artifact.parts.iter().enumerate().map(|(i, p)| part::write(p, manner, &parts.item(i), losses)).collect(),
+        metadata: artifact.metadata.as_ref(),
+        extensions: &artifact.extensions,
+        index: None,
+        append: None,
+        last_chunk: None,
+    };
+    match manner.artifact_name {
+        ArtifactName::Id => out.artifact_id = Some(&artifact.artifact_id),
+        ArtifactName::IndexAndId => (out.id, out.index) = (Some(&artifact.artifact_id), Some(index)),
+        ArtifactName::Index => {
+            out.index = Some(index);
+            if artifact.artifact_id.as_str() != index.to_string() {
+                losses.note(LossKind::ArtifactId, path.member("artifactId"));
+            }
+        }
+    }
+    if !manner.dialect.reach().message_ids && !artifact.extensions.is_empty() {
+        out.extensions = &[];
+        losses.note(LossKind::Extensions, path.member("extensions"));
+    }
+    out
+}
+
+/// A direct reply as the completed task that dialects without direct replies show instead.
+pub(crate) fn task_of(message: &Message, name: Option<TaskRef>, losses: &mut Losses) -> TheirTask {
+    losses.note(LossKind::AnswerPlace, "");
+    // Our own messages are named like tasks, so their names tell when they were said.
+    let said_at = TaskId::parse(message.message_id.as_str()).map(|id| id.stamp().time());
+    let named = || message.task_id.clone().or_else(|| TaskRef::parse(message.message_id.as_str()).ok());
+    TheirTask {
+        id: name.or_else(named).unwrap_or_else(|| TaskRef::Alias("message".into())),
+        context_id: message.context_id.clone(),
+        status: TaskStatus { state: TaskState::Completed, message: Some(message.clone()), timestamp: said_at },
+        metadata: None,
+        history: Vec::new(),
+        artifacts: Vec::new(),
+    }
+}
+
+/// When a task was opened, if its id is one of ours.
+pub(crate) fn created(id: &TaskRef) -> Option<Timestamp> {
+    match id {
+        TaskRef::Id(id) => Some(id.stamp().time()),
+        TaskRef::Alias(_) => None,
+    }
+}
+
+impl Manner {
+    /// agent-native shows a task that is asked about while at work as `processing`.
+    pub(crate) const fn word_while_polled(self, state: &'static str) -> &'static str {
+        match (self.dialect, state.as_bytes()) {
+            (Dialect::Native, b"working") => "processing",
+            _ => state,
+        }
+    }
+}

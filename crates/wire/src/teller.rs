@@ -1,0 +1,254 @@
+//! Streams: a task's events as frames of a dialect.
+//!
+//! | Dialect | One event of the log becomes |
+//! |---|---|
+//! | 1.0 | one numbered frame with the committed bytes |
+//! | 0.3, 0.2 | one numbered frame; `final` on the last one of this stream |
+//! | 0.1 | a status, or an artifact with its index; a whole task becomes several of them. Not numbered |
+//! | agent-native | the whole task so far, where enough is new. Not numbered |
+//!
+//! A stream whose frames are not numbered is taken up again by subscribing, which begins with the present state.
+
+use crate::path::Path;
+use crate::tagged::Manner;
+use crate::tagged::task::{self, closing_artifact, place_answer, task_of};
+use crate::v01::EventOut;
+use crate::v03::json::put;
+use crate::voice::Voice;
+use crate::{Dialect, Losses, jsonrpc, native, sse, v1, v03};
+use sabir_proto::{ArtifactId, Fault, FrozenEvent, Message, Seq, TaskRef, TaskState, TheirEvent, TheirTask};
+
+/// A whole task is told again when what is new is at least one part in this many of what was told last, so that a
+/// long artifact in small chunks does not cost its square.
+const NEWS_SHARE: usize = 8;
+
+/// Tells the events of one stream.
+#[derive(Debug)]
+pub struct Teller {
+    shape: Shape,
+    /// What comes before each payload.
+    open: Vec<u8>,
+    close: &'static [u8],
+    voice: Option<Voice>,
+}
+
+#[derive(Debug)]
+enum Shape {
+    /// The committed bytes.
+    V1,
+    /// One event by its `kind`.
+    Kinds(Dialect),
+    /// 0.3's REST.
+    Rest,
+    /// Statuses and indexed artifacts.
+    Updates { artifacts: Vec<ArtifactId> },
+    /// Whole tasks.
+    Whole { task: Option<Box<TheirTask>>, told: usize, news: usize },
+}
+
+impl Teller {
+    pub(crate) fn new(voice: Voice) -> Self {
+        let shape = match voice.dialect {
+            Dialect::V1 => Shape::V1,
+            // XPR has no streams, so nobody asks for one in its voice.
+            Dialect::V03 | Dialect::V02 | Dialect::Xpr => Shape::Kinds(voice.dialect),
+            Dialect::V01 => Shape::Updates { artifacts: Vec::new() },
+            Dialect::Native => Shape::Whole { task: None, told: 0, news: 0 },
+        };
+        let mut open = Vec::new();
+        // agent-native's events are results of no request in particular.
+        let id = if voice.dialect == Dialect::Native { Some("0") } else { voice.id.as_deref() };
+        jsonrpc::open_result(id, &mut open);
+        Self { shape, open, close: b"}", voice: Some(voice) }
+    }
+
+    /// For HTTP+JSON 1.0: each event stands for itself.
+    pub const fn http_v1() -> Self {
+        Self { shape: Shape::V1, open: Vec::new(), close: b"", voice: None }
+    }
+
+    /// For 0.3's REST.
+    pub const fn rest_v03() -> Self {
+        Self { shape: Shape::Rest, open: Vec::new(), close: b"", voice: None }
+    }
+
+    /// Whether frames are numbered, so that a client can take the stream up by `Last-Event-ID`.
+    pub const fn numbers(&self) -> bool {
+        match self.shape {
+            Shape::V1 | Shape::Kinds(_) | Shape::Rest => true,
+            Shape::Updates { .. } | Shape::Whole { .. } => false,
+        }
+    }
+
+    /// Tells one event. `last`: this stream carries no more.
+    pub fn tell(&mut self, event: &FrozenEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
+        if matches!(self.shape, Shape::V1) {
+            sse::frame(Some(event.seq), &self.open, &v1::json::event_bytes(event), self.close, out);
+            return;
+        }
+        // A damaged record is the store's misfortune, and was reported where it was read.
+        let Some(shown) = event.show() else { return };
+        self.tell_shown(shown, event.seq, event.json.len(), last, losses, out);
+    }
+
+    /// Tells a direct reply, which is all its stream carries.
+    pub fn tell_reply(&mut self, message: &Message, losses: &mut Losses, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        match self.shape {
+            Shape::V1 => v1::json::write_message(message, &mut payload),
+            Shape::Kinds(_) | Shape::Rest => {
+                self.write_event(&TheirEvent::Message(message.clone()), true, losses, &mut payload);
+            }
+            Shape::Updates { .. } | Shape::Whole { .. } => {
+                let task = task_of(message, self.name().cloned(), losses);
+                return self.tell_shown(TheirEvent::Task(task), Seq(0), 0, true, losses, out);
+            }
+        }
+        sse::frame(None, &self.open, &payload, self.close, out);
+    }
+
+    /// Tells that the stream broke.
+    pub fn tell_fault(&self, fault: &Fault, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        match &self.voice {
+            Some(voice) => voice.write_error(fault, &mut payload),
+            None => {
+                // The status has left already; what tells an error from an event here is its name. The Python SDK
+                // needs it.
+                match self.shape {
+                    Shape::Rest => v03::rest::write_error(fault, &mut payload),
+                    _ => v1::http::write_error(fault, &mut payload),
+                };
+                out.extend_from_slice(b"event: error\n");
+            }
+        }
+        sse::frame(None, b"", &payload, b"", out);
+    }
+
+    fn name(&self) -> Option<&TaskRef> {
+        self.voice.as_ref().and_then(|v| v.name.as_ref())
+    }
+
+    fn write_event(&self, event: &TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Kinds(dialect) => v03::json::write_event(event, last, dialect, losses, out),
+            _ => v03::rest::write_event(event, last, losses, out),
+        }
+    }
+
+    fn tell_shown(
+        &mut self,
+        event: TheirEvent,
+        seq: Seq,
+        bytes: usize,
+        last: bool,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) {
+        match &mut self.shape {
+            Shape::V1 | Shape::Kinds(_) | Shape::Rest => {
+                let mut payload = Vec::new();
+                self.write_event(&event, last, losses, &mut payload);
+                sse::frame(Some(seq), &self.open, &payload, self.close, out);
+            }
+            Shape::Updates { artifacts } => {
+                let frames =
+                    updates(&event, artifacts, self.voice.as_ref().and_then(|v| v.name.as_ref()), last, losses);
+                for payload in frames {
+                    sse::frame(None, &self.open, &payload, self.close, out);
+                }
+            }
+            Shape::Whole { task, told, news } => {
+                let is_status = !matches!(event, TheirEvent::ArtifactUpdate(_));
+                match (task.as_mut(), event) {
+                    (_, TheirEvent::Task(whole)) => *task = Some(Box::new(whole)),
+                    (Some(task), event) => task.apply(event, None),
+                    (None, _) => return,
+                }
+                let Some(task) = task else { return };
+                *news += bytes;
+                // That a task was submitted is no news to who submitted it.
+                let begun = task.status.state != TaskState::Submitted;
+                let worth_telling = begun && (is_status || *news * NEWS_SHARE >= *told);
+                if !worth_telling && !last {
+                    return;
+                }
+                let mut shown = (**task).clone();
+                let root = Path::Root;
+                let path = root.member("task");
+                place_answer(&mut shown, Manner::of(Dialect::Native), &path, losses);
+                let mut payload = Vec::new();
+                native::write_task(&shown, false, &path, losses, &mut payload);
+                (*told, *news) = (payload.len(), 0);
+                sse::frame(None, &self.open, &payload, self.close, out);
+            }
+        }
+    }
+}
+
+/// 0.1's frames for one event.
+pub(crate) fn updates(
+    event: &TheirEvent,
+    known: &mut Vec<ArtifactId>,
+    name: Option<&TaskRef>,
+    last: bool,
+    losses: &mut Losses,
+) -> Vec<Vec<u8>> {
+    const MANNER: Manner = Manner::of(Dialect::V01);
+    let root = Path::Root;
+    let mut frames = Vec::new();
+    let mut frame = |event: &EventOut<'_>| {
+        let mut payload = Vec::new();
+        put(event, &mut payload);
+        frames.push(payload);
+    };
+    let mut index = |id: &ArtifactId| {
+        known.iter().position(|k| k == id).unwrap_or_else(|| {
+            known.push(id.clone());
+            known.len() - 1
+        })
+    };
+    let quiet = |id| EventOut { id, status: None, last: None, artifact: None, metadata: None };
+    match event {
+        TheirEvent::Task(task) => {
+            let mut task = task.clone();
+            let path = root.member("task");
+            place_answer(&mut task, MANNER, &path, losses);
+            let id = name.unwrap_or(&task.id);
+            let artifacts = path.member("artifacts");
+            for (i, artifact) in task.artifacts.iter().enumerate() {
+                let at = index(&artifact.artifact_id);
+                let written = task::write_artifact(artifact, at, MANNER, &artifacts.item(i), losses);
+                frame(&EventOut { artifact: Some(written.chunk(false, true)), ..quiet(id) });
+            }
+            let status = task::write_status(&task.status, MANNER, &path.member("status"), losses);
+            frame(&EventOut { status: Some(status), last: Some(last), metadata: task.metadata.as_ref(), ..quiet(id) });
+        }
+        TheirEvent::StatusUpdate(update) => {
+            let id = name.unwrap_or(&update.task_id);
+            let path = root.member("statusUpdate");
+            let path = path.member("status");
+            let unsaid = known.is_empty() && update.status.state == TaskState::Completed;
+            if let (true, Some(message)) = (unsaid, &update.status.message) {
+                losses.note(crate::LossKind::AnswerPlace, "artifacts");
+                let answer = closing_artifact(message);
+                let written = task::write_artifact(&answer, 0, MANNER, &root.member("artifacts"), losses);
+                frame(&EventOut { artifact: Some(written.chunk(false, true)), ..quiet(id) });
+            }
+            let status = task::write_status(&update.status, MANNER, &path, losses);
+            let metadata = update.metadata.as_ref();
+            frame(&EventOut { status: Some(status), last: Some(last), metadata, ..quiet(id) });
+        }
+        TheirEvent::ArtifactUpdate(update) => {
+            let id = name.unwrap_or(&update.task_id);
+            let path = root.member("artifactUpdate");
+            let path = path.member("artifact");
+            let at = index(&update.artifact.artifact_id);
+            let written = task::write_artifact(&update.artifact, at, MANNER, &path, losses);
+            let artifact = Some(written.chunk(update.append, update.last_chunk));
+            frame(&EventOut { artifact, metadata: update.metadata.as_ref(), ..quiet(id) });
+        }
+        TheirEvent::Message(_) => {}
+    }
+    frames
+}

@@ -1,0 +1,411 @@
+//! 0.3 and 0.2 as JSON-RPC: requests by method name, answers and events by `kind`.
+
+use crate::hear::{Asked, Form, Said};
+use crate::jsonrpc::read_params;
+use crate::path::{Path, Wrong};
+use crate::tagged::push::Config;
+use crate::tagged::send::SendIn;
+use crate::tagged::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn};
+use crate::tagged::{Manner, Mint, message, message::MessageIn};
+use crate::{Dialect, LossKind, Losses};
+use sabir_proto::lenient::{empty_none, int32, is_false, null_default, optional_object};
+use sabir_proto::{
+    Answer, ArtifactUpdate, Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, Object,
+    PushConfig, PushPage, SendMessage, StatusUpdate, Subscribe, TaskRef, Tenant, TheirEvent,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Most configurations a reply lists: 0.3 has no pages, and a task has far fewer.
+const PUSHES_MAX: i32 = 100;
+
+/// Reads a request other than a send.
+pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Result<Said, Fault> {
+    let tenant = Tenant::none();
+    let call = match method {
+        "tasks/get" => {
+            let p: TaskQuery = read_params(params)?;
+            Call::Get(GetTask { tenant, id: p.id, history_length: p.history_length })
+        }
+        "tasks/cancel" => {
+            let p: TaskQuery = read_params(params)?;
+            Call::Cancel(CancelTask { tenant, id: p.id, metadata: p.metadata })
+        }
+        "tasks/resubscribe" => Call::Subscribe(Subscribe { tenant, id: read_params::<TaskQuery>(params)?.id }),
+        "tasks/pushNotificationConfig/set" => {
+            let p: TaskConfig = read_params(params)?;
+            let mut config = p.push_notification_config.read(&Path::Root, losses);
+            // A name is optional here. SDKs of 0.3 then use the task's, so that setting twice replaces.
+            config.id.get_or_insert_with(|| p.task_id.to_string());
+            Call::CreatePush { tenant, task: p.task_id, config }
+        }
+        "tasks/pushNotificationConfig/get" => {
+            let p: ConfigQuery = read_params(params)?;
+            match p.push_notification_config_id {
+                Some(id) => Call::GetPush(GetPush { tenant, task_id: p.id, id }),
+                // Without a name the first one is meant.
+                None => return Ok(Said { call: list_push(p.id, 1), form: Form::FirstPush }),
+            }
+        }
+        "tasks/pushNotificationConfig/list" => list_push(read_params::<ConfigQuery>(params)?.id, PUSHES_MAX),
+        "tasks/pushNotificationConfig/delete" => {
+            let p: ConfigQuery = read_params(params)?;
+            let id = p.push_notification_config_id;
+            let id = id.ok_or_else(|| Fault::invalid("pushNotificationConfigId", "is required"))?;
+            Call::DeletePush(DeletePush { tenant, task_id: p.id, id })
+        }
+        "agent/getAuthenticatedExtendedCard" => Call::ExtendedCard { tenant },
+        other => return Err(Fault::MethodNotFound(other.into())),
+    };
+    Ok(call.into())
+}
+
+pub(crate) fn list_push(task_id: TaskRef, page_size: i32) -> Call {
+    Call::ListPush(ListPush { tenant: Tenant::none(), task_id, page_size: Some(page_size), page_token: String::new() })
+}
+
+/// A send, as 0.3 means it. A message needs a name here.
+pub(crate) fn read_send(send: SendIn, mint: Mint<'_>, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
+    if !send.message.has_id() {
+        return Err(Fault::invalid("message.messageId", "is required"));
+    }
+    Ok(Box::new(send.read(mint, losses)?))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskQuery {
+    id: TaskRef,
+    #[serde(default, deserialize_with = "int32")]
+    history_length: Option<i32>,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigQuery {
+    id: TaskRef,
+    #[serde(default, deserialize_with = "empty_none")]
+    push_notification_config_id: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskConfig {
+    task_id: TaskRef,
+    push_notification_config: Config,
+}
+
+impl TaskConfig {
+    fn of(task: &TaskRef, config: &PushConfig) -> Self {
+        Self { task_id: task.clone(), push_notification_config: Config::write(config) }
+    }
+}
+
+/// Writes an answer.
+pub(crate) fn write_answer(
+    answer: &Answer,
+    dialect: Dialect,
+    losses: &mut Losses,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let manner = Manner::of(dialect);
+    match answer {
+        Answer::SentTask(task) | Answer::Task(task) => put(&task::write(task, manner, &Path::Root, losses), out),
+        Answer::SentMessage(message) => put(&message::write(message, manner, &Path::Root, losses), out),
+        Answer::Push(task, config) => put(&TaskConfig::of(task, config), out),
+        Answer::Pushes(task, page) => {
+            if !page.next_page_token.is_empty() {
+                losses.note(LossKind::Paging, "nextPageToken");
+            }
+            put(&page.configs.iter().map(|c| TaskConfig::of(task, c)).collect::<Vec<_>>(), out);
+        }
+        Answer::Deleted => out.extend_from_slice(b"null"),
+        Answer::Card(card) => out.extend(crate::card::write(card, crate::card::Form::of(dialect), losses)),
+        Answer::Tasks { .. } => return Err(no_lists(dialect)),
+    }
+    Ok(())
+}
+
+/// Nobody before 1.0 lists tasks.
+pub(crate) fn no_lists(dialect: Dialect) -> Fault {
+    Fault::UnsupportedOperation(format!("{dialect} cannot list tasks; ask for them one by one, or speak 1.0"))
+}
+
+/// An event as written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventOut<'a> {
+    kind: &'static str,
+    task_id: &'a TaskRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a ContextId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact: Option<ArtifactOut<'a>>,
+    #[serde(skip_serializing_if = "is_false")]
+    append: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    last_chunk: bool,
+    #[serde(rename = "final", skip_serializing_if = "Option::is_none")]
+    last: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Object>,
+}
+
+/// Writes an event. `last`: this stream carries no more, which `final` tells.
+pub(crate) fn write_event(event: &TheirEvent, last: bool, dialect: Dialect, losses: &mut Losses, out: &mut Vec<u8>) {
+    let (manner, root) = (Manner::of(dialect), Path::Root);
+    match event {
+        TheirEvent::Task(task) => put(&task::write(task, manner, &root.member("task"), losses), out),
+        TheirEvent::Message(message) => put(&message::write(message, manner, &root.member("message"), losses), out),
+        TheirEvent::StatusUpdate(update) => {
+            let path = root.member("statusUpdate");
+            put(
+                &EventOut {
+                    kind: "status-update",
+                    task_id: &update.task_id,
+                    context_id: update.context_id.as_ref(),
+                    status: Some(task::write_status(&update.status, manner, &path.member("status"), losses)),
+                    artifact: None,
+                    append: false,
+                    last_chunk: false,
+                    last: Some(last),
+                    metadata: update.metadata.as_ref(),
+                },
+                out,
+            );
+        }
+        TheirEvent::ArtifactUpdate(update) => {
+            let path = root.member("artifactUpdate");
+            let path = path.member("artifact");
+            put(
+                &EventOut {
+                    kind: "artifact-update",
+                    task_id: &update.task_id,
+                    context_id: update.context_id.as_ref(),
+                    status: None,
+                    artifact: Some(task::write_artifact(&update.artifact, 0, manner, &path, losses)),
+                    append: update.append,
+                    last_chunk: update.last_chunk,
+                    last: None,
+                    metadata: update.metadata.as_ref(),
+                },
+                out,
+            );
+        }
+    }
+}
+
+/// Writes a request: the method and its parameters.
+pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static str, String), Fault> {
+    let manner = Manner::of(Dialect::V03);
+    if call.tenant() != &Tenant::none() {
+        losses.note(LossKind::Tenant, "tenant");
+    }
+    Ok(match call {
+        Call::Send(request) => ("message/send", send_params(request, manner, losses)),
+        Call::Stream(request) => ("message/stream", send_params(request, manner, losses)),
+        Call::Get(c) => ("tasks/get", query(&c.id, c.history_length, None, None)),
+        Call::Cancel(c) => ("tasks/cancel", query(&c.id, None, c.metadata.as_ref(), None)),
+        Call::Subscribe(c) => ("tasks/resubscribe", query(&c.id, None, None, None)),
+        Call::CreatePush { task, config, .. } => {
+            ("tasks/pushNotificationConfig/set", text(&TaskConfig::of(task, config)))
+        }
+        Call::GetPush(c) => ("tasks/pushNotificationConfig/get", query(&c.task_id, None, None, Some(&c.id))),
+        Call::ListPush(c) => {
+            if c.page_size.is_some() || !c.page_token.is_empty() {
+                losses.note(LossKind::Paging, "pageSize");
+                losses.note(LossKind::Paging, "pageToken");
+            }
+            ("tasks/pushNotificationConfig/list", query(&c.task_id, None, None, None))
+        }
+        Call::DeletePush(c) => ("tasks/pushNotificationConfig/delete", query(&c.task_id, None, None, Some(&c.id))),
+        Call::ExtendedCard { .. } => ("agent/getAuthenticatedExtendedCard", "{}".into()),
+        Call::List(_) => return Err(no_lists(Dialect::V03)),
+    })
+}
+
+fn send_params(request: &SendMessage, manner: Manner, losses: &mut Losses) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        message: message::MessageOut<'a>,
+        configuration: Configuration<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<&'a Object>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Configuration<'a> {
+        // Required until 0.2.5.
+        accepted_output_modes: &'a [String],
+        blocking: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history_length: Option<i32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        push_notification_config: Option<Config>,
+    }
+    let given = &request.configuration;
+    text(&Params {
+        message: message::write(&request.message, manner, &Path::Root.member("message"), losses),
+        configuration: Configuration {
+            accepted_output_modes: &given.accepted_output_modes,
+            blocking: !given.return_immediately,
+            history_length: given.history_length,
+            push_notification_config: given.task_push_notification_config.as_ref().map(Config::write),
+        },
+        metadata: request.metadata.as_ref(),
+    })
+}
+
+fn query(id: &TaskRef, history_length: Option<i32>, metadata: Option<&Object>, config: Option<&str>) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Query<'a> {
+        id: &'a TaskRef,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history_length: Option<i32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        push_notification_config_id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<&'a Object>,
+    }
+    text(&Query { id, history_length, push_notification_config_id: config, metadata })
+}
+
+/// Reads an answer of a server.
+pub(crate) fn read_answer(
+    asked: Asked,
+    result: &RawValue,
+    mint: Mint<'_>,
+    losses: &mut Losses,
+) -> Result<Answer, Fault> {
+    Ok(match asked {
+        Asked::Send => match read_event(result, mint, losses)? {
+            TheirEvent::Task(task) => Answer::SentTask(Box::new(task)),
+            TheirEvent::Message(message) => Answer::SentMessage(Box::new(message)),
+            TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_) => {
+                return Err(Fault::InvalidAgentResponse("a send was answered by an event of a stream".into()));
+            }
+        },
+        Asked::Task => match read_event(result, mint, losses)? {
+            TheirEvent::Task(task) => Answer::Task(Box::new(task)),
+            _ => return Err(Fault::InvalidAgentResponse("expected a task".into())),
+        },
+        Asked::Push => {
+            let found: TaskConfig = reply(result)?;
+            Answer::Push(found.task_id, found.push_notification_config.read(&Path::Root, losses))
+        }
+        Asked::Pushes => {
+            let found: Vec<TaskConfig> = reply(result)?;
+            let task = found.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.task_id.clone());
+            let configs = found.into_iter().map(|c| c.push_notification_config.read(&Path::Root, losses)).collect();
+            Answer::Pushes(task, PushPage { configs, next_page_token: String::new() })
+        }
+        Asked::Deletion => Answer::Deleted,
+        Asked::Card => {
+            let read = crate::card::read(result.get().as_bytes())?;
+            Answer::Card(Box::new(read.card))
+        }
+        Asked::Tasks => return Err(no_lists(Dialect::V03)),
+    })
+}
+
+/// What a stream, or a send, may be answered with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnyIn {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default, deserialize_with = "empty_none")]
+    task_id: Option<TaskRef>,
+    #[serde(default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(default, deserialize_with = "optional_object")]
+    status: Option<StatusIn>,
+    #[serde(default, deserialize_with = "optional_object")]
+    artifact: Option<ArtifactIn>,
+    #[serde(default, deserialize_with = "null_default")]
+    append: bool,
+    #[serde(default, deserialize_with = "null_default")]
+    last_chunk: bool,
+    #[serde(default)]
+    metadata: Option<Object>,
+}
+
+/// Only the tag, to see what a result is.
+#[derive(Deserialize)]
+struct KindIn {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    status: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    artifact: Option<serde::de::IgnoredAny>,
+    #[serde(default, rename = "taskId")]
+    task_id: Option<serde::de::IgnoredAny>,
+}
+
+/// Reads an event of a stream, or the result of a send: both are told apart by `kind`. A server that leaves it out is
+/// understood by the members.
+pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Fault> {
+    let seen: KindIn = reply(result)?;
+    let kind = seen.kind.as_deref().unwrap_or(match (&seen.status, &seen.artifact, &seen.task_id) {
+        (_, Some(_), _) => "artifact-update",
+        (Some(_), None, Some(_)) => "status-update",
+        (Some(_), None, None) => "task",
+        (None, None, _) => "message",
+    });
+    let root = Path::Root;
+    let event = match kind {
+        "task" => {
+            let task: TaskIn = reply(result)?;
+            TheirEvent::Task(task.read(&root, mint, losses).map_err(Wrong::in_reply)?)
+        }
+        "message" => TheirEvent::Message(reply::<MessageIn>(result)?.into_message(mint)),
+        "status-update" | "artifact-update" => update(reply(result)?, mint, losses).map_err(Wrong::in_reply)?,
+        other => {
+            let shown: String = other.chars().take(32).collect();
+            return Err(Fault::InvalidAgentResponse(format!("unknown kind {shown:?}")));
+        }
+    };
+    Ok(event)
+}
+
+fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Wrong> {
+    let root = Path::Root;
+    let task_id = root.member("taskId").required(read.task_id)?;
+    let (context_id, metadata) = (read.context_id, read.metadata);
+    if read.kind.as_deref() == Some("artifact-update") || read.status.is_none() {
+        let path = root.member("artifact");
+        let chunk = path.required(read.artifact)?.read(0, &path)?;
+        let (append, last_chunk) = (read.append, read.last_chunk);
+        return Ok(TheirEvent::ArtifactUpdate(ArtifactUpdate {
+            task_id,
+            context_id,
+            artifact: chunk.artifact,
+            append,
+            last_chunk,
+            metadata,
+        }));
+    }
+    let path = root.member("status");
+    let status = path.required(read.status)?.read(&path, mint, losses)?;
+    Ok(TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
+}
+
+/// Reads what a server said; what is wrong with it is the server's fault.
+pub(crate) fn reply<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
+    serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(e.to_string()))
+}
+
+pub(crate) fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("our types serialise");
+}
+
+pub(crate) fn text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("our types serialise")
+}

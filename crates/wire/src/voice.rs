@@ -1,0 +1,172 @@
+//! How one request is answered: its dialect, its id, and what its method made of it.
+
+use crate::hear::{Form, Named};
+use crate::path::Path;
+use crate::tagged::Manner;
+use crate::tagged::task::{place_answer, task_of};
+use crate::teller::Teller;
+use crate::{Dialect, Losses, codes, jsonrpc, native, sse, v01, v1, v03, xpr};
+use sabir_proto::{Answer, Call, Code, Fault, Reply, TaskRef};
+use std::sync::Arc;
+
+/// The voice to answer a JSON-RPC request in.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    pub(crate) dialect: Dialect,
+    /// `None`: the request had none, and neither has the answer.
+    pub(crate) id: Option<jsonrpc::Id>,
+    pub(crate) form: Form,
+    /// The caller's own name for the task, where the dialect shows it.
+    pub(crate) name: Option<TaskRef>,
+    /// Whose task it is, where the dialect shows it.
+    pub(crate) owner: Option<Arc<str>>,
+    streams: bool,
+}
+
+/// A refusal on its way out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body is an event stream of one error: clients of the older dialects that asked for a stream read nothing else.
+    pub is_stream: bool,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Voice {
+    /// The voice of a dialect, for a request with this id.
+    pub const fn new(dialect: Dialect, id: Option<jsonrpc::Id>) -> Self {
+        Self { dialect, id, form: Form::Plain, name: None, owner: None, streams: false }
+    }
+
+    /// The dialect.
+    pub const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Tells whose task it is. Only XPR shows it.
+    pub fn set_owner(&mut self, owner: &str) {
+        if self.dialect == Dialect::Xpr {
+            self.owner = Some(owner.into());
+        }
+    }
+
+    /// Direct replies do not exist here, so a task is wanted in any case.
+    pub const fn wants_task(&self) -> bool {
+        !self.dialect.reach().direct_replies
+    }
+
+    /// The caller must be known by more than what it says about itself.
+    pub const fn needs_identity(&self) -> bool {
+        matches!(self.form, Form::Action(_))
+    }
+
+    pub(crate) fn for_call(&mut self, call: &Call, form: Form) {
+        self.form = form;
+        self.streams = matches!(call, Call::Stream(_) | Call::Subscribe(_));
+        if self.dialect.reach().client_names_tasks {
+            self.name = call.named().and_then(|name| TaskRef::parse(&name).ok());
+        }
+    }
+
+    /// The parameters could not be read, so the method must do.
+    pub(crate) fn for_method(&mut self, method: &str) {
+        self.streams = matches!(method, "message/stream" | "tasks/sendSubscribe" | "tasks/resubscribe");
+    }
+
+    pub(crate) fn in_v01(mut self, name: Option<Arc<str>>) -> Self {
+        self.dialect = Dialect::V01;
+        self.name = name.and_then(|name| TaskRef::parse(&name).ok());
+        self
+    }
+
+    /// Writes the answer to a call. A stream is told by a [`Teller`] instead.
+    pub fn answer<S>(&self, reply: &Reply<S>, losses: &mut Losses) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::with_capacity(1024);
+        jsonrpc::open_result(self.id.as_deref(), &mut out);
+        if self.dialect == Dialect::V1 {
+            v1::json::write_reply(reply, &mut out);
+        } else {
+            let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+            self.write(answer, losses, &mut out)?;
+        }
+        out.push(b'}');
+        Ok(out)
+    }
+
+    pub(crate) fn write(&self, answer: Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let answer = self.shape(answer, losses)?;
+        match self.dialect {
+            Dialect::V1 => v1::json::write_answer(&answer, out),
+            Dialect::V03 | Dialect::V02 => v03::json::write_answer(&answer, self.dialect, losses, out)?,
+            Dialect::V01 => v01::write_answer(&answer, losses, out)?,
+            Dialect::Native => native::write_answer(&answer, &self.form, losses, out)?,
+            Dialect::Xpr => xpr::write_answer(&answer, self.name.as_ref(), self.owner.as_deref(), losses, out)?,
+        }
+        Ok(())
+    }
+
+    /// The answer in the form the method wants, with everything where the dialect's clients look for it.
+    fn shape(&self, answer: Answer, losses: &mut Losses) -> Result<Answer, Fault> {
+        let mut answer = match answer {
+            Answer::Pushes(task, page) if self.form == Form::FirstPush => {
+                let first = page.configs.into_iter().next();
+                let missing = || Fault::PushConfigNotFound { task: task.clone(), config: String::new() };
+                Answer::Push(task.clone(), first.ok_or_else(missing)?)
+            }
+            Answer::SentMessage(message) if self.wants_task() => {
+                Answer::SentTask(Box::new(task_of(&message, self.name.clone(), losses)))
+            }
+            other => other,
+        };
+        match &mut answer {
+            Answer::SentTask(task) | Answer::Task(task) => {
+                place_answer(task, Manner::of(self.dialect), &Path::Root, losses);
+                // XPR tells when a task was made, which only the id that we gave it knows.
+                if let (Some(name), Dialect::V01) = (&self.name, self.dialect) {
+                    task.id = name.clone();
+                }
+            }
+            Answer::Push(task, _) => {
+                if let Some(name) = &self.name {
+                    *task = name.clone();
+                }
+            }
+            Answer::SentMessage(_) | Answer::Tasks { .. } | Answer::Pushes(..) | Answer::Deleted | Answer::Card(_) => {}
+        }
+        Ok(answer)
+    }
+
+    /// Writes a refusal.
+    pub fn refuse(&self, fault: &Fault) -> Refusal {
+        let mut body = Vec::with_capacity(512);
+        let is_stream = self.streams && self.dialect != Dialect::V1;
+        if is_stream {
+            let mut error = Vec::new();
+            self.write_error(fault, &mut error);
+            sse::frame(None, b"", &error, b"", &mut body);
+        } else {
+            self.write_error(fault, &mut body);
+        }
+        // agent-native refuses what is no request with a status of its own; everybody else says 200 to everything.
+        let bad_envelope = matches!(fault.code(), Code::InvalidRequest | Code::ParseError);
+        let status = if self.dialect == Dialect::Native && bad_envelope { 400 } else { 200 };
+        Refusal { status, is_stream, body }
+    }
+
+    pub(crate) fn write_error(&self, fault: &Fault, out: &mut Vec<u8>) {
+        // agent-native numbers everything on a stream by zero, errors too.
+        let id = if self.streams && self.dialect == Dialect::Native { Some("0") } else { self.id.as_deref() };
+        if self.dialect == Dialect::V1 {
+            jsonrpc::write_error(id, fault, out);
+        } else {
+            codes::write_older_error(self.dialect, id, fault, out);
+        }
+    }
+
+    /// What tells the events of a stream in this voice.
+    pub fn teller(self) -> Teller {
+        Teller::new(self)
+    }
+}
