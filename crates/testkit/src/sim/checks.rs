@@ -3,7 +3,7 @@
 use super::client::Surroundings;
 use super::ledger::Book;
 use super::log::Witness;
-use crate::agents::{ARTIFACT, streamed, wanted};
+use crate::agents::{ARTIFACT, TALE_CHUNKS, streamed, wanted};
 use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_engine::machine;
@@ -247,6 +247,7 @@ fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
         let expected = match told.stored.scope.agent.as_str() {
             "streams" | "steady" | "fragile" => streamed(chunks),
             "floods" => streamed(chunks * 10),
+            "tells" => streamed(TALE_CHUNKS),
             _ => continue,
         };
         let artifact = told.task.artifacts.iter().find(|a| a.artifact_id.as_str() == ARTIFACT);

@@ -165,10 +165,13 @@ impl World {
         if let Some((promise, detail)) = self.around.ledger.lock().violation.clone() {
             return Err(self.violation(promise, detail));
         }
-        match self.roster.doubles().first() {
-            Some(turn) => Err(self.violation("one_owner_per_task", format!("two agents at work on {turn}"))),
-            None => Ok(()),
+        if let Some(turn) = self.roster.doubles().first() {
+            return Err(self.violation("one_owner_per_task", format!("two agents at work on {turn}")));
         }
+        if let Some(turn) = self.roster.changed_pasts().first() {
+            return Err(self.violation("every_attempt_of_a_turn_has_the_same_past", turn.clone()));
+        }
+        Ok(())
     }
 
     /// A process starts: takes up the log, recovers, and begins to listen.
