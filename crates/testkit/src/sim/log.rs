@@ -1,4 +1,4 @@
-//! The store of a simulated process: commits that come late, a disk that fills up, and planted faults.
+//! The store of a simulated process: commits and answers that come late, a disk that fills up, and planted faults.
 //!
 //! It outlives the process. What is on its way when the process dies is gone, and what was committed is there: also
 //! when the answer never reached anybody.
@@ -24,6 +24,9 @@ struct Inner {
     /// Taken and not committed yet, oldest first.
     waiting: VecDeque<Waiting>,
     holding: bool,
+    /// Reads that were made and not answered yet, oldest first.
+    unanswered: VecDeque<Box<dyn FnOnce() + Send>>,
+    answering_late: bool,
     full: bool,
     sabotage: Option<Sabotage>,
     /// Only where answers are given too early, on purpose: every step taken, of which a crash leaves the first so many.
@@ -91,6 +94,8 @@ impl SimLog {
             disk: Disk::new(options.store),
             waiting: VecDeque::new(),
             holding: false,
+            unanswered: VecDeque::new(),
+            answering_late: false,
             full: false,
             sabotage: options.sabotage,
             journal: Vec::new(),
@@ -106,6 +111,25 @@ impl SimLog {
     /// Whether steps wait for their commit.
     pub(super) fn set_holding(&self, holding: bool) {
         self.lock().holding = holding;
+    }
+
+    /// Whether readers wait for what was read: it is as old then as their question.
+    pub(super) fn set_answering_late(&self, late: bool) {
+        self.lock().answering_late = late;
+    }
+
+    /// How many readers wait.
+    pub(super) fn unanswered(&self) -> usize {
+        self.lock().unanswered.len()
+    }
+
+    /// Answers those who have waited longest, at most so many.
+    pub(super) fn answer(&self, reads: usize) {
+        let mut inner = self.lock();
+        let count = reads.min(inner.unanswered.len());
+        let answers: Vec<_> = inner.unanswered.drain(..count).collect();
+        drop(inner);
+        answers.into_iter().for_each(|answer| answer());
     }
 
     /// Whether there is no room.
@@ -136,7 +160,7 @@ impl SimLog {
     /// The process dies.
     pub(super) fn crash(&self) {
         let mut inner = self.lock();
-        let lost = std::mem::take(&mut inner.waiting);
+        let lost = (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.unanswered));
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
             inner.lose_what_was_not_kept();
         }
@@ -154,8 +178,17 @@ impl SimLog {
         self.lock().witness.clone()
     }
 
-    fn read<T>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
-        read(self.lock().disk.log())
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+        let mut inner = self.lock();
+        let answer = read(inner.disk.log());
+        if !inner.answering_late {
+            return answer;
+        }
+        let found = at_once(answer);
+        let (sender, receiver) = oneshot::channel();
+        // Whoever asked may have left.
+        inner.unanswered.push_back(Box::new(move || drop(sender.send(found))));
+        Answer::later(receiver)
     }
 }
 

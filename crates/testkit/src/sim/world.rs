@@ -23,6 +23,9 @@ const WORLD: Group = 0;
 const CLIENTS: Group = 1;
 /// Time moves by no more than this at once while steps wait for their commit.
 const HELD_MS_MAX: u64 = 500;
+/// The same while readers wait for their answer, one of which gets it once in so many steps.
+const LATE_MS_MAX: u64 = 100;
+const ANSWERED_ONCE_IN: u64 = 4;
 /// Where two processes may run at once, the second one starts once in so many steps.
 const SECOND_OWNER_ONCE_IN: u64 = 300;
 /// Nothing that happens in a world takes longer than this, in milliseconds of its own time.
@@ -105,7 +108,9 @@ impl World {
         self.around.faults.crash_once_in = 0;
         self.around.faults.stop_once_in = 0;
         self.around.faults.hold_once_in = 0;
+        self.around.faults.late_once_in = 0;
         self.around.log.set_full(false);
+        self.around.log.set_answering_late(false);
         self.until("every_agent_comes_to_an_end", |world| {
             world.around.log.waiting() == 0 && world.around.door.engine().is_some_and(|engine| engine.running() == 0)
         })
@@ -144,7 +149,8 @@ impl World {
         }
         let (log, faults) = (&self.around.log, &self.around.faults);
         log.set_holding(self.chance.once_in(faults.hold_once_in));
-        let waiting = log.waiting();
+        log.set_answering_late(self.chance.once_in(faults.late_once_in));
+        let (waiting, unanswered) = (log.waiting(), log.unanswered());
         // A slow disk is slow, not dead: time does not run away while it works.
         let overdue = faults.hold_once_in == 0 || self.around.executor.gap().is_none_or(|ms| ms > HELD_MS_MAX);
         if waiting > 0 && (overdue || self.chance.once_in(faults.commit_once_in)) {
@@ -152,10 +158,14 @@ impl World {
             self.note(format_args!("commits {steps} of {waiting}"));
             self.around.log.commit(steps);
         }
+        let overdue = self.around.executor.gap().is_none_or(|ms| ms > LATE_MS_MAX);
+        if unanswered > 0 && (overdue || self.chance.once_in(ANSWERED_ONCE_IN)) {
+            self.around.log.answer(1 + self.chance.below(unanswered));
+        }
         match self.around.executor.step() {
             Stepped::Ran(Job(job)) => self.around.trace.mix(&job.to_be_bytes()),
             Stepped::Waited(now) => self.around.trace.mix(&now.to_be_bytes()),
-            Stepped::Idle => return Ok(waiting > 0),
+            Stepped::Idle => return Ok(waiting + unanswered > 0),
         }
         Ok(true)
     }
