@@ -346,10 +346,10 @@ impl<'a> Incoming<'a> {
         let core = self.core;
         // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
         self.acceptable(id).await?;
-        let Ok(claimed) = Claimed::take(core.live.enter(id)) else {
-            let problem = format!("task {id} is at work; send when it asks for input, or cancel it");
-            return Err(Fault::UnsupportedOperation(problem));
-        };
+        let claimed = Claimed::take(core.live.enter(id)).map_err(|owned| {
+            let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
+            owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem()))
+        })?;
         let (stored, task) = self.acceptable(id).await?;
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());

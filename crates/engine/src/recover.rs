@@ -16,10 +16,11 @@
 use crate::agent::{Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
 use crate::machine;
+use crate::owed::{Ending, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
-use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
+use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId};
 use sabir_store::{StoreError, Stored};
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ impl Engine {
                     Err(why) => {
                         let push = agent.is_some_and(|a| a.push);
                         if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
-                            self.settle(claimed, stored.id, TaskState::Failed, &why, push);
+                            let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify: push });
+                            self.core.owe(Owed { live, ending });
                         }
                         self.core.metrics.turns_lost.inc();
                         failed += 1;

@@ -3,6 +3,7 @@
 //! It outlives the process. What is on its way when the process dies is gone, and what was committed is there: also
 //! when the answer never reached anybody.
 
+use super::checks::is_unfinished;
 use super::faults::Sabotage;
 use super::{Options, Store};
 use crate::wait::at_once;
@@ -49,8 +50,6 @@ pub(super) struct Witness {
     states: BTreeMap<TaskId, TaskState>,
     /// Tasks that got an event after they had settled.
     pub(super) moved_after_settling: Vec<TaskId>,
-    /// Tasks of which a step was refused for want of room. Whoever ran out of patience over that may have given up.
-    pub(super) refused_for_room: BTreeSet<TaskId>,
 }
 
 enum Disk {
@@ -169,9 +168,9 @@ impl SimLog {
         drop(lost);
     }
 
-    /// Whether a step of this task was ever refused for want of room.
-    pub(super) fn lacked_room(&self, task: TaskId) -> bool {
-        self.lock().witness.refused_for_room.contains(&task)
+    /// How many tasks are unfinished.
+    pub(super) fn unfinished_tasks(&self) -> usize {
+        self.lock().witness.states.values().filter(|state| is_unfinished(**state)).count()
     }
 
     pub(super) fn witness(&self) -> Witness {
@@ -195,7 +194,6 @@ impl SimLog {
 impl Inner {
     fn commit(&mut self, mut step: Step) -> Result<(), AppendError> {
         if self.full {
-            self.witness.refused_for_room.insert(step.task);
             return Err(StoreError::Full.into());
         }
         match self.sabotage {
