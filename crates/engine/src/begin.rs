@@ -2,7 +2,7 @@
 
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
-use crate::live::LiveRef;
+use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::{Recorder, agent_message, collapse};
 use crate::retry::{Fate, Pending, RetryKey};
@@ -91,12 +91,12 @@ impl Engine {
                 Ok(Sent::Task(self.image(&scope, id).await?, view))
             }
             Begun::Repeat { id, heard } => {
-                let mut live = self.core.live.enter(id);
+                let live = self.core.live.enter(id);
                 let stored = self.appeared(&scope, id, heard).await?;
-                if live.is_running() && !at_once {
-                    return Ok(Sent::Task(live.rested(stored.head).await?, view));
+                if at_once || rests(stored.state) {
+                    return Ok(Sent::Task(self.fold(&stored)?, view));
                 }
-                Ok(Sent::Task(self.image(&scope, id).await?, view))
+                Ok(Sent::Task(self.rest_of(live, &scope, &stored).await?, view))
             }
         }
     }
@@ -133,6 +133,18 @@ impl Engine {
                 self.resume(&scope, id, terms.last_event_id, Until::Question, follow_up).await
             }
         }
+    }
+
+    /// Waits for a task to rest that was at work when it was looked at. Who looked may have been late: then its owner is
+    /// gone, and the log has what it left.
+    async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
+        if let Some(rest) = live.rested_or_released(stored.head).await? {
+            return Ok(rest);
+        }
+        let stored = self.owned(scope, stored.id).await?;
+        // Only a stop takes the owner of a task that does not rest. To show the task as it stands would look like an
+        // answer, and would not be one.
+        if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
     }
 
     /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
@@ -197,6 +209,9 @@ impl<'a> Incoming<'a> {
 
     fn check(&self) -> Result<(), Fault> {
         let (message, limits) = (&self.request.message, &self.core.limits);
+        if self.core.live.is_stopping() {
+            return Err(stopping());
+        }
         if message.role != Role::User {
             return Err(Fault::invalid("message.role", "a message to an agent has the role ROLE_USER"));
         }
@@ -519,6 +534,10 @@ impl Drop for Outcome<'_> {
             self.core.host.spawn(Box::pin(forget));
         }
     }
+}
+
+fn stopping() -> Fault {
+    Fault::Unavailable("the server is stopping; send it again".into())
 }
 
 /// An implicit key is a column of the step, an explicit one a row of its own.

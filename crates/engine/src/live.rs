@@ -301,6 +301,15 @@ impl LiveRef {
         self.wait(|state| state.rest_since(seq)).await
     }
 
+    /// The same; `None` when its owner goes before that, or nobody owns it.
+    pub(crate) async fn rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
+        self.wait(|state| match state.rest_since(seq) {
+            None if state.running => None,
+            rest => Some(rest),
+        })
+        .await
+    }
+
     /// Waits until nobody owns the task. Not for an owner that waits itself, for there is no telling how long.
     pub(crate) async fn released(&mut self) -> Result<(), Fault> {
         poll_fn(|cx| {
