@@ -106,6 +106,9 @@ impl Core {
                 let most = self.limits.push_configs_max;
                 Fault::Exhausted(format!("a task has at most {most} push notification configs; delete one first"))
             }
+            AppendError::NameMoved => {
+                Fault::Unavailable("another task was given this name at the same moment; try again".into())
+            }
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -136,7 +139,7 @@ impl Core {
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
-        Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } => None,
     });
     step.retry.or(explicit)
 }

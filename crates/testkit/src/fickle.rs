@@ -3,7 +3,7 @@
 use crate::wait::at_once;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
 use sabir_store::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored, TaskLog,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -94,6 +94,14 @@ impl TaskLog for FickleLog {
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         self.read(self.inner.explicit_retry(key, now))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        self.read(self.inner.alias(scope, name))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        self.read(self.inner.aliases_of(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

@@ -26,6 +26,9 @@ struct Pair<'a> {
     walks: Vec<(Listing, [PageToken; 2])>,
 }
 
+/// What callers call their tasks.
+const NAMES: [&str; 3] = ["job", "errand", "Job"];
+
 /// Applies a seed's course of events to both and compares every answer.
 ///
 /// # Panics
@@ -138,6 +141,13 @@ impl Pair<'_> {
         if self.chance.once_in(9) {
             step.effects.push(Effect::DeletePush { id: self.chance.pick(&["a", "b"]).into() });
         }
+        if self.chance.once_in(4) {
+            let (name, scope) = (self.chance.pick(&NAMES), &story.scope);
+            let now = wait(self.model.log().alias(scope, name)).expect("a name can be read");
+            // Mostly as it is, now and then as somebody saw it who is behind.
+            let was = if self.chance.once_in(5) { self.story().map(|s| s.id()) } else { now };
+            step.effects.push(Effect::Alias { name: name.into(), was });
+        }
         let taken = wait(self.model.log().append(step.clone()));
         assert_eq!(taken, wait(self.real.log().append(step)), "seed {}: append", self.seed);
         let known = self.stories.iter_mut().find(|s| s.id() == story.id());
@@ -166,6 +176,9 @@ impl Pair<'_> {
         let (after, limit) = (Seq(self.chance.between(0, story.head.0 + 1)), self.chance.below(6));
         self.same("events", |log| wait(log.events(story.id(), after, limit)));
         self.same("pushes", |log| wait(log.pushes(story.id())));
+        self.same("names", |log| wait(log.aliases_of(story.id())));
+        let name = self.chance.pick(&NAMES);
+        self.same("a name", |log| wait(log.alias(&story.scope, name)));
     }
 
     /// A first page, or the next page of a walk that somebody began.

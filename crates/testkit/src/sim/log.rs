@@ -11,7 +11,8 @@ use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored,
+    TaskLog,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -282,6 +283,14 @@ impl TaskLog for SimLog {
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         self.read(|log| log.explicit_retry(key, now))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        self.read(|log| log.alias(scope, name))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        self.read(|log| log.aliases_of(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
