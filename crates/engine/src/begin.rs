@@ -2,10 +2,10 @@
 
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
-use crate::live::LiveRef;
+use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::{Recorder, agent_message, collapse};
-use crate::retry::{Fate, RetryKey};
+use crate::retry::{Fate, Pending, RetryKey};
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::watch::{Until, Watch};
@@ -52,6 +52,12 @@ enum Opened {
     },
 }
 
+/// Whether a send with a key was here before.
+enum Seen<'a> {
+    Before(Begun),
+    First(Pending<'a>),
+}
+
 /// One send on its way in.
 struct Incoming<'a> {
     core: &'a Arc<Core>,
@@ -85,12 +91,12 @@ impl Engine {
                 Ok(Sent::Task(self.image(&scope, id).await?, view))
             }
             Begun::Repeat { id, heard } => {
-                let mut live = self.core.live.enter(id);
+                let live = self.core.live.enter(id);
                 let stored = self.appeared(&scope, id, heard).await?;
-                if live.is_running() && !at_once {
-                    return Ok(Sent::Task(live.rested(stored.head).await?, view));
+                if at_once || rests(stored.state) {
+                    return Ok(Sent::Task(self.fold(&stored)?, view));
                 }
-                Ok(Sent::Task(self.image(&scope, id).await?, view))
+                Ok(Sent::Task(self.rest_of(live, &scope, &stored).await?, view))
             }
         }
     }
@@ -129,6 +135,18 @@ impl Engine {
         }
     }
 
+    /// Waits for a task to rest that was at work when it was looked at. Who looked may have been late: then its owner is
+    /// gone, and the log has what it left.
+    async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
+        if let Some(rest) = live.rested_or_released(stored.head).await? {
+            return Ok(rest);
+        }
+        let stored = self.owned(scope, stored.id).await?;
+        // Only a stop takes the owner of a task that does not rest. To show the task as it stands would look like an
+        // answer, and would not be one.
+        if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
+    }
+
     /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
     /// before, the message may be: answering earlier would show the task as if nobody had spoken.
     async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
@@ -150,7 +168,7 @@ impl Engine {
     }
 }
 
-impl Incoming<'_> {
+impl<'a> Incoming<'a> {
     async fn begin(mut self, terms: &Terms) -> Result<Begun, Fault> {
         self.check()?;
         let task = match self.request.message.task_id.clone() {
@@ -164,34 +182,36 @@ impl Incoming<'_> {
             return self.find(key, task).await;
         }
         let id = task.unwrap_or_else(|| self.core.new_id());
-        if let Some(key) = key
-            && let Some(repeat) = Box::pin(self.repeat(key, task, id)).await?
-        {
-            return Ok(repeat);
-        }
-        let outcome = match task {
-            None => match self.open(id, key) {
-                Ok(Opened::Begun(begun)) => Ok(begun),
-                Ok(Opened::Committing { answer, rested }) => {
-                    let sent = key.map(|key| (key.mark, id));
-                    match (Outcome { core: self.core, answer: Some(answer), sent }).await {
-                        Ok(()) => Ok(rested),
-                        Err(error) => Err(self.core.append_fault("opening a task", &error)),
-                    }
-                }
-                Err(fault) => Err(fault),
+        let pending = match key {
+            None => None,
+            Some(key) => match Box::pin(self.recognise(key, task, id)).await? {
+                Seen::Before(repeat) => return Ok(repeat),
+                Seen::First(pending) => Some(pending),
             },
-            Some(id) => Box::pin(self.go_on(id, key)).await,
         };
-        // What never became a step must not make its retry wait for it.
-        if let (Err(_) | Ok(Begun::Reply(_)), Some(key)) = (&outcome, key) {
-            self.core.retries.forget(key.mark, id);
+        let begun = match task {
+            None => match self.open(id, key)? {
+                Opened::Begun(begun) => begun,
+                Opened::Committing { answer, rested } => {
+                    let outcome = Outcome { core: self.core, answer: Some(answer), pending };
+                    outcome.await.map_err(|error| self.core.append_fault("opening a task", &error))?;
+                    return Ok(rested);
+                }
+            },
+            Some(id) => Box::pin(self.go_on(id, key)).await?,
+        };
+        // What never became a step must not make its retry wait for it; what did is the runner's to keep or forget.
+        if let (Begun::Running { .. }, Some(pending)) = (&begun, pending) {
+            pending.hand_on();
         }
-        outcome
+        Ok(begun)
     }
 
     fn check(&self) -> Result<(), Fault> {
         let (message, limits) = (&self.request.message, &self.core.limits);
+        if self.core.live.is_stopping() {
+            return Err(stopping());
+        }
         if message.role != Role::User {
             return Err(Fault::invalid("message.role", "a message to an agent has the role ROLE_USER"));
         }
@@ -238,37 +258,31 @@ impl Incoming<'_> {
     }
 
     /// Recognises a repeat, or remembers this send as `id`'s.
-    async fn repeat(&self, key: RetryKey, task: Option<TaskId>, id: TaskId) -> Result<Option<Begun>, Fault> {
-        let (retries, at) = (&self.core.retries, self.core.stamp());
-        let known = match retries.find_or_insert(key.mark, id, at) {
-            Some(known) => Some((known.task, known.digest)),
-            None if key.explicit => match self.core.log.explicit_retry(key.mark.key, at).await {
+    async fn recognise(&self, key: RetryKey, task: Option<TaskId>, id: TaskId) -> Result<Seen<'a>, Fault> {
+        let core = self.core;
+        let (retries, at) = (&core.retries, core.stamp());
+        let (known, digest) = match retries.begin(key.mark, id, at) {
+            Err(known) => (known.task, known.digest),
+            Ok(pending) if key.explicit => {
+                let row = core.log.explicit_retry(key.mark.key, at).await;
+                let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
+                let Some(kept) = row else { return Ok(Seen::First(pending)) };
                 // What the log says replaces what we took for granted a moment ago, or the message that has the key
                 // would be refused from now on.
-                Ok(row) => row.map(|kept| {
-                    retries.learn(&kept, at);
-                    (kept.task, kept.mark.digest)
-                }),
-                Err(e) => {
-                    retries.forget(key.mark, id);
-                    return Err(self.core.store_fault("looking up a retry key", &e));
-                }
-            },
-            None => None,
+                retries.learn(&kept, at);
+                (kept.task, kept.mark.digest)
+            }
+            Ok(pending) => return Ok(Seen::First(pending)),
         };
-        match known {
-            None => Ok(None),
-            Some((known, digest)) if digest == key.mark.digest => {
-                retries.touch(key.mark, at);
-                Ok(Some(Begun::Repeat { id: known, heard: task.map(|_| key.mark) }))
-            }
-            Some(_) if key.explicit => Err(Fault::RetryConflict),
-            // A message id that was used for something else: whoever does that did not mean a retry.
-            Some(_) => {
-                retries.insert(key.mark, id, at);
-                Ok(None)
-            }
+        if digest == key.mark.digest {
+            retries.touch(key.mark, at);
+            return Ok(Seen::Before(Begun::Repeat { id: known, heard: task.map(|_| key.mark) }));
         }
+        if key.explicit {
+            return Err(Fault::RetryConflict);
+        }
+        // A message id that was used for something else: whoever does that did not mean a retry.
+        Ok(Seen::First(retries.replace(key.mark, id, at)))
     }
 
     /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the
@@ -347,10 +361,10 @@ impl Incoming<'_> {
         let core = self.core;
         // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
         self.acceptable(id).await?;
-        let Ok(claimed) = Claimed::take(core.live.enter(id)) else {
-            let problem = format!("task {id} is at work; send when it asks for input, or cancel it");
-            return Err(Fault::UnsupportedOperation(problem));
-        };
+        let claimed = Claimed::take(core.live.enter(id)).map_err(|owned| {
+            let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
+            owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem()))
+        })?;
         let (stored, task) = self.acceptable(id).await?;
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
@@ -491,7 +505,7 @@ fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool)
 struct Outcome<'a> {
     core: &'a Arc<Core>,
     answer: Option<Answer<(), AppendError>>,
-    sent: Option<(RetryMark, TaskId)>,
+    pending: Option<Pending<'a>>,
 }
 
 impl Future for Outcome<'_> {
@@ -501,14 +515,17 @@ impl Future for Outcome<'_> {
         let answer = self.answer.as_mut().expect("an outcome is polled to its end only once");
         let outcome = ready!(Pin::new(answer).poll(cx));
         self.answer = None;
+        if let (Ok(()), Some(pending)) = (&outcome, self.pending.take()) {
+            pending.hand_on();
+        }
         Poll::Ready(outcome)
     }
 }
 
 impl Drop for Outcome<'_> {
     fn drop(&mut self) {
-        if let (Some(answer), Some((mark, task))) = (self.answer.take(), self.sent) {
-            let core = self.core.clone();
+        if let (Some(answer), Some(pending)) = (self.answer.take(), self.pending.take()) {
+            let (core, (mark, task)) = (self.core.clone(), pending.hand_on());
             let forget = async move {
                 if answer.await.is_err() {
                     core.retries.forget(mark, task);
@@ -517,6 +534,10 @@ impl Drop for Outcome<'_> {
             self.core.host.spawn(Box::pin(forget));
         }
     }
+}
+
+fn stopping() -> Fault {
+    Fault::Unavailable("the server is stopping; send it again".into())
 }
 
 /// An implicit key is a column of the step, an explicit one a row of its own.

@@ -3,8 +3,9 @@
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
 use crate::limits::Limits;
-use crate::live::{LiveMap, LiveRef, Order};
+use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
+use crate::owed::Endings;
 use crate::retry::Retries;
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId};
 use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     pub(crate) live: Arc<LiveMap>,
     pub(crate) retries: Retries,
+    pub(crate) endings: Endings,
     stamper: Stamper,
 }
 
@@ -51,12 +53,14 @@ impl Engine {
         let retries = Retries::new(limits.implicit_retry_time, limits.implicit_retries_max);
         retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
         let live = Arc::new(LiveMap::new(&limits));
-        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, stamper }) })
+        let endings = Endings::default();
+        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, endings, stamper }) })
     }
 
     /// Stops all agents in an orderly way; their tasks go on after the next start.
     pub async fn stop(&self) {
-        self.core.live.order_all(Order::Park);
+        self.core.live.park_all();
+        self.core.give_up_owing();
         // Runners answer at once unless the store is stuck; a stop must not hang on that.
         for _ in 0..200 {
             if self.core.live.running() == 0 {
@@ -107,6 +111,9 @@ impl Core {
                 let most = self.limits.push_configs_max;
                 Fault::Exhausted(format!("a task has at most {most} push notification configs; delete one first"))
             }
+            AppendError::NameMoved => {
+                Fault::Unavailable("another task was given this name at the same moment; try again".into())
+            }
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -137,7 +144,7 @@ impl Core {
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
-        Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } => None,
     });
     step.retry.or(explicit)
 }

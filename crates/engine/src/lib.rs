@@ -6,6 +6,7 @@
 //! | [`agent`] | what an author implements, and what an agent may count on |
 //! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
 //! | `runner` | one owner per live task: agent → step → log → watchers |
+//! | `owed` | tasks that cannot end while the store takes no writes |
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry` | which sends are the same send |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
@@ -25,6 +26,7 @@ mod engine;
 mod host;
 mod live;
 mod metrics;
+mod owed;
 mod push;
 mod query;
 mod record;

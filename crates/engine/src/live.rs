@@ -8,7 +8,7 @@ use sabir_proto::{Fault, FrozenEvent, FrozenTask, Seq, TaskId, TaskState};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -21,6 +21,7 @@ pub(crate) struct LiveMap {
     shards: Vec<Mutex<HashMap<TaskId, Arc<Live>>>>,
     hasher: RandomState,
     running: AtomicUsize,
+    stopping: AtomicBool,
     ring_events_max: usize,
     ring_bytes_max: usize,
 }
@@ -43,6 +44,8 @@ struct State {
     rest: Option<(Seq, FrozenTask)>,
     failed: Option<Fault>,
     running: bool,
+    /// The owner cannot go on for now, and waits for the store.
+    put_off: bool,
     order: Option<Order>,
     runner: Option<Waker>,
     /// Who waits for news. A list, since most tasks have one watcher and a tree's first node has room for eleven.
@@ -74,6 +77,7 @@ impl LiveMap {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             running: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
             ring_events_max: limits.ring_events_max,
             ring_bytes_max: limits.ring_bytes_max,
         }
@@ -98,16 +102,22 @@ impl LiveMap {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Gives every runner an order, oldest task first: the maps have no order of their own, and a simulated stop must
-    /// happen the same way twice.
-    pub(crate) fn order_all(&self, order: Order) {
+    /// The server stops: nobody begins anything any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Parks every runner, oldest task first: the maps have no order of their own, and a simulated stop must happen the
+    /// same way twice. Whoever becomes a runner later is parked from the beginning.
+    pub(crate) fn park_all(&self) {
+        self.stopping.store(true, Ordering::Release);
         let mut tasks: Vec<(TaskId, Arc<Live>)> = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.extend(shard.iter().map(|(id, live)| (*id, live.clone())));
         }
         tasks.sort_unstable_by_key(|(id, _)| *id);
-        tasks.iter().for_each(|(_, live)| live.order(order));
+        tasks.iter().for_each(|(_, live)| live.order(Order::Park));
     }
 }
 
@@ -148,6 +158,10 @@ impl State {
         }
     }
 
+    fn rest_since(&self, seq: Seq) -> Option<FrozenTask> {
+        self.rest.as_ref().filter(|(at, _)| *at >= seq).map(|(_, task)| task.clone())
+    }
+
     fn wake_watchers(&mut self) {
         for (_, waker) in std::mem::take(&mut self.watchers) {
             waker.wake();
@@ -163,7 +177,8 @@ impl LiveRef {
             return false;
         }
         state.running = true;
-        state.order = None;
+        state.put_off = false;
+        state.order = self.map.is_stopping().then_some(Order::Park);
         state.failed = None;
         self.map.running.fetch_add(1, Ordering::Relaxed);
         true
@@ -174,14 +189,33 @@ impl LiveRef {
         let mut state = self.live.lock();
         if state.running {
             state.running = false;
+            state.put_off = false;
             state.runner = None;
             self.map.running.fetch_sub(1, Ordering::Relaxed);
             state.wake_watchers();
         }
     }
 
+    pub(crate) const fn id(&self) -> TaskId {
+        self.id
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.live.lock().running
+    }
+
+    /// The owner cannot go on until the store takes writes; whoever waits for it is told so, and whoever comes.
+    pub(crate) fn put_off(&self, fault: Fault) {
+        let mut state = self.live.lock();
+        state.put_off = true;
+        state.failed = Some(fault);
+        state.wake_watchers();
+    }
+
+    /// Why the owner cannot go on, if it cannot.
+    pub(crate) fn why_put_off(&self) -> Option<Fault> {
+        let state = self.live.lock();
+        state.failed.clone().filter(|_| state.put_off)
     }
 
     pub(crate) fn order(&self, order: Order) {
@@ -198,6 +232,12 @@ impl LiveRef {
         order
     }
 
+    /// Whether the server stops; the runner is woken when it does.
+    pub(crate) fn poll_stopping(&self, cx: &std::task::Context<'_>) -> bool {
+        self.live.lock().runner = Some(cx.waker().clone());
+        self.map.is_stopping()
+    }
+
     /// Tells watchers what was committed. `rest` is the image where the task came to rest with this step.
     pub(crate) fn publish(&self, head: Seq, events: &[FrozenEvent], rest: Option<FrozenTask>) {
         let mut state = self.live.lock();
@@ -212,6 +252,7 @@ impl LiveRef {
         }
         if let Some(task) = rest {
             state.rest = Some((head, task));
+            state.failed = None;
         }
         state.wake_watchers();
     }
@@ -257,13 +298,31 @@ impl LiveRef {
 
     /// Waits until the task rests at or after `seq`.
     pub(crate) async fn rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
-        self.wait(|state| state.rest.as_ref().filter(|(at, _)| *at >= seq).map(|(_, task)| task.clone())).await
+        self.wait(|state| state.rest_since(seq)).await
     }
 
-    /// Waits until nobody owns the task.
-    pub(crate) async fn released(&mut self) {
-        // A failure releases too, right after; either way the owner is gone.
-        drop(self.wait(|state| (!state.running).then_some(())).await);
+    /// The same; `None` when its owner goes before that, or nobody owns it.
+    pub(crate) async fn rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
+        self.wait(|state| match state.rest_since(seq) {
+            None if state.running => None,
+            rest => Some(rest),
+        })
+        .await
+    }
+
+    /// Waits until nobody owns the task. Not for an owner that waits itself, for there is no telling how long.
+    pub(crate) async fn released(&mut self) -> Result<(), Fault> {
+        poll_fn(|cx| {
+            let mut state = self.live.lock();
+            match (&state.failed, state.put_off) {
+                _ if !state.running => return Poll::Ready(Ok(())),
+                (Some(fault), true) => return Poll::Ready(Err(fault.clone())),
+                _ => {}
+            }
+            state.await_news(&mut self.watcher, cx);
+            Poll::Pending
+        })
+        .await
     }
 
     async fn wait<T>(&mut self, mut check: impl FnMut(&State) -> Option<T>) -> Result<T, Fault> {

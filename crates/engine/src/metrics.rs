@@ -1,9 +1,10 @@
 //! What operators can see of the engine.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Counters of one engine.
+/// Counters and gauges of one engine.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     /// Tasks opened.
@@ -16,6 +17,8 @@ pub struct Metrics {
     pub turns_recovered: Counter,
     /// Turns that a crash ended.
     pub turns_lost: Counter,
+    /// Tasks that cannot end because the store takes no writes.
+    pub endings_owed: Gauge,
 }
 
 impl Metrics {
@@ -30,5 +33,10 @@ impl Metrics {
         );
         registry.register("sabir_turns_recovered", "Turns taken up again after a crash", self.turns_recovered.clone());
         registry.register("sabir_turns_lost", "Turns failed because of a crash", self.turns_lost.clone());
+        registry.register(
+            "sabir_endings_owed",
+            "Tasks that cannot end because the store takes no writes",
+            self.endings_owed.clone(),
+        );
     }
 }

@@ -4,7 +4,6 @@ use crate::begin::history_length;
 use crate::engine::{Claimed, Engine};
 use crate::live::Order;
 use crate::machine;
-use crate::record::Recorder;
 use crate::watch::{Until, Watch};
 use sabir_proto::{
     CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskRef,
@@ -111,11 +110,11 @@ impl Engine {
                     let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
                     self.settle(claimed, id, TaskState::Canceled, "", push);
                     waiting.rested(outcome.next()).await?;
-                    waiting.released().await;
+                    waiting.released().await?;
                 }
                 Err(mut live) => {
                     live.order(Order::Cancel);
-                    live.released().await;
+                    live.released().await?;
                 }
             }
             // Whichever of cancel and completion was committed first has won; a task that asked in between is asked again.
@@ -126,8 +125,9 @@ impl Engine {
         }
     }
 
-    /// Ends a task that nobody works on; as a runner would, so that it happens whatever becomes of the caller.
-    pub(crate) fn settle(&self, claimed: Claimed, id: TaskId, state: TaskState, words: &str, notify: bool) {
+    /// Ends a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If the
+    /// store refuses, the task goes on waiting.
+    fn settle(&self, claimed: Claimed, id: TaskId, state: TaskState, words: &str, notify: bool) {
         let (engine, words) = (self.clone(), crate::agent::words(words));
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
@@ -152,12 +152,10 @@ impl Engine {
         if stored.state.is_settled() {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
-        let task = machine::thaw(&stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
-        let mut recorder = Recorder::new(task, stored.head, notify);
-        recorder.status(&self.core, state, words, None);
-        let step = recorder.step(None);
+        let ending = self.core.ending(&stored, state, words, notify);
+        let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
-        Ok((step, FrozenTask::freeze(&recorder.task)))
+        Ok((step, image))
     }
 
     /// The task a caller means.

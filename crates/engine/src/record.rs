@@ -48,6 +48,11 @@ impl Recorder {
         self.snapshot_bytes + self.since_snapshot.1
     }
 
+    /// Whether push configurations are owed the events.
+    pub(crate) const fn notifies(&self) -> bool {
+        self.notify
+    }
+
     /// Event 1: the task itself.
     pub(crate) fn open(&mut self) {
         let event = Event::Task(self.task.clone());

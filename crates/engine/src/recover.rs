@@ -16,14 +16,15 @@
 use crate::agent::{Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
 use crate::machine;
+use crate::owed::{Ending, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
-use sabir_proto::{AgentName, Role, TaskState};
+use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId};
 use sabir_store::{StoreError, Stored};
 use std::sync::Arc;
 
-/// How many unfinished tasks are read at a time.
+/// How many unfinished tasks, or events of one, are read at a time.
 const PAGE: usize = 256;
 
 impl Engine {
@@ -42,14 +43,15 @@ impl Engine {
                 let agent = resident(&stored.scope.agent);
                 match self.verdict(&stored, agent.as_deref()) {
                     Ok(agent) => {
-                        self.go_on_after_crash(&stored, agent);
+                        self.go_on_after_crash(&stored, agent).await?;
                         self.core.metrics.turns_recovered.inc();
                         resumed += 1;
                     }
                     Err(why) => {
                         let push = agent.is_some_and(|a| a.push);
                         if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
-                            self.settle(claimed, stored.id, TaskState::Failed, &why, push);
+                            let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify: push });
+                            self.core.owe(Owed { live, ending });
                         }
                         self.core.metrics.turns_lost.inc();
                         failed += 1;
@@ -71,14 +73,15 @@ impl Engine {
         }
     }
 
-    fn go_on_after_crash(&self, stored: &Stored, resident: &Resident) {
+    async fn go_on_after_crash(&self, stored: &Stored, resident: &Resident) -> Result<(), StoreError> {
         let core = &self.core;
-        let Some(task) = machine::thaw(stored) else {
+        let before = self.before_the_turn(stored).await?;
+        let (Some(task), Some(before)) = (machine::thaw(stored), before) else {
             tracing::error!(task = %stored.id, "a damaged record; the task stays as it is");
-            return;
+            return Ok(());
         };
-        let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return };
-        let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return };
+        let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
+        let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
         let checkpoint = match resident.agent.any_nature().recovery {
             Recovery::Restart => None,
@@ -90,7 +93,7 @@ impl Engine {
             turn: number.0.0,
             attempt: number.1,
             message,
-            before: (number.0.0 > 0).then(|| Box::new(task.clone())),
+            before,
             host: core.host.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
@@ -101,5 +104,36 @@ impl Engine {
         live.publish(stored.head, &[], None);
         let runner = Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number };
         core.host.spawn(Box::pin(runner.run()));
+        Ok(())
+    }
+
+    /// The task as it stood before the turn that was interrupted, as on its first attempt: without the message that
+    /// began the turn and what came of it so far. `Some(None)` on a task's first turn, `None` for a damaged record.
+    async fn before_the_turn(&self, stored: &Stored) -> Result<Option<Option<Box<Task>>>, StoreError> {
+        let turn = stored.progress.turn;
+        if turn == Seq(0) {
+            return Ok(Some(None));
+        }
+        let mut then = Stored { head: turn, ..stored.clone() };
+        if then.base.as_ref().is_some_and(|base| base.seq > turn) {
+            // A long turn has left a snapshot of its own, and only the latest one is kept.
+            then.base = None;
+            then.tail = self.events_until(stored.id, turn).await?;
+        }
+        then.tail.retain(|event| event.seq <= turn);
+        Ok(machine::thaw(&then).map(|task| Some(Box::new(task))))
+    }
+
+    async fn events_until(&self, id: TaskId, last: Seq) -> Result<Vec<FrozenEvent>, StoreError> {
+        let mut events: Vec<FrozenEvent> = Vec::new();
+        loop {
+            let cursor = events.last().map_or(Seq(0), |event| event.seq);
+            let page = self.core.log.events(id, cursor, PAGE).await?;
+            events.extend(page);
+            // A page that brings nothing new is the end of a damaged log.
+            if events.last().is_none_or(|event| event.seq >= last || event.seq == cursor) {
+                return Ok(events);
+            }
+        }
     }
 }

@@ -124,17 +124,17 @@ impl Retries {
         Stamp::first_of(Timestamp::from_millis(now.millis().saturating_sub(time)))
     }
 
-    /// Finds a key, or remembers it as this task's. One lock for both, so that two copies of a send that arrive
+    /// Remembers a key as this task's, unless it is known. One lock for both, so that two copies of a send that arrive
     /// together cannot both be the first.
-    pub(crate) fn find_or_insert(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Option<Known> {
+    pub(crate) fn begin(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Result<Pending<'_>, Known> {
         let horizon = self.horizon(at.time());
         let mut inner = self.lock();
         inner.forget_before(horizon, self.keys_max);
         if let Some(known) = inner.by_key.get(&mark.key).filter(|known| known.at >= horizon) {
-            return Some(*known);
+            return Err(*known);
         }
         inner.insert(mark, task, at, false);
-        None
+        Ok(Pending { retries: self, mark, task, handed_on: false })
     }
 
     /// Finds a key with the same content.
@@ -144,8 +144,9 @@ impl Retries {
     }
 
     /// Replaces whatever the key stood for by a send that is on its way.
-    pub(crate) fn insert(&self, mark: RetryMark, task: TaskId, at: Stamp) {
+    pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Pending<'_> {
         self.lock().insert(mark, task, at, false);
+        Pending { retries: self, mark, task, handed_on: false }
     }
 
     /// Takes over what the log says about a key.
@@ -177,10 +178,11 @@ impl Retries {
         }
     }
 
-    /// Forgets a send that came to nothing.
+    /// Forgets a send that came to nothing. What is in the log stays, as does another send that has taken over the key.
     pub(crate) fn forget(&self, mark: RetryMark, task: TaskId) {
         let mut inner = self.lock();
-        if inner.by_key.get(&mark.key).is_some_and(|known| known.task == task) {
+        let this = |known: &Known| known.task == task && known.digest == mark.digest && !known.kept;
+        if inner.by_key.get(&mark.key).is_some_and(this) {
             inner.by_key.remove(&mark.key);
         }
     }
@@ -194,6 +196,33 @@ impl Retries {
         let mut inner = self.lock();
         for retry in kept {
             inner.insert(retry.mark, retry.task, retry.at, true);
+        }
+    }
+}
+
+/// A key that stands for a send on its way in. Dropped before the send was handed on, it forgets itself: a caller that
+/// went away, or a send that was refused, must not make its retry wait.
+#[derive(Debug)]
+#[must_use = "a key is forgotten again when this is dropped"]
+pub(crate) struct Pending<'a> {
+    retries: &'a Retries,
+    mark: RetryMark,
+    task: TaskId,
+    handed_on: bool,
+}
+
+impl Pending<'_> {
+    /// Somebody else keeps or forgets the key from now on: whoever commits the step of this send.
+    pub(crate) fn hand_on(mut self) -> (RetryMark, TaskId) {
+        self.handed_on = true;
+        (self.mark, self.task)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.handed_on {
+            self.retries.forget(self.mark, self.task);
         }
     }
 }
@@ -257,12 +286,29 @@ mod tests {
         let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
         let mark = |n| RetryMark { key: [n; 16], digest: [0; 16] };
         let id = |ms| TaskId::new(at(ms), 0);
-        assert_eq!(retries.find_or_insert(mark(1), id(1000), at(1000)), None);
-        assert_eq!(retries.find_or_insert(mark(1), id(2000), at(2000)).unwrap().task, id(1000));
-        assert_eq!(retries.find_or_insert(mark(1), id(12_000), at(12_000)), None, "ten seconds have passed");
+        let begin = |n, ms| retries.begin(mark(n), id(ms), at(ms)).map(Pending::hand_on).err().map(|known| known.task);
+        assert_eq!(begin(1, 1000), None);
+        assert_eq!(begin(1, 2000), Some(id(1000)));
+        assert_eq!(begin(1, 12_000), None, "ten seconds have passed");
         for n in 2..5 {
-            assert_eq!(retries.find_or_insert(mark(n), id(12_001), at(12_001)), None);
+            assert_eq!(begin(n, 12_001), None);
         }
-        assert_eq!(retries.find_or_insert(mark(1), id(12_002), at(12_002)), None, "three newer ones pushed it out");
+        assert_eq!(begin(1, 12_002), None, "three newer ones pushed it out");
+    }
+
+    #[test]
+    fn a_pending_key_forgets_itself_and_nothing_else() {
+        let retries = Retries::new(Duration::from_secs(10), 9);
+        let (at, id) = (Stamp::first_of(Timestamp::from_millis(1000)), TaskId::new(Stamp::from_u64(1), 0));
+        let mark = |digest| RetryMark { key: [1; 16], digest: [digest; 16] };
+        drop(retries.begin(mark(0), id, at).unwrap());
+        assert_eq!(retries.fate(mark(0), id), Fate::Gone);
+        let first = retries.begin(mark(0), id, at).unwrap();
+        let other = retries.replace(mark(1), id, at);
+        drop(first);
+        assert_eq!(retries.fate(mark(1), id), Fate::Pending, "the key is another message's by now");
+        retries.learn(&KeptRetry { mark: mark(1), task: id, at }, at);
+        drop(other);
+        assert_eq!(retries.fate(mark(1), id), Fate::Kept, "the log has it");
     }
 }

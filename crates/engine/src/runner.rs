@@ -2,12 +2,14 @@
 //!
 //! The runner is the only writer of its task's log while it lives. It polls the agent until that waits or ends,
 //! commits what it reported as one step, shows it to watchers, and goes on. Whichever of a cancel and a completion
-//! commits first wins; the loser finds the task settled.
+//! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
+//! task: see `owed`.
 
 use crate::agent::Ending;
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
+use crate::owed::{self, Owed, PAUSE_MAX, PAUSE_MIN};
 use crate::record::Recorder;
 use crate::turn::Turn;
 use sabir_proto::{Fault, FrozenTask, Seq, TaskState};
@@ -39,32 +41,56 @@ enum Woken {
 enum Next {
     GoOn,
     Stop,
+    /// It could not commit this.
+    GiveUp(Box<Step>),
 }
 
 impl Runner {
     /// Runs until the turn ends.
     pub(crate) async fn run(mut self) {
-        self.work().await;
+        let owed = self.work().await;
         // Before the task is given back: whoever is told that the agent was stopped may rely on it, and what it says in
         // its destructors is counted, too.
         let late = self.turn.stop();
         self.core.metrics.late_reports.inc_by(late);
-        self.live.release();
+        match owed {
+            None => self.live.release(),
+            Some(ending) => self.core.owe(Owed { live: self.live, ending }),
+        }
     }
 
-    async fn work(&mut self) {
-        if let Some(step) = self.first.take()
-            && matches!(self.commit(step).await, Next::Stop)
-        {
-            return;
+    /// Works until the task rests or is parked; or, with the ending it still owes, until it has to give up.
+    async fn work(&mut self) -> Option<owed::Ending> {
+        if let Some(step) = self.first.take() {
+            match self.commit(step).await {
+                Next::GoOn => {}
+                Next::Stop => return None,
+                // Whoever sent it was told that it came to nothing, so this step must not be made up for.
+                Next::GiveUp(_) => return Some(self.failure()),
+            }
         }
         let mut deadline = self.core.host.sleep(self.core.limits.turn_time_max);
         loop {
             let woken = self.woken(&mut deadline).await;
-            if matches!(self.react(woken).await, Next::Stop) {
-                return;
+            match self.react(woken).await {
+                Next::GoOn => {}
+                Next::Stop => return None,
+                Next::GiveUp(step) => {
+                    let settles = step.placement.is_some_and(|p| p.state.is_settled());
+                    return Some(if settles { self.ending(step) } else { self.failure() });
+                }
             }
         }
+    }
+
+    fn ending(&self, step: Box<Step>) -> owed::Ending {
+        let image = self.image(&step);
+        owed::Ending::Step(step, image)
+    }
+
+    fn failure(&self) -> owed::Ending {
+        let why = "the server could not store what the agent reported; send the message again".into();
+        owed::Ending::Failed { why, notify: self.recorder.notifies() }
     }
 
     async fn woken(&mut self, deadline: &mut BoxFuture<'static, ()>) -> Woken {
@@ -99,8 +125,7 @@ impl Runner {
                 drop(self.turn.outlet.take());
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
                 let step = Box::new(self.recorder.step(None));
-                self.commit(step).await;
-                Next::Stop
+                self.commit(step).await
             }
             Woken::Ordered(Order::Park) => {
                 self.turn.outlet.close();
@@ -108,7 +133,8 @@ impl Runner {
                 let (turn, attempt) = self.number;
                 let mut step = Box::new(self.recorder.step(None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
-                self.commit(step).await;
+                // Where this is refused the attempt counts after all, which is no great harm.
+                drop(self.commit(step).await);
                 self.live.fail(Fault::Unavailable("the server is stopping; the task goes on after its restart".into()));
                 Next::Stop
             }
@@ -135,8 +161,8 @@ impl Runner {
             step.turn = Some(self.number);
         }
         match self.commit(step).await {
-            Next::GoOn if !stop => Next::GoOn,
-            _ => Next::Stop,
+            Next::GoOn if stop => Next::Stop,
+            next => next,
         }
     }
 
@@ -156,30 +182,40 @@ impl Runner {
     async fn commit(&mut self, step: Box<Step>) -> Next {
         let state = step.placement.map(|p| p.state);
         let mut waited = Duration::ZERO;
-        let mut pause = Duration::from_millis(50);
+        let mut pause = PAUSE_MIN;
         loop {
-            match self.core.log.append(Step::clone(&step)).await {
+            let error = match self.core.log.append(Step::clone(&step)).await {
                 Ok(()) => break,
-                Err(AppendError::Store(error @ (StoreError::Full | StoreError::Io(_))))
-                    if waited < self.core.limits.store_patience =>
-                {
-                    tracing::warn!(task = %step.task, %error, "the store refused a step; trying again");
-                    self.core.host.sleep(pause).await;
-                    waited += pause;
-                    pause = (pause * 2).min(Duration::from_secs(5));
-                }
-                Err(error) => {
-                    self.turn.outlet.close();
-                    self.core.forget_retry(&step);
-                    self.live.fail(self.core.append_fault("committing a step", &error));
-                    return Next::Stop;
-                }
+                Err(error) => error,
+            };
+            let passing = matches!(error, AppendError::Store(StoreError::Full | StoreError::Io(_)));
+            if passing && waited < self.core.limits.store_patience && self.wait(pause).await {
+                tracing::warn!(task = %step.task, %error, "the store refused a step; trying again");
+                waited += pause;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
             }
+            self.turn.outlet.close();
+            self.core.forget_retry(&step);
+            self.live.fail(self.core.append_fault("committing a step", &error));
+            return Next::GiveUp(step);
         }
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));
         self.live.publish(step.head(), &step.events, rest);
         if state.is_some_and(rests) { Next::Stop } else { Next::GoOn }
+    }
+
+    /// Waits; false when the server stops, which does not wait for anybody.
+    async fn wait(&mut self, pause: Duration) -> bool {
+        let mut pause = self.core.host.sleep(pause);
+        poll_fn(|cx| {
+            if self.live.poll_stopping(cx) {
+                return Poll::Ready(false);
+            }
+            pause.as_mut().poll(cx).map(|()| true)
+        })
+        .await
     }
 
     fn image(&self, step: &Step) -> FrozenTask {

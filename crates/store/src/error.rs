@@ -31,6 +31,9 @@ pub enum AppendError {
     /// The explicit retry key is taken.
     #[error("the retry key is taken")]
     KeyTaken,
+    /// The name went to another task since it was looked up. Look again and decide again.
+    #[error("the name has moved to another task")]
+    NameMoved,
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,

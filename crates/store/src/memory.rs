@@ -20,6 +20,7 @@ pub struct MemoryLog {
 struct Inner {
     tasks: BTreeMap<TaskId, Row>,
     keys: HashMap<Digest, (KeptRetry, Stamp)>,
+    aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
     outbox: Vec<OutboxRow>,
     commits: u64,
     last_stamp: Stamp,
@@ -128,6 +129,7 @@ impl Inner {
         }
         // Kept aside until nothing can be refused any more.
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
+        let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -146,6 +148,13 @@ impl Inner {
                 Effect::DeletePush { id } => {
                     row.pushes.remove(&id);
                 }
+                Effect::Alias { name, was } => {
+                    let named = (row.scope.clone(), name);
+                    if aliases.get(&named).or_else(|| self.aliases.get(&named)).copied() != was {
+                        return Err(AppendError::NameMoved);
+                    }
+                    aliases.insert(named, step.task);
+                }
             }
         }
         if step.notify && head > step.after {
@@ -157,6 +166,7 @@ impl Inner {
         }
         self.commits = commit;
         self.keys.extend(keys);
+        self.aliases.extend(aliases);
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
         self.tasks.insert(step.task, row);
         Ok(())
@@ -232,6 +242,18 @@ impl TaskLog for MemoryLog {
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         let inner = self.lock();
         Answer::now(Ok(inner.keys.get(&key).filter(|(_, until)| *until > now).map(|(kept, _)| kept.clone())))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        Answer::now(Ok(self.lock().aliases.get(&(Arc::new(scope.clone()), name.into())).copied()))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        let inner = self.lock();
+        let names = inner.aliases.iter().filter(|(_, named)| **named == task).map(|((_, name), _)| name.to_string());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        Answer::now(Ok(names))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

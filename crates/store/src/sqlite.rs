@@ -22,8 +22,8 @@ mod walk;
 mod writer;
 
 use crate::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, OpenError, OutboxRow, Step, StoreError, Stored,
-    TaskLog,
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, OpenError, OutboxRow, Scope, Step, StoreError,
+    Stored, TaskLog,
 };
 use reader::Readers;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
@@ -221,6 +221,14 @@ impl TaskLog for SqliteLog {
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         Answer::now(self.readers.with(|r| r.explicit_retry(key, now)))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        Answer::now(self.readers.with(|r| r.alias(scope, name)))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        Answer::now(self.readers.with(|r| r.aliases_of(task)))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

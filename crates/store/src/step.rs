@@ -117,4 +117,12 @@ pub enum Effect {
         /// Its id.
         id: String,
     },
+    /// Gives the task a name of its caller's choosing, or moves the name to it: the name is then no other task's. Refused
+    /// with [`crate::AppendError::NameMoved`] unless the owner's task of that name is still the one that was seen.
+    Alias {
+        /// The name.
+        name: Arc<str>,
+        /// The task it was seen to name; `None` for nobody.
+        was: Option<TaskId>,
+    },
 }

@@ -113,6 +113,12 @@ pub trait TaskLog: Send + Sync + 'static {
     /// The task an explicit retry key belongs to, unless the key has expired.
     fn explicit_retry(&self, key: crate::Digest, now: Stamp) -> Answer<Option<KeptRetry>>;
 
+    /// The owner's task of this name.
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>>;
+
+    /// The names of a task, in order.
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>>;
+
     /// A task's push configurations, by id.
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;
 

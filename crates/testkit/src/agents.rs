@@ -5,6 +5,7 @@
 //! | [`Echo`] | answers at once, in place | starts over |
 //! | [`Streams`] | one chunk at a time, each with a checkpoint | goes on where it was |
 //! | [`Asks`] | asks as many questions as it is told to | goes on where it was |
+//! | [`Tells`] | asks once, and answers the answer at such length that a snapshot falls due | goes on where it was |
 //! | [`Fragile`] | works for a while | is failed |
 //! | [`Steady`] | replaces its one artifact again and again | starts over |
 //! | [`Panics`] | breaks down at its second word | is failed |
@@ -12,10 +13,11 @@
 //! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
 //!
 //! How much each does is the number in the message it answers. All of them sign the [`Roster`], which is how a test
-//! learns that two of them are at work on the same turn.
+//! learns that two of them are at work on the same turn, or that a turn was begun again with another past.
 
+use bytes::Bytes;
 use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery, Resident};
-use sabir_proto::{AgentName, Artifact, ArtifactId, Part};
+use sabir_proto::{AgentName, Artifact, ArtifactId, FrozenTask, Part};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +28,7 @@ use std::time::Duration;
 /// The name of the one artifact that scripted agents make.
 pub const ARTIFACT: &str = "out";
 
-/// Who is at work on which turn right now, and whether that was ever more than one.
+/// Who is at work on which turn right now, whether that was ever more than one, and what they were told had been before.
 #[derive(Debug, Clone, Default)]
 pub struct Roster(Arc<Mutex<Roll>>);
 
@@ -34,6 +36,9 @@ pub struct Roster(Arc<Mutex<Roll>>);
 struct Roll {
     present: BTreeMap<String, u32>,
     doubles: Vec<String>,
+    /// The task as it stood before each turn, as its first attempt was told.
+    pasts: BTreeMap<String, Option<Bytes>>,
+    changed_pasts: Vec<String>,
 }
 
 impl Roster {
@@ -49,12 +54,23 @@ impl Roster {
         if *here > 1 {
             roll.doubles.push(turn.clone());
         }
+        let past = cx.before().map(|task| FrozenTask::freeze(task).json);
+        let first = roll.pasts.entry(turn.clone()).or_insert_with(|| past.clone()).clone();
+        if first != past {
+            let detail = format!("attempt {} of {turn} was told {past:?} after {first:?}", cx.attempt());
+            roll.changed_pasts.push(detail);
+        }
         Present { roster: self.clone(), turn }
     }
 
     /// Turns that somebody began while somebody else was still at work on them.
     pub fn doubles(&self) -> Vec<String> {
         self.lock().doubles.clone()
+    }
+
+    /// Turns of which a later attempt was told another past than the first.
+    pub fn changed_pasts(&self) -> Vec<String> {
+        self.lock().changed_pasts.clone()
     }
 
     /// How many are at work.
@@ -84,10 +100,11 @@ impl Drop for Present {
 /// All of them, as an engine takes them. Every second one offers push notifications.
 pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     let r = roster;
-    let agents: [(&str, Arc<dyn AnyAgent>); 8] = [
+    let agents: [(&str, Arc<dyn AnyAgent>); 9] = [
         ("echo", Arc::new(Echo(r.clone()))),
         ("streams", Arc::new(Streams(r.clone()))),
         ("asks", Arc::new(Asks(r.clone()))),
+        ("tells", Arc::new(Tells(r.clone()))),
         ("fragile", Arc::new(Fragile(r.clone()))),
         ("steady", Arc::new(Steady(r.clone()))),
         ("panics", Arc::new(Panics(r.clone()))),
@@ -196,6 +213,34 @@ impl Agent for Asks {
         }
         cx.set_checkpoint((asked + 1).to_be_bytes().to_vec());
         Ok(Ending::ask_input(format!("question {asked}")))
+    }
+
+    fn nature(&self) -> Nature {
+        nature(Recovery::Resume)
+    }
+}
+
+/// Asks what to tell, and then tells [`TALE_CHUNKS`] chunks of it, a few at a time.
+#[derive(Debug)]
+pub struct Tells(pub Roster);
+
+/// More than the events after which a snapshot is due, so that one is taken in the middle of a turn.
+pub const TALE_CHUNKS: u64 = 72;
+
+impl Agent for Tells {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let _present = self.0.sign(cx);
+        if cx.before().is_none() {
+            return Ok(Ending::ask_input("of whom?"));
+        }
+        for n in noted(cx)..TALE_CHUNKS {
+            say(cx, n, true).await?;
+            cx.set_checkpoint((n + 1).to_be_bytes().to_vec());
+            if n % 8 == 7 {
+                pause(cx, n).await;
+            }
+        }
+        Ok(Ending::complete())
     }
 
     fn nature(&self) -> Nature {

@@ -4,6 +4,7 @@
 //! promise speaks of what survives, it closes and opens the log in between, which costs a log in memory nothing and
 //! proves nothing about it.
 
+mod aliases;
 mod contexts;
 mod effects;
 mod groups;
@@ -59,6 +60,8 @@ promises! {
         explicit_keys_are_taken_until_they_expire;
     effects: push_configs_are_kept_by_id_and_bounded, what_is_owed_is_committed_with_what_it_is_owed_for,
         a_step_without_events_is_held_to_no_head;
+    aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
+        a_name_is_given_with_its_task_or_not_at_all;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 

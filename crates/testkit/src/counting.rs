@@ -1,7 +1,7 @@
 //! A log that weighs what is written to it.
 
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
-use sabir_store::{Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Step, Stored, TaskLog};
+use sabir_store::{Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, Stored, TaskLog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -72,6 +72,14 @@ impl TaskLog for CountingLog {
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         self.inner.explicit_retry(key, now)
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        self.inner.alias(scope, name)
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        self.inner.aliases_of(task)
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

@@ -7,13 +7,15 @@
 //! | [`agents`] | scripted agents, each doing one thing that an engine has to cope with |
 //! | [`story`] | tasks told by hand, step by step, for tests of stores |
 //! | [`host`], [`clock`], [`chance`] | fake time and seeded randomness |
-//! | [`counting`], [`wait`](mod@wait) | small tools |
+//! | [`counting`], [`fickle`] | logs around logs: one weighs what is written, one refuses or dawdles on demand |
+//! | [`wait`](mod@wait) | waiting without a runtime |
 
 pub mod agents;
 pub mod chance;
 pub mod clock;
 pub mod contract;
 pub mod counting;
+pub mod fickle;
 pub mod host;
 pub mod sim;
 pub mod story;

@@ -29,6 +29,9 @@ pub(super) type Reply = oneshot::Sender<Result<(), AppendError>>;
 enum Job {
     Step(Step, Reply),
     PagesMax(u32, oneshot::Sender<Result<(), StoreError>>),
+    /// A bug of ours.
+    #[cfg(test)]
+    Panic,
 }
 
 /// Answers on their way to those who wait for them.
@@ -114,7 +117,10 @@ impl Queue {
         let delivery = writer.delivery.clone();
         let shared = Arc::new(Waiting::default());
         let waiting = shared.clone();
-        let run = move || waiting.run(writer);
+        let run = move || {
+            let _leaving = Leaving(&waiting);
+            waiting.run(writer);
+        };
         let thread = std::thread::Builder::new().name("sabir-writer".into()).spawn(run).ok();
         if thread.is_none() {
             // Answers become `Closed`; the caller reports it like any other store failure.
@@ -149,6 +155,24 @@ impl Queue {
     }
 }
 
+/// The writer's way out, whether it was told to go or broke down: whoever queues a step behind it must not wait for an
+/// answer that nobody will give.
+struct Leaving<'a>(&'a Waiting);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the writer broke down; nothing can be stored until the next start");
+        }
+        let mut state = self.0.lock();
+        state.closed = true;
+        let unanswered = std::mem::take(&mut state.jobs);
+        drop(state);
+        // Without their senders the answers become `Closed`.
+        drop(unanswered);
+    }
+}
+
 impl Waiting {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -171,6 +195,9 @@ impl Waiting {
                     }
                     // The asker may have gone; then nobody needs the answer.
                     Job::PagesMax(pages, reply) => drop(reply.send(writer.set_pages_max(pages))),
+                    // Like `panic!`, without the page of output.
+                    #[cfg(test)]
+                    Job::Panic => std::panic::resume_unwind(Box::new("planned")),
                 }
             }
             if !group.is_empty() {
@@ -215,5 +242,67 @@ impl Drop for Queue {
             drop(thread.join());
         }
         self.delivery.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Durability, Shared, schema};
+    use sabir_proto::{Seq, Stamp, TaskId};
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::{Duration, Instant};
+
+    fn answer_of(mut answer: Answer<(), AppendError>) -> Result<(), AppendError> {
+        let began = Instant::now();
+        loop {
+            if let Poll::Ready(answer) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
+                return answer;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "an append stays without an answer");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A step of a task that is not there: refused by a writer that lives.
+    fn step() -> Step {
+        Step {
+            task: TaskId::new(Stamp::from_u64(1), 1),
+            opening: None,
+            after: Seq(0),
+            events: Vec::new(),
+            snapshot: None,
+            placement: None,
+            turn: None,
+            checkpoint: None,
+            retry: None,
+            notify: false,
+            effects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_writer_that_broke_down_answers_everybody() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = schema::open_writer(&dir.path().join("a.db"), Durability::Normal).unwrap();
+        let writer = Writer::new(connection, Arc::new(Shared::default()), crate::Metrics::default()).unwrap();
+        let queue = Queue::start(writer);
+        assert_eq!(answer_of(queue.append(step())), Err(AppendError::Stale));
+        // One lock, so that all of them are taken together: what was before the fault, what was behind it …
+        let mut state = queue.shared.lock();
+        let (before, before_answer) = oneshot::channel();
+        let (behind, behind_answer) = oneshot::channel();
+        state.jobs.extend([Job::Step(step(), before), Job::Panic, Job::Step(step(), behind)]);
+        drop(state);
+        queue.shared.wake.notify_one();
+        let closed = Err(AppendError::Store(StoreError::Closed));
+        assert_eq!(answer_of(Answer::later(before_answer)), closed);
+        assert_eq!(answer_of(Answer::later(behind_answer)), closed);
+        // … and what comes when nobody is there any more.
+        for _ in 0..3 {
+            assert_eq!(answer_of(queue.append(step())), closed);
+        }
+        assert_eq!(queue.set_pages_max(9), Err(StoreError::Closed));
     }
 }

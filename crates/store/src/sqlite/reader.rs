@@ -2,7 +2,7 @@
 //! the read. Connections are pooled, one per thread that reads at the same time.
 
 use super::{Shared, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
-use crate::{Base, Digest, KeptRetry, OutboxRow, Progress, RetryMark, StoreError, Stored};
+use crate::{Base, Digest, KeptRetry, OutboxRow, Progress, RetryMark, Scope, StoreError, Stored};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -227,6 +227,19 @@ impl Reader {
             Ok(KeptRetry { mark, task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
         });
         found.optional()
+    }
+
+    pub(super) fn alias(&self, scope: &Scope, name: &str) -> rusqlite::Result<Option<TaskId>> {
+        let Some(scope) = self.shared.scopes.number(scope) else { return Ok(None) };
+        let sql = "SELECT k, salt FROM alias WHERE scope = ?1 AND name = ?2";
+        let named = |row: &Row<'_>| Ok(task_id(row.get(0)?, row.get(1)?));
+        self.connection.prepare_cached(sql)?.query_row((scope, name), named).optional()
+    }
+
+    pub(super) fn aliases_of(&self, task: TaskId) -> rusqlite::Result<Vec<String>> {
+        let sql = "SELECT name FROM alias WHERE k = ?1 AND salt = ?2 ORDER BY name";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.query_map((key(task.stamp()), salt(task)), |row| row.get(0))?.collect()
     }
 
     pub(super) fn pushes(&self, task: TaskId) -> rusqlite::Result<Vec<PushConfig>> {

@@ -5,7 +5,7 @@ use crate::OpenError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// "SABR": tells our files from other people's.
 const APPLICATION_ID: i64 = 0x5341_4252;
@@ -20,7 +20,7 @@ pub(super) struct FileLock(#[expect(dead_code, reason = "held, not read: closing
 
 impl FileLock {
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        let lock_path = path.with_extension("lock");
+        let lock_path = beside(path, ".lock");
         let io = |e: std::io::Error| OpenError::Io { path: lock_path.clone(), reason: e.to_string() };
         let file = private().open(&lock_path).map_err(io)?;
         match file.try_lock() {
@@ -29,6 +29,13 @@ impl FileLock {
             Err(TryLockError::Error(e)) => Err(io(e)),
         }
     }
+}
+
+/// A file that belongs to this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// For files that only their owner may read: they hold everything anybody ever said.
@@ -43,9 +50,7 @@ fn private() -> OpenOptions {
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     // A file we refuse may have a write-ahead log from a process that was killed; closing must not merge it.
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(log).is_ok_and(|m| m.len() > 0);
+    let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|m| m.len() > 0);
     // Made by us and not by SQLite, whose files are open to whoever the mask lets in; it gives the files beside this one
     // the same mode.
     private().open(path).map_err(|e| OpenError::Io { path: path.into(), reason: e.to_string() })?;

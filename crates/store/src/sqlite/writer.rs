@@ -345,6 +345,23 @@ impl Writer {
                 let sql = "DELETE FROM push_config WHERE k = ?1 AND id = ?2";
                 self.connection.prepare_cached(sql)?.execute(params![k, id])?;
             }
+            Effect::Alias { name, was } => {
+                // The task's own row says whose name it is.
+                let moved = match was {
+                    None => {
+                        let sql = "INSERT INTO alias (scope, name, k, salt) SELECT scope, ?2, k, salt FROM task
+                                   WHERE k = ?1 ON CONFLICT DO NOTHING";
+                        self.connection.prepare_cached(sql)?.execute(params![k, name])?
+                    }
+                    Some(was) => {
+                        let sql = "UPDATE alias SET k = ?1, salt = ?3 WHERE name = ?2 AND k = ?4 AND salt = ?5
+                                   AND scope = (SELECT scope FROM task WHERE k = ?1)";
+                        let to = params![k, name, salt(step.task), key(was.stamp()), salt(*was)];
+                        self.connection.prepare_cached(sql)?.execute(to)?
+                    }
+                };
+                return Ok(if moved == 1 { Ok(()) } else { Err(AppendError::NameMoved) });
+            }
         }
         Ok(Ok(()))
     }

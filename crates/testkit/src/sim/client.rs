@@ -249,10 +249,7 @@ impl Client {
         self.note(format_args!("is answered by {}, {}", task.id, task.status.state));
         self.accept(letter, &task);
         let resting = task.status.state.is_settled() || task.status.state.is_interrupted();
-        // A runner whose steps found no room for too long has given up, and a process that stops answers with what it
-        // has: nobody is at work on the task, and whoever asks again is told how far it got.
-        let excused = || self.around.log.lacked_room(task.id) || self.around.door.engine().is_none();
-        if !resting && !letter.request.configuration.return_immediately && !excused() {
+        if !resting && !letter.request.configuration.return_immediately {
             let detail = format!("{} was answered by task {} while {}", letter.id(), task.id, task.status.state);
             self.around.ledger.broken("a_send_is_answered_at_rest", detail);
         }

@@ -18,6 +18,8 @@ pub(super) struct Faults {
     pub(super) hold_once_in: u64,
     /// Held steps are committed once in so many executor steps.
     pub(super) commit_once_in: u64,
+    /// The store answers a read late once in so many steps, with what it found when it was asked.
+    pub(super) late_once_in: u64,
     /// A client does not hear the answer once in so many calls.
     pub(super) lost_once_in: u64,
     /// A reader is slow once in so many streams.
@@ -37,13 +39,14 @@ impl Faults {
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let mut on = |value: u64| if chance.once_in(3) { 0 } else { value };
         let (crash, stop, hold, lost) = (on(1), on(1), on(2), on(5));
-        let (slow, full, skew) = (on(3), on(20), on(3000));
+        let (slow, full, skew, late) = (on(3), on(20), on(3000), on(3));
         Self {
             ends_max: u32::try_from(chance.between(1, 8)).unwrap_or(1),
             crash_once_in: crash * chance.pick(&[60, 300, 1500]),
             stop_once_in: stop * chance.pick(&[200, 1000]),
             hold_once_in: hold,
             commit_once_in: chance.between(1, 12),
+            late_once_in: late,
             lost_once_in: lost,
             slow_once_in: slow,
             full_times: full,

@@ -1,8 +1,9 @@
-//! The store of a simulated process: commits that come late, a disk that fills up, and planted faults.
+//! The store of a simulated process: commits and answers that come late, a disk that fills up, and planted faults.
 //!
 //! It outlives the process. What is on its way when the process dies is gone, and what was committed is there: also
 //! when the answer never reached anybody.
 
+use super::checks::is_unfinished;
 use super::faults::Sabotage;
 use super::{Options, Store};
 use crate::wait::at_once;
@@ -10,7 +11,8 @@ use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored,
+    TaskLog,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,9 @@ struct Inner {
     /// Taken and not committed yet, oldest first.
     waiting: VecDeque<Waiting>,
     holding: bool,
+    /// Reads that were made and not answered yet, oldest first.
+    unanswered: VecDeque<Box<dyn FnOnce() + Send>>,
+    answering_late: bool,
     full: bool,
     sabotage: Option<Sabotage>,
     /// Only where answers are given too early, on purpose: every step taken, of which a crash leaves the first so many.
@@ -46,8 +51,6 @@ pub(super) struct Witness {
     states: BTreeMap<TaskId, TaskState>,
     /// Tasks that got an event after they had settled.
     pub(super) moved_after_settling: Vec<TaskId>,
-    /// Tasks of which a step was refused for want of room. Whoever ran out of patience over that may have given up.
-    pub(super) refused_for_room: BTreeSet<TaskId>,
 }
 
 enum Disk {
@@ -91,6 +94,8 @@ impl SimLog {
             disk: Disk::new(options.store),
             waiting: VecDeque::new(),
             holding: false,
+            unanswered: VecDeque::new(),
+            answering_late: false,
             full: false,
             sabotage: options.sabotage,
             journal: Vec::new(),
@@ -106,6 +111,25 @@ impl SimLog {
     /// Whether steps wait for their commit.
     pub(super) fn set_holding(&self, holding: bool) {
         self.lock().holding = holding;
+    }
+
+    /// Whether readers wait for what was read: it is as old then as their question.
+    pub(super) fn set_answering_late(&self, late: bool) {
+        self.lock().answering_late = late;
+    }
+
+    /// How many readers wait.
+    pub(super) fn unanswered(&self) -> usize {
+        self.lock().unanswered.len()
+    }
+
+    /// Answers those who have waited longest, at most so many.
+    pub(super) fn answer(&self, reads: usize) {
+        let mut inner = self.lock();
+        let count = reads.min(inner.unanswered.len());
+        let answers: Vec<_> = inner.unanswered.drain(..count).collect();
+        drop(inner);
+        answers.into_iter().for_each(|answer| answer());
     }
 
     /// Whether there is no room.
@@ -136,7 +160,7 @@ impl SimLog {
     /// The process dies.
     pub(super) fn crash(&self) {
         let mut inner = self.lock();
-        let lost = std::mem::take(&mut inner.waiting);
+        let lost = (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.unanswered));
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
             inner.lose_what_was_not_kept();
         }
@@ -145,24 +169,32 @@ impl SimLog {
         drop(lost);
     }
 
-    /// Whether a step of this task was ever refused for want of room.
-    pub(super) fn lacked_room(&self, task: TaskId) -> bool {
-        self.lock().witness.refused_for_room.contains(&task)
+    /// How many tasks are unfinished.
+    pub(super) fn unfinished_tasks(&self) -> usize {
+        self.lock().witness.states.values().filter(|state| is_unfinished(**state)).count()
     }
 
     pub(super) fn witness(&self) -> Witness {
         self.lock().witness.clone()
     }
 
-    fn read<T>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
-        read(self.lock().disk.log())
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+        let mut inner = self.lock();
+        let answer = read(inner.disk.log());
+        if !inner.answering_late {
+            return answer;
+        }
+        let found = at_once(answer);
+        let (sender, receiver) = oneshot::channel();
+        // Whoever asked may have left.
+        inner.unanswered.push_back(Box::new(move || drop(sender.send(found))));
+        Answer::later(receiver)
     }
 }
 
 impl Inner {
     fn commit(&mut self, mut step: Step) -> Result<(), AppendError> {
         if self.full {
-            self.witness.refused_for_room.insert(step.task);
             return Err(StoreError::Full.into());
         }
         match self.sabotage {
@@ -251,6 +283,14 @@ impl TaskLog for SimLog {
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
         self.read(|log| log.explicit_retry(key, now))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        self.read(|log| log.alias(scope, name))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        self.read(|log| log.aliases_of(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

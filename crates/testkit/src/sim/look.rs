@@ -47,6 +47,7 @@ impl Client {
         let mine: Vec<TaskId> = self.known.iter().filter(|k| k.agent == known.agent).map(|k| k.task).collect();
         let mut seen = BTreeSet::new();
         let mut page_token = String::new();
+        let began = self.now();
         loop {
             let call = ListTasks {
                 page_size: Some(3),
@@ -57,8 +58,13 @@ impl Client {
             let scope = scope.clone();
             let page = match self.call(|engine| Box::pin(async move { engine.list(scope, &call).await })).await {
                 Ok(Ok(page)) => page,
-                // A walk may end with the process it began in; then it has shown nothing.
-                Ok(Err(Fault::InvalidParams(_))) | Err(Lost) => return,
+                // A walk goes on in the next process.
+                Err(Lost) => {
+                    if self.try_again(began, "listing").await {
+                        continue;
+                    }
+                    return;
+                }
                 Ok(Err(fault)) => {
                     self.judge(&fault, "listing");
                     return;

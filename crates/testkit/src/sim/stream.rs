@@ -138,14 +138,13 @@ impl Client {
         }
     }
 
-    /// Nothing came for long. Fine while the task waits for somebody, or its runner has given up for want of room; else
-    /// the client tries again.
+    /// Nothing came for long. Fine while the task waits for somebody; else the client tries again.
     async fn after_silence(&mut self, followed: &Followed) -> Ended {
         let Some(task) = followed.task else { return Ended::Broken };
         self.note(format_args!("hears nothing of {task} after {:?}", followed.last));
         self.look(followed.agent, task).await;
         let asks = self.known.iter().any(|known| known.task == task && known.asks);
-        if asks || self.around.log.lacked_room(task) { Ended::Done } else { Ended::Broken }
+        if asks { Ended::Done } else { Ended::Broken }
     }
 
     async fn refused(&mut self, fault: &Fault, followed: &Followed) -> Ended {

@@ -112,6 +112,29 @@ fn a_turn_that_kills_the_process_three_times_is_given_up() {
 }
 
 #[test]
+fn a_turn_that_is_taken_up_again_has_the_same_past() {
+    // The second one takes a snapshot in the middle of its turn, after which the past is only in the log.
+    for (agent, request, turns, crash_after) in [("asks", "ask 3", 3, 1), ("tells", "do 1", 1, 600)] {
+        let mut desk = Desk::new();
+        let mut task = desk.send(agent, request, None);
+        for _ in 0..turns {
+            assert_eq!(task.status.state, TaskState::InputRequired);
+            let mut answer = desk.request("an answer", Some(&task));
+            answer.configuration.return_immediately = true;
+            desk.deliver(agent, answer);
+            for pause in [crash_after, 1] {
+                desk.run(desk.executor.sleep(Duration::from_millis(pause)));
+                assert_eq!(desk.crash(), (1, 0));
+            }
+            desk.run(desk.executor.sleep(Duration::from_secs(10)));
+            task = get(&desk, agent, &task);
+        }
+        assert_eq!(task.status.state, TaskState::Completed, "{agent}");
+        assert_eq!(desk.roster.changed_pasts(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn an_orderly_stop_is_no_crash() {
     let mut desk = Desk::new();
     let task = desk.begin("steady", "do 6");

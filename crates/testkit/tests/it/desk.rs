@@ -96,7 +96,7 @@ impl Desk {
         self.deliver(agent, request)
     }
 
-    fn deliver(&self, agent: &str, request: Box<SendMessage>) -> Task {
+    pub(crate) fn deliver(&self, agent: &str, request: Box<SendMessage>) -> Task {
         let (engine, resident, scope) = (self.engine.clone(), self.agent(agent), self.scope(agent));
         let sent = self.run(async move { engine.send(&resident, scope, request, &Terms::default()).await });
         match sent.expect("a good message is taken") {

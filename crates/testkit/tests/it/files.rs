@@ -2,7 +2,7 @@
 
 use sabir_proto::{Seq, TaskState};
 use sabir_store::sqlite::{Options, SqliteLog, Writing};
-use sabir_store::{AppendError, Listing, Step, StoreError};
+use sabir_store::{AppendError, Listing, OpenError, Step, StoreError};
 use sabir_testkit::contract::{Bench, OnFile};
 use sabir_testkit::story::{Author, News, Story, owner};
 use sabir_testkit::wait::wait;
@@ -70,6 +70,14 @@ fn a_store_in_use_is_refused() {
     check_refused(&bench.path(), &["in use by another process", "stop that one"]);
     bench.close();
     assert!(SqliteLog::open(&bench.path(), Options::default()).is_ok());
+}
+
+#[test]
+fn stores_side_by_side_are_not_in_each_others_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| SqliteLog::open(&dir.path().join(name), Options::default());
+    let _held: Vec<SqliteLog> = ["a.db", "a.sqlite", "a"].into_iter().map(|name| open(name).unwrap()).collect();
+    assert!(matches!(open("a.db"), Err(OpenError::Locked(_))), "a name of its own, and still a lock");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! | every backend keeps the same contract and gives the same answers | `contract` |
 //! | what is ours survives, what is not is left alone, a full disk is not the end | `files` |
 //! | agents that behave, and those that do not | `agents` |
+//! | a store that takes no writes for long makes nobody forgotten | `full` |
+//! | a send that is repeated is the same send, whatever became of the first | `retries` |
 //! | a long answer costs the disk a small multiple of its length | `bytes` |
 //! | no schedule of crashes and delays breaks a promise, and the simulator would notice | `sim` |
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -14,4 +16,6 @@ mod bytes;
 mod contract;
 mod desk;
 mod files;
+mod full;
+mod retries;
 mod sim;

@@ -90,6 +90,16 @@ CREATE TABLE latest (
 );
 INSERT INTO latest (one, number) VALUES (1, 0);
 
+-- Names that callers gave their tasks; a name belongs to its owner and moves on when a task has settled.
+CREATE TABLE alias (
+    scope INTEGER NOT NULL,
+    name  TEXT NOT NULL,
+    k     INTEGER NOT NULL,
+    salt  INTEGER NOT NULL,
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+CREATE INDEX alias_task ON alias (k);
+
 -- Explicit retry keys.
 CREATE TABLE retry_key (
     key    BLOB PRIMARY KEY,

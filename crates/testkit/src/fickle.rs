@@ -1,0 +1,118 @@
+//! A log that a test can make unwilling or slow.
+
+use crate::wait::at_once;
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use sabir_store::{
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored, TaskLog,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Passes everything on to a log that answers inline, unless it is in a mood.
+pub struct FickleLog {
+    inner: Arc<dyn TaskLog>,
+    mood: Mutex<Mood>,
+}
+
+#[derive(Default)]
+struct Mood {
+    refusing: Option<StoreError>,
+    reads_held: bool,
+    held: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl FickleLog {
+    /// Around another log.
+    pub fn new(inner: Arc<dyn TaskLog>) -> Self {
+        Self { inner, mood: Mutex::default() }
+    }
+
+    fn mood(&self) -> MutexGuard<'_, Mood> {
+        self.mood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses every write with this error, or takes them again.
+    pub fn refuse(&self, error: Option<StoreError>) {
+        self.mood().refusing = error;
+    }
+
+    /// Keeps whoever reads waiting, or answers them all.
+    pub fn hold_reads(&self, held: bool) {
+        let mut mood = self.mood();
+        mood.reads_held = held;
+        let answers = if held { Vec::new() } else { std::mem::take(&mut mood.held) };
+        drop(mood);
+        answers.into_iter().for_each(|answer| answer());
+    }
+
+    fn read<T: Send + 'static>(&self, answer: Answer<T>) -> Answer<T> {
+        let mut mood = self.mood();
+        if !mood.reads_held {
+            return answer;
+        }
+        let found = at_once(answer);
+        let (sender, receiver) = oneshot::channel();
+        // Whoever asked may have left.
+        mood.held.push(Box::new(move || drop(sender.send(found))));
+        Answer::later(receiver)
+    }
+}
+
+impl std::fmt::Debug for FickleLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FickleLog").field("refusing", &self.mood().refusing).finish_non_exhaustive()
+    }
+}
+
+impl TaskLog for FickleLog {
+    fn append(&self, step: Step) -> Answer<(), AppendError> {
+        match self.mood().refusing.clone() {
+            Some(error) => Answer::now(Err(error.into())),
+            None => self.inner.append(step),
+        }
+    }
+
+    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+        self.read(self.inner.load(id))
+    }
+
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+        self.read(self.inner.events(id, after, limit))
+    }
+
+    fn list(&self, listing: Listing) -> Answer<Listed> {
+        self.read(self.inner.list(listing))
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+        self.read(self.inner.unfinished(after, limit))
+    }
+
+    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+        self.read(self.inner.recent_retries(since, limit))
+    }
+
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+        self.read(self.inner.explicit_retry(key, now))
+    }
+
+    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+        self.read(self.inner.alias(scope, name))
+    }
+
+    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+        self.read(self.inner.aliases_of(task))
+    }
+
+    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+        self.read(self.inner.pushes(task))
+    }
+
+    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
+        self.read(self.inner.outbox(limit))
+    }
+
+    fn last_stamp(&self) -> Answer<Stamp> {
+        self.read(self.inner.last_stamp())
+    }
+}

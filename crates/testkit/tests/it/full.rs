@@ -1,0 +1,177 @@
+//! A store that takes no writes for long: nobody is forgotten, and nobody needs a restart.
+
+use crate::desk::Desk;
+use sabir_proto::{CancelTask, Fault, GetTask, SendMessage, Sent, Subscribe, Task, TaskState, Tenant, Terms};
+use sabir_store::StoreError;
+use sabir_store::memory::MemoryLog;
+use sabir_testkit::agents::ARTIFACT;
+use sabir_testkit::fickle::FickleLog;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than a runner tries, and than anybody waits between two tries after that.
+const LONG: Duration = Duration::from_secs(60);
+
+fn desk() -> (Desk, Arc<FickleLog>) {
+    let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
+    (Desk::on(log.clone()), log)
+}
+
+fn pass(desk: &Desk, time: Duration) {
+    desk.run(desk.executor.sleep(time));
+}
+
+fn get(desk: &Desk, agent: &str, task: &Task) -> Task {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let call = GetTask { tenant: Tenant::none(), id: task.id.into(), history_length: None };
+    desk.run(async move { engine.get(&scope, &call).await }).unwrap().0.thaw().unwrap()
+}
+
+fn send(desk: &Desk, agent: &str, request: Box<SendMessage>) -> Result<Sent, Fault> {
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
+    desk.run(async move { engine.send(&resident, scope, request, &Terms::default()).await })
+}
+
+fn cancel(desk: &Desk, agent: &str, task: &Task) -> Result<TaskState, Fault> {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
+    desk.run(async move { engine.cancel(&scope, false, &call).await }).map(|task| task.state)
+}
+
+/// The first item of a subscription after the snapshot.
+fn follow(desk: &Desk, agent: &str, task: &Task) -> Result<(), Fault> {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let call = Subscribe { tenant: Tenant::none(), id: task.id.into() };
+    desk.run(async move {
+        let mut watch = engine.subscribe(&scope, &call, &Terms::default()).await?;
+        watch.next().await.transpose()?;
+        watch.next().await.transpose().map(drop)
+    })
+}
+
+#[track_caller]
+fn unavailable<T: std::fmt::Debug>(answer: Result<T, Fault>) {
+    match answer {
+        Err(Fault::Unavailable(why)) => assert!(why.contains("store"), "{why}"),
+        other => panic!("{other:?} instead of being told that nothing can be stored"),
+    }
+}
+
+fn words(task: &Task) -> String {
+    task.status.message.as_ref().map(sabir_proto::Message::joined_text).unwrap_or_default()
+}
+
+#[test]
+fn a_task_given_up_for_want_of_room_fails_once_there_is_room() {
+    for error in [StoreError::Full, StoreError::Io("the disk is on fire".into())] {
+        let (mut desk, log) = desk();
+        let mut request = desk.request("do 500", None);
+        request.configuration.return_immediately = true;
+        let task = desk.deliver("streams", request.clone());
+        pass(&desk, Duration::from_millis(200));
+        log.refuse(Some(error));
+        pass(&desk, LONG);
+        assert_eq!(desk.roster.present(), 0, "the agent works in vain and is stopped");
+        assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (1, 1), "its task is not forgotten");
+
+        let shown = get(&desk, "streams", &task);
+        assert_eq!(shown.status.state, TaskState::Working);
+        request.configuration.return_immediately = false;
+        unavailable(send(&desk, "streams", request.clone()));
+        let more = desk.request("are you there?", Some(&task));
+        unavailable(send(&desk, "streams", more));
+        unavailable(cancel(&desk, "streams", &task));
+        unavailable(follow(&desk, "streams", &task));
+
+        log.refuse(None);
+        pass(&desk, Duration::from_secs(6));
+        let settled = get(&desk, "streams", &task);
+        assert_eq!(settled.status.state, TaskState::Failed);
+        assert!(words(&settled).contains("could not store"), "{}", words(&settled));
+        assert_eq!(settled.artifacts, shown.artifacts, "what was committed is still there");
+        assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (0, 0));
+        let Ok(Sent::Task(again, _)) = send(&desk, "streams", request) else { panic!("a repeat is answered") };
+        assert_eq!((again.thaw().unwrap().id, again.state), (task.id, TaskState::Failed));
+        assert!(matches!(cancel(&desk, "streams", &task), Err(Fault::TaskNotCancelable { .. })));
+    }
+}
+
+#[test]
+fn an_answer_that_was_finished_is_kept_until_there_is_room() {
+    let (mut desk, log) = desk();
+    let (done, canceled) = (desk.begin("fragile", "do 1"), desk.begin("tardy", "do 1"));
+    pass(&desk, Duration::from_millis(1));
+    log.refuse(Some(StoreError::Full));
+    unavailable(cancel(&desk, "tardy", &canceled));
+    pass(&desk, LONG);
+    assert_eq!(desk.metrics.endings_owed.get(), 2);
+    log.refuse(None);
+    pass(&desk, Duration::from_secs(6));
+    let done = get(&desk, "fragile", &done);
+    assert_eq!((done.status.state, &*words(&done)), (TaskState::Completed, "done"));
+    assert_eq!(done.artifacts[0].artifact_id.as_str(), ARTIFACT);
+    assert_eq!(get(&desk, "tardy", &canceled).status.state, TaskState::Canceled);
+    assert_eq!(desk.engine.running(), 0);
+}
+
+#[test]
+fn a_question_that_cannot_be_answered_stays_a_question() {
+    let (mut desk, log) = desk();
+    let task = desk.send("asks", "ask 1", None);
+    let answer = desk.request("an answer", Some(&task));
+    log.refuse(Some(StoreError::Full));
+    unavailable(send(&desk, "asks", answer.clone()));
+    unavailable(cancel(&desk, "asks", &task));
+    pass(&desk, Duration::from_secs(6));
+    assert_eq!(get(&desk, "asks", &task), task);
+    assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (0, 0), "nobody is owed anything");
+    log.refuse(None);
+    let Ok(Sent::Task(answered, _)) = send(&desk, "asks", answer) else { panic!("the answer is taken now") };
+    assert_eq!(answered.state, TaskState::Completed);
+}
+
+#[test]
+fn what_a_crash_ended_is_told_once_there_is_room() {
+    let (mut desk, log) = desk();
+    let tasks: Vec<Task> = (0..40).map(|_| desk.begin("fragile", "do 6")).collect();
+    pass(&desk, Duration::from_millis(1));
+    log.refuse(Some(StoreError::Full));
+    assert_eq!(desk.crash(), (0, 40));
+    pass(&desk, LONG);
+    assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (40, 40));
+    unavailable(cancel(&desk, "fragile", &tasks[7]));
+    log.refuse(None);
+    pass(&desk, Duration::from_secs(6));
+    for task in &tasks {
+        let task = get(&desk, "fragile", task);
+        assert_eq!(task.status.state, TaskState::Failed);
+        assert!(words(&task).contains("the server stopped"), "{}", words(&task));
+    }
+    assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (0, 0));
+}
+
+#[test]
+fn a_stop_does_not_wait_for_room() {
+    let (mut desk, log) = desk();
+    let (owed, trying) = (desk.begin("streams", "do 9"), desk.begin("steady", "do 9000"));
+    pass(&desk, Duration::from_millis(1));
+    log.refuse(Some(StoreError::Full));
+    pass(&desk, LONG);
+    log.refuse(None);
+    let late = desk.begin("streams", "do 900");
+    log.refuse(Some(StoreError::Full));
+    pass(&desk, Duration::from_secs(2));
+    let before = desk.executor.now();
+    desk.stop();
+    assert!(desk.executor.now() - before <= 10, "{} ms", desk.executor.now() - before);
+    assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (0, 0));
+    log.refuse(None);
+    // Nobody has told them that it is over, so it is not.
+    assert_eq!(desk.crash(), (3, 0));
+    pass(&desk, LONG);
+    assert_eq!(get(&desk, "streams", &owed).status.state, TaskState::Completed);
+    for (agent, task) in [("steady", &trying), ("streams", &late)] {
+        assert!(!get(&desk, agent, task).status.state.is_settled());
+    }
+    assert_eq!(desk.engine.running(), 2);
+}

@@ -1,0 +1,78 @@
+//! A send that is repeated is the same send, whatever became of the first one.
+
+use crate::desk::Desk;
+use sabir_proto::{Fault, Sent, TaskState, Terms};
+use sabir_store::memory::MemoryLog;
+use sabir_testkit::fickle::FickleLog;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A caller that leaves while its message is being looked at has not sent it: the next copy is the first.
+#[test]
+fn a_caller_that_leaves_early_does_not_lock_itself_out() {
+    let explicit = Terms { idempotency_key: Some("k".into()), ..Terms::default() };
+    for (terms, follow_up) in [(Terms::default(), true), (explicit.clone(), true), (explicit, false)] {
+        let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
+        let mut desk = Desk::on(log.clone());
+        let asks = desk.send("asks", "ask 1", None);
+        let request = desk.request("do 1", follow_up.then_some(&asks));
+        let send = || {
+            let (engine, resident, scope) = (desk.engine.clone(), desk.agent("asks"), desk.scope("asks"));
+            let (request, terms) = (request.clone(), terms.clone());
+            async move { engine.send(&resident, scope, request, &terms).await }
+        };
+        log.hold_reads(true);
+        let waiting = send();
+        let job = desk.executor.spawn(9, Box::pin(async move { drop(waiting.await) }));
+        desk.run(desk.executor.sleep(Duration::from_millis(1)));
+        assert_eq!(desk.executor.alive(9), 1, "it waits for the log");
+        desk.executor.abort(job);
+        log.hold_reads(false);
+        let Ok(Sent::Task(task, _)) = desk.run(send()) else { panic!("the second copy is refused") };
+        let expected = if follow_up { TaskState::Completed } else { TaskState::InputRequired };
+        assert_eq!(task.state, expected);
+    }
+}
+
+/// A repeat that was on its way when the server stopped is told so: the task as it stood would look like an answer.
+#[test]
+fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
+    let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
+    let mut desk = Desk::on(log.clone());
+    let mut request = desk.request("do 9", None);
+    request.configuration.return_immediately = true;
+    let (task, rested) = (desk.deliver("streams", request.clone()), desk.request("do 1", None));
+    desk.deliver("echo", rested.clone());
+    desk.run(desk.executor.sleep(Duration::from_millis(100)));
+    request.configuration.return_immediately = false;
+    log.hold_reads(true);
+    let (sender, answers) = std::sync::mpsc::channel();
+    for (agent, request) in [("streams", request.clone()), ("echo", rested)] {
+        let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
+        let sender = sender.clone();
+        let repeat = async move {
+            let answer = engine.send(&resident, scope, request, &Terms::default()).await;
+            sender.send((agent, answer)).unwrap();
+        };
+        desk.executor.spawn(9, Box::pin(repeat));
+    }
+    desk.run(desk.executor.sleep(Duration::from_millis(1)));
+    desk.stop();
+    log.hold_reads(false);
+    desk.run(desk.executor.sleep(Duration::from_millis(1)));
+    for (agent, answer) in answers.try_iter().collect::<Vec<_>>() {
+        match (agent, answer) {
+            ("streams", Err(Fault::Unavailable(why))) => assert!(why.contains("stopping"), "{why}"),
+            ("echo", Ok(Sent::Task(task, _))) => assert_eq!(task.state, TaskState::Completed),
+            (agent, other) => panic!("{agent}: {other:?}"),
+        }
+    }
+    assert_eq!(desk.executor.alive(9), 0, "both are answered");
+    // And whoever comes later is not let in.
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent("streams"), desk.scope("streams"));
+    let late = request.clone();
+    let answer = desk.run(async move { engine.send(&resident, scope, late, &Terms::default()).await });
+    assert!(matches!(answer, Err(Fault::Unavailable(_))), "{answer:?}");
+    assert_eq!(desk.crash(), (1, 0));
+    assert_eq!(desk.deliver("streams", request).id, task.id, "sent again, it is the same task");
+}
