@@ -34,8 +34,8 @@ impl Agent for Booking {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), sabir::StartError> {
-    let server = Service::new().agent("booking", Booking).start().await?;
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Service::from_env()?.agent("booking", Booking).start().await?;
     println!("listening on http://{}", server.address());
     server.run(std::future::pending()).await;
     Ok(())

@@ -13,8 +13,8 @@ impl Agent for Echo {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), sabir::StartError> {
-    let server = Service::new().agent("echo", Echo).start().await?;
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Service::from_env()?.agent("echo", Echo).start().await?;
     println!("listening on http://{}", server.address());
     server.run(std::future::pending()).await;
     Ok(())

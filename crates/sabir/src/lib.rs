@@ -23,6 +23,7 @@
 
 pub use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
 pub use sabir_proto as proto;
+pub use sabir_server::config::ConfigError;
 pub use sabir_server::{Config, Server, StartError};
 
 use sabir_server::config::agent::{AgentConfig, CardConfig, Kind};
@@ -42,6 +43,11 @@ impl Service {
     /// On 127.0.0.1:4000, with its data in `./sabir-data`.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, but for what `SABIR_*` variables say: `SABIR_SERVER__LISTEN`, `SABIR_STORE__URL` and so on.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Config::load(None, Config::variables()).map(Self::with)
     }
 
     /// With a configuration read elsewhere; its own agents are served as well.

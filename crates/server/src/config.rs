@@ -212,6 +212,11 @@ impl Config {
         Ok(config)
     }
 
+    /// The variables of this process that may name keys. Those that the binary has for itself are none.
+    pub fn variables() -> impl Iterator<Item = (String, String)> {
+        std::env::vars().filter(|(name, _)| !matches!(&**name, "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN"))
+    }
+
     /// Reads a text, without variables.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text, "text", std::iter::empty())

@@ -54,12 +54,9 @@ impl Serve {
 
     /// File, then variables, then flags.
     fn config(self) -> anyhow::Result<Config> {
-        // Ours alone and not keys of the file.
-        let variables =
-            std::env::vars().filter(|(name, _)| !matches!(&**name, "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN"));
         let here = PathBuf::from("sabir.toml");
         let path = self.config.or_else(|| here.is_file().then_some(here));
-        let mut config = Config::load(path.as_deref(), variables)?;
+        let mut config = Config::load(path.as_deref(), Config::variables())?;
         if let Some(command) = self.exec {
             config.agent = vec![single("agent", Kind::Exec, Some(command))];
         } else if self.echo {
