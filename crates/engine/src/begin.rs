@@ -5,20 +5,19 @@ use crate::engine::{Claimed, Core, Engine, Resident};
 use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::{Recorder, agent_message, collapse};
-use crate::retry::{Fate, Pending, RetryKey};
+use crate::repeat::{Outcome, Seen, keep_key};
+use crate::retry::{RetryKey, Stage};
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Stamp, Task, TaskId, TaskRef,
-    TaskState, TaskStatus, Terms, Timestamp, View,
+    ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef, TaskState,
+    TaskStatus, Terms, View,
 };
 use sabir_store::{Answer, AppendError, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 
 /// Where a send says how much history it wants.
 const SEND_HISTORY: &str = "configuration.historyLength";
@@ -31,7 +30,7 @@ enum Shape {
 }
 
 /// How far accepting a message got.
-enum Begun {
+pub(crate) enum Begun {
     /// A direct reply; no task was made.
     Reply(Message),
     /// Opened and at rest in one commit.
@@ -52,18 +51,21 @@ enum Opened {
     },
 }
 
-/// Whether a send with a key was here before.
-enum Seen<'a> {
-    Before(Begun),
-    First(Pending<'a>),
+/// Where a send goes.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    /// To a new task, which may be given a name. Boxed, since nearly none is and every send makes room for it.
+    Open(Option<Box<Effect>>),
+    /// To a task that waits for it.
+    Continue(TaskId),
 }
 
 /// One send on its way in.
-struct Incoming<'a> {
-    core: &'a Arc<Core>,
+pub(crate) struct Incoming<'a> {
+    pub(crate) core: &'a Arc<Core>,
     resident: &'a Resident,
-    scope: Arc<Scope>,
-    request: Box<SendMessage>,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) request: Box<SendMessage>,
     shape: Shape,
 }
 
@@ -110,7 +112,8 @@ impl Engine {
         terms: &Terms,
     ) -> Result<Watch, Fault> {
         history_length(SEND_HISTORY, request.configuration.history_length)?;
-        let follow_up = request.message.task_id.is_some();
+        // Of a name nobody can say any more whether it opened its task; a snapshot is right either way.
+        let follow_up = request.message.task_id.is_some() || request.alias.is_some();
         let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Stream };
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Watch::reply(message)),
@@ -134,63 +137,36 @@ impl Engine {
             }
         }
     }
-
-    /// Waits for a task to rest that was at work when it was looked at. Who looked may have been late: then its owner is
-    /// gone, and the log has what it left.
-    async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
-        if let Some(rest) = live.rested_or_released(stored.head).await? {
-            return Ok(rest);
-        }
-        let stored = self.owned(scope, stored.id).await?;
-        // Only a stop takes the owner of a task that does not rest. To show the task as it stands would look like an
-        // answer, and would not be one.
-        if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
-    }
-
-    /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
-    /// before, the message may be: answering earlier would show the task as if nobody had spoken.
-    async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
-        self.core.metrics.sends_repeated.inc();
-        for _ in 0..100 {
-            match heard.map_or(Fate::Kept, |mark| self.core.retries.fate(mark, id)) {
-                Fate::Kept => match self.owned(scope, id).await {
-                    Err(Fault::TaskNotFound(_)) => {}
-                    outcome => return outcome,
-                },
-                Fate::Pending => {}
-                Fate::Gone => {
-                    return Err(Fault::Unavailable("the same message was refused a moment ago; try again".into()));
-                }
-            }
-            self.core.host.sleep(Duration::from_millis(20)).await;
-        }
-        Err(Fault::Unavailable("the same message is still being accepted; try again".into()))
-    }
 }
 
 impl<'a> Incoming<'a> {
     async fn begin(mut self, terms: &Terms) -> Result<Begun, Fault> {
         self.check()?;
-        let task = match self.request.message.task_id.clone() {
-            None => None,
-            Some(TaskRef::Id(id)) => Some(id),
-            // Nobody can have given out such a name yet.
-            Some(alias @ TaskRef::Alias(_)) => return Err(Fault::TaskNotFound(alias)),
-        };
-        let key = RetryKey::of(&self.scope, task, terms.idempotency_key.as_deref(), &self.request.message);
+        let to = self.addressee();
+        let key = RetryKey::of(&self.scope, to.as_ref(), terms.idempotency_key.as_deref(), &self.request.message);
         if terms.last_event_id.is_some() && self.shape == Shape::Stream {
-            return self.find(key, task).await;
+            return self.find_again(key).await;
         }
-        let id = task.unwrap_or_else(|| self.core.new_id());
+        match to {
+            None => self.begin_at(Target::Open(None), key).await,
+            Some(to) => Box::pin(self.begin_named(&to, key)).await,
+        }
+    }
+
+    pub(crate) async fn begin_at(&mut self, target: Target, key: Option<RetryKey>) -> Result<Begun, Fault> {
+        let (id, stage) = match &target {
+            Target::Open(_) => (self.core.new_id(), Stage::Opens),
+            Target::Continue(id) => (*id, Stage::Continues),
+        };
         let pending = match key {
             None => None,
-            Some(key) => match Box::pin(self.recognise(key, task, id)).await? {
+            Some(key) => match Box::pin(self.recognise(key, id, stage)).await? {
                 Seen::Before(repeat) => return Ok(repeat),
                 Seen::First(pending) => Some(pending),
             },
         };
-        let begun = match task {
-            None => match self.open(id, key)? {
+        let begun = match target {
+            Target::Open(name) => match self.open(id, key, name)? {
                 Opened::Begun(begun) => begun,
                 Opened::Committing { answer, rested } => {
                     let outcome = Outcome { core: self.core, answer: Some(answer), pending };
@@ -198,7 +174,7 @@ impl<'a> Incoming<'a> {
                     return Ok(rested);
                 }
             },
-            Some(id) => Box::pin(self.go_on(id, key)).await?,
+            Target::Continue(id) => Box::pin(self.go_on(id, key)).await?,
         };
         // What never became a step must not make its retry wait for it; what did is the runner's to keep or forget.
         if let (Begun::Running { .. }, Some(pending)) = (&begun, pending) {
@@ -222,6 +198,9 @@ impl<'a> Incoming<'a> {
             let problem = format!("{} parts, over the limit of {}", message.parts.len(), limits.parts_max);
             return Err(Fault::invalid("message.parts", problem));
         }
+        if let Some(Err(problem)) = self.request.alias.as_deref().map(TaskRef::parse) {
+            return Err(Fault::invalid("id", problem.to_string()));
+        }
         if self.request.configuration.task_push_notification_config.is_some() && !self.resident.push {
             return Err(Fault::PushNotificationNotSupported);
         }
@@ -237,63 +216,16 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// The task of a stream that is taken up again. Not found is an error, never a second run.
-    async fn find(&self, key: Option<RetryKey>, task: Option<TaskId>) -> Result<Begun, Fault> {
-        let header = "Last-Event-ID";
-        let Some(key) = key else {
-            let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
-            return Err(Fault::invalid(header, problem));
-        };
-        let gone =
-            || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
-        let stamp = self.core.stamp();
-        if key.explicit {
-            let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
-            let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
-            let id = row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task);
-            return id.map(|id| Begun::Repeat { id, heard: None }).ok_or_else(gone);
-        }
-        let id = self.core.retries.find(key.mark, stamp).map(|known| known.task).ok_or_else(gone)?;
-        Ok(Begun::Repeat { id, heard: task.map(|_| key.mark) })
-    }
-
-    /// Recognises a repeat, or remembers this send as `id`'s.
-    async fn recognise(&self, key: RetryKey, task: Option<TaskId>, id: TaskId) -> Result<Seen<'a>, Fault> {
-        let core = self.core;
-        let (retries, at) = (&core.retries, core.stamp());
-        let (known, digest) = match retries.begin(key.mark, id, at) {
-            Err(known) => (known.task, known.digest),
-            Ok(pending) if key.explicit => {
-                let row = core.log.explicit_retry(key.mark.key, at).await;
-                let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
-                let Some(kept) = row else { return Ok(Seen::First(pending)) };
-                // What the log says replaces what we took for granted a moment ago, or the message that has the key
-                // would be refused from now on.
-                retries.learn(&kept, at);
-                (kept.task, kept.mark.digest)
-            }
-            Ok(pending) => return Ok(Seen::First(pending)),
-        };
-        if digest == key.mark.digest {
-            retries.touch(key.mark, at);
-            return Ok(Seen::Before(Begun::Repeat { id: known, heard: task.map(|_| key.mark) }));
-        }
-        if key.explicit {
-            return Err(Fault::RetryConflict);
-        }
-        // A message id that was used for something else: whoever does that did not mean a retry.
-        Ok(Seen::First(retries.replace(key.mark, id, at)))
-    }
-
     /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the
     /// future of a send is small, and every request pays for its size.
-    fn open(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Opened, Fault> {
+    fn open(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
         let (core, stamp) = (self.core, id.stamp());
         let message = &mut self.request.message;
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
         let mut step = opening_step(id, self.scope.clone(), context.clone(), self.resident.push);
         keep_key(&mut step, key, stamp, core.limits.explicit_retry_time);
+        step.effects.extend(name.map(|name| *name));
         self.inline_push(&mut step);
         let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
         let history = vec![self.request.message.clone()];
@@ -500,60 +432,8 @@ fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool)
     }
 }
 
-/// An opening on its way into the log. A caller that leaves does not take the outcome with it: if the step is refused
-/// after that, the send must be free to come again.
-struct Outcome<'a> {
-    core: &'a Arc<Core>,
-    answer: Option<Answer<(), AppendError>>,
-    pending: Option<Pending<'a>>,
-}
-
-impl Future for Outcome<'_> {
-    type Output = Result<(), AppendError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = self.answer.as_mut().expect("an outcome is polled to its end only once");
-        let outcome = ready!(Pin::new(answer).poll(cx));
-        self.answer = None;
-        if let (Ok(()), Some(pending)) = (&outcome, self.pending.take()) {
-            pending.hand_on();
-        }
-        Poll::Ready(outcome)
-    }
-}
-
-impl Drop for Outcome<'_> {
-    fn drop(&mut self) {
-        if let (Some(answer), Some(pending)) = (self.answer.take(), self.pending.take()) {
-            let (core, (mark, task)) = (self.core.clone(), pending.hand_on());
-            let forget = async move {
-                if answer.await.is_err() {
-                    core.retries.forget(mark, task);
-                }
-            };
-            self.core.host.spawn(Box::pin(forget));
-        }
-    }
-}
-
-fn stopping() -> Fault {
+pub(crate) fn stopping() -> Fault {
     Fault::Unavailable("the server is stopping; send it again".into())
-}
-
-/// An implicit key is a column of the step, an explicit one a row of its own.
-fn keep_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
-    let Some(RetryKey { mark, explicit }) = key else { return };
-    if explicit {
-        step.effects.push(Effect::Key { mark, at, until: later(at, time) });
-    } else {
-        let mark: RetryMark = mark;
-        step.retry = Some(mark);
-    }
-}
-
-fn later(at: Stamp, time: Duration) -> Stamp {
-    let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    Stamp::first_of(Timestamp::from_millis(at.time().millis().saturating_add(time)))
 }
 
 /// `historyLength`: absent is all, negative is an error.

@@ -5,10 +5,11 @@
 //! | [`machine`] | what a task may do next, and what an event does to it |
 //! | [`agent`] | what an author implements, and what an agent may count on |
 //! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
+//! | `alias` | names that callers give their tasks |
 //! | `runner` | one owner per live task: agent → step → log → watchers |
 //! | `owed` | tasks that cannot end while the store takes no writes |
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
-//! | `retry` | which sends are the same send |
+//! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
 //! | [`limits`] | every bound, named |
 //!
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod machine;
 pub mod watch;
 
+mod alias;
 mod begin;
 mod engine;
 mod host;
@@ -31,6 +33,7 @@ mod push;
 mod query;
 mod record;
 mod recover;
+mod repeat;
 mod retry;
 mod runner;
 mod turn;

@@ -16,7 +16,7 @@ impl Engine {
         task: &TaskRef,
         config: PushConfig,
     ) -> Result<(TaskId, PushConfig), Fault> {
-        let id = self.owned(scope, self.resolve(task)?).await?.id;
+        let id = self.find(scope, task).await?.id;
         check(&config, "")?;
         let config = with_id(&self.core, config);
         let most = self.core.limits.push_configs_max;
@@ -54,12 +54,12 @@ impl Engine {
 
     /// Deletes one; deleting what is not there succeeds.
     pub async fn delete_push(&self, scope: &Scope, call: &DeletePush) -> Result<(), Fault> {
-        let id = self.owned(scope, self.resolve(&call.task_id)?).await?.id;
+        let id = self.find(scope, &call.task_id).await?.id;
         self.commit_effect(id, Effect::DeletePush { id: call.id.clone() }).await
     }
 
     async fn pushes(&self, scope: &Scope, task: &TaskRef) -> Result<(TaskId, Vec<PushConfig>), Fault> {
-        let id = self.owned(scope, self.resolve(task)?).await?.id;
+        let id = self.find(scope, task).await?.id;
         let configs = self.core.log.pushes(id).await;
         Ok((id, configs.map_err(|e| self.core.store_fault("reading push configs", &e))?))
     }

@@ -6,8 +6,8 @@ use crate::live::Order;
 use crate::machine;
 use crate::watch::{Until, Watch};
 use sabir_proto::{
-    CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskRef,
-    TaskState, Terms, View,
+    CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
+    Terms, View,
 };
 use sabir_store::{Listing, PageToken, Scope, Stored};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Engine {
     /// *Get*.
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
         let view = View::with_history(history_length("historyLength", call.history_length)?);
-        Ok((self.image(scope, self.resolve(&call.id)?).await?, view))
+        Ok((self.fold(&self.find(scope, &call.id).await?)?, view))
     }
 
     /// *List*.
@@ -61,7 +61,7 @@ impl Engine {
 
     /// *Subscribe*: a snapshot and what follows; or, from a given event on, exactly what follows that.
     pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &Terms) -> Result<Watch, Fault> {
-        let id = self.resolve(&call.id)?;
+        let id = self.find(scope, &call.id).await?.id;
         self.resume(scope, id, terms.last_event_id, Until::Settled, true).await
     }
 
@@ -99,7 +99,7 @@ impl Engine {
 
     /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
     pub async fn cancel(&self, scope: &Scope, push: bool, call: &CancelTask) -> Result<FrozenTask, Fault> {
-        let id = self.resolve(&call.id)?;
+        let id = self.find(scope, &call.id).await?.id;
         loop {
             let stored = self.owned(scope, id).await?;
             if stored.state.is_settled() {
@@ -156,14 +156,6 @@ impl Engine {
         let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image))
-    }
-
-    /// The task a caller means.
-    pub(crate) fn resolve(&self, name: &TaskRef) -> Result<TaskId, Fault> {
-        match name {
-            TaskRef::Id(id) => Ok(*id),
-            TaskRef::Alias(_) => Err(Fault::TaskNotFound(name.clone())),
-        }
     }
 
     /// A task, if it is this owner's. Another owner's is "not found": existence is information.

@@ -3,7 +3,7 @@
 //! A retry key is explicit, or the message id when that was made to be unique. Explicit keys are rows of the store;
 //! implicit ones live here, bounded in time and number, and are rebuilt at start from the tail of the log.
 
-use sabir_proto::{Content, Message, Stamp, TaskId, Timestamp};
+use sabir_proto::{Content, Message, Stamp, TaskId, TaskRef, Timestamp};
 use sabir_store::{Digest, KeptRetry, RetryMark, Scope};
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, VecDeque};
@@ -18,18 +18,23 @@ pub(crate) struct RetryKey {
 }
 
 impl RetryKey {
-    /// The key of a send, if it has one.
-    pub(crate) fn of(scope: &Scope, task: Option<TaskId>, explicit: Option<&str>, message: &Message) -> Option<Self> {
+    /// The key of a send, if it has one. `to` is the task as the caller wrote it: what a name stands for may have changed
+    /// by the time the send is repeated.
+    pub(crate) fn of(scope: &Scope, to: Option<&TaskRef>, explicit: Option<&str>, message: &Message) -> Option<Self> {
         let (kind, text) = match explicit {
             Some(text) => (&b"explicit"[..], text),
             None if message.message_id.is_unique_by_form() => (&b"implicit"[..], message.message_id.as_str()),
             None => return None,
         };
-        let task = task.map(TaskId::to_bytes).unwrap_or_default();
+        let (task, name) = match to {
+            None => ([0; 16], None),
+            Some(TaskRef::Id(id)) => (id.to_bytes(), None),
+            Some(TaskRef::Alias(name)) => ([0; 16], Some(name.as_bytes())),
+        };
         let (tenant, caller, agent) = (scope.tenant.as_str(), scope.caller.name(), scope.agent.as_str());
         let fields = [kind, tenant.as_bytes(), caller.as_bytes(), agent.as_bytes(), &task, text.as_bytes()];
         let mut hash = Sha256::new();
-        for field in fields {
+        for field in fields.into_iter().chain(name) {
             // Lengths first, so that no two lists of fields run together to the same bytes.
             hash.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(field);
@@ -94,8 +99,18 @@ pub(crate) struct Known {
     pub(crate) task: TaskId,
     pub(crate) digest: Digest,
     at: Stamp,
+    stage: Stage,
+}
+
+/// How far a send has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It opens its task. Whether it has, nobody needs to note here: the task is in the log then.
+    Opens,
+    /// It continues a task, which does not tell whether it has heard it yet.
+    Continues,
     /// Its step is in the log.
-    kept: bool,
+    Kept,
 }
 
 /// What has become of a send.
@@ -103,7 +118,7 @@ pub(crate) struct Known {
 pub(crate) enum Fate {
     /// Its step is on its way into the log.
     Pending,
-    /// Its step is in the log.
+    /// Its step is in the log; or will be, if it opens a task.
     Kept,
     /// It came to nothing.
     Gone,
@@ -126,14 +141,14 @@ impl Retries {
 
     /// Remembers a key as this task's, unless it is known. One lock for both, so that two copies of a send that arrive
     /// together cannot both be the first.
-    pub(crate) fn begin(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Result<Pending<'_>, Known> {
+    pub(crate) fn begin(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Result<Pending<'_>, Known> {
         let horizon = self.horizon(at.time());
         let mut inner = self.lock();
         inner.forget_before(horizon, self.keys_max);
         if let Some(known) = inner.by_key.get(&mark.key).filter(|known| known.at >= horizon) {
             return Err(*known);
         }
-        inner.insert(mark, task, at, false);
+        inner.insert(mark, task, at, stage);
         Ok(Pending { retries: self, mark, task, handed_on: false })
     }
 
@@ -144,36 +159,36 @@ impl Retries {
     }
 
     /// Replaces whatever the key stood for by a send that is on its way.
-    pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp) -> Pending<'_> {
-        self.lock().insert(mark, task, at, false);
+    pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Pending<'_> {
+        self.lock().insert(mark, task, at, stage);
         Pending { retries: self, mark, task, handed_on: false }
     }
 
     /// Takes over what the log says about a key.
     pub(crate) fn learn(&self, kept: &KeptRetry, at: Stamp) {
-        self.lock().insert(kept.mark, kept.task, at, true);
+        self.lock().insert(kept.mark, kept.task, at, Stage::Kept);
     }
 
     /// A key was used again, so it counts from now on.
     pub(crate) fn touch(&self, mark: RetryMark, at: Stamp) {
         let mut inner = self.lock();
         if let Some(known) = inner.by_key.get(&mark.key).copied() {
-            inner.insert(mark, known.task, at, known.kept);
+            inner.insert(mark, known.task, at, known.stage);
         }
     }
 
     /// A send's step is in the log.
     pub(crate) fn keep(&self, mark: RetryMark, task: TaskId) {
         if let Some(known) = self.lock().by_key.get_mut(&mark.key).filter(|known| known.task == task) {
-            known.kept = true;
+            known.stage = Stage::Kept;
         }
     }
 
     /// What has become of a send.
     pub(crate) fn fate(&self, mark: RetryMark, task: TaskId) -> Fate {
         match self.lock().by_key.get(&mark.key).filter(|known| known.task == task) {
-            Some(Known { kept: true, .. }) => Fate::Kept,
-            Some(Known { kept: false, .. }) => Fate::Pending,
+            Some(Known { stage: Stage::Kept | Stage::Opens, .. }) => Fate::Kept,
+            Some(Known { stage: Stage::Continues, .. }) => Fate::Pending,
             None => Fate::Gone,
         }
     }
@@ -181,7 +196,7 @@ impl Retries {
     /// Forgets a send that came to nothing. What is in the log stays, as does another send that has taken over the key.
     pub(crate) fn forget(&self, mark: RetryMark, task: TaskId) {
         let mut inner = self.lock();
-        let this = |known: &Known| known.task == task && known.digest == mark.digest && !known.kept;
+        let this = |known: &Known| known.task == task && known.digest == mark.digest && known.stage != Stage::Kept;
         if inner.by_key.get(&mark.key).is_some_and(this) {
             inner.by_key.remove(&mark.key);
         }
@@ -195,7 +210,7 @@ impl Retries {
     pub(crate) fn rebuild(&self, kept: Vec<KeptRetry>) {
         let mut inner = self.lock();
         for retry in kept {
-            inner.insert(retry.mark, retry.task, retry.at, true);
+            inner.insert(retry.mark, retry.task, retry.at, Stage::Kept);
         }
     }
 }
@@ -228,8 +243,8 @@ impl Drop for Pending<'_> {
 }
 
 impl Inner {
-    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp, kept: bool) {
-        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at, kept });
+    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) {
+        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at, stage });
         self.order.push_back((at, mark.key));
     }
 
@@ -274,6 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_part_of_the_key() {
+        let of = |to: Option<TaskRef>| RetryKey::of(&scope(), to.as_ref(), None, &message(UUID, Part::text("x")));
+        let (id, name) = (TaskId::parse(UUID).unwrap(), TaskRef::Alias("a".into()));
+        let keys =
+            [None, Some(id.into()), Some(name), Some(TaskRef::Alias(UUID.into()))].map(|to| of(to).unwrap().mark);
+        for (n, mark) in keys.iter().enumerate() {
+            assert!(keys[..n].iter().all(|other| other.key != mark.key && other.digest == mark.digest));
+        }
+    }
+
+    #[test]
     fn data_is_compared_by_value() {
         let of = |json| digest(&message(UUID, Part::data(Json::parse(json).unwrap())));
         assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
@@ -286,7 +312,9 @@ mod tests {
         let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
         let mark = |n| RetryMark { key: [n; 16], digest: [0; 16] };
         let id = |ms| TaskId::new(at(ms), 0);
-        let begin = |n, ms| retries.begin(mark(n), id(ms), at(ms)).map(Pending::hand_on).err().map(|known| known.task);
+        let begin = |n, ms| {
+            retries.begin(mark(n), id(ms), at(ms), Stage::Opens).map(Pending::hand_on).err().map(|known| known.task)
+        };
         assert_eq!(begin(1, 1000), None);
         assert_eq!(begin(1, 2000), Some(id(1000)));
         assert_eq!(begin(1, 12_000), None, "ten seconds have passed");
@@ -301,10 +329,10 @@ mod tests {
         let retries = Retries::new(Duration::from_secs(10), 9);
         let (at, id) = (Stamp::first_of(Timestamp::from_millis(1000)), TaskId::new(Stamp::from_u64(1), 0));
         let mark = |digest| RetryMark { key: [1; 16], digest: [digest; 16] };
-        drop(retries.begin(mark(0), id, at).unwrap());
+        drop(retries.begin(mark(0), id, at, Stage::Continues).unwrap());
         assert_eq!(retries.fate(mark(0), id), Fate::Gone);
-        let first = retries.begin(mark(0), id, at).unwrap();
-        let other = retries.replace(mark(1), id, at);
+        let first = retries.begin(mark(0), id, at, Stage::Continues).unwrap();
+        let other = retries.replace(mark(1), id, at, Stage::Continues);
         drop(first);
         assert_eq!(retries.fate(mark(1), id), Fate::Pending, "the key is another message's by now");
         retries.learn(&KeptRetry { mark: mark(1), task: id, at }, at);

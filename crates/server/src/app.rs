@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
-use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
+use sabir_proto::{AgentCard, AgentName, Caller, TaskRef, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Scope, StoreError};
@@ -85,8 +85,11 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    pub(crate) async fn is_alias(&self, _: Option<&Arc<Served>>, _: &sabir_proto::TaskRef) -> bool {
-        false
+    /// Whether an anonymous caller of this agent goes by that name for a task. A store that does not answer says no: the
+    /// call itself will find out.
+    pub(crate) async fn is_alias(&self, at: Option<&Arc<Served>>, name: &TaskRef) -> bool {
+        let Some(served) = at.or(self.default.as_ref()) else { return false };
+        self.engine.is_alias(&served.plain_scope, name).await.unwrap_or(false)
     }
 }
 

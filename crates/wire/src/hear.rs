@@ -26,17 +26,16 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// The task whose maker decides the dialect, when nothing else did.
-    pub const fn unsure_about(&self) -> Option<&TaskRef> {
-        if !self.leaning {
-            return None;
-        }
-        match &self.call {
-            Call::Get(call) => Some(&call.id),
-            Call::Cancel(call) => Some(&call.id),
-            Call::Subscribe(call) => Some(&call.id),
-            _ => None,
-        }
+    /// The task whose maker decides the dialect, when nothing else did. One that goes by an id of ours was not named by
+    /// its client (or by one that makes ids just like ours), so nobody is asked about it.
+    pub fn unsure_about(&self) -> Option<&TaskRef> {
+        let name = match &self.call {
+            Call::Get(call) => &call.id,
+            Call::Cancel(call) => &call.id,
+            Call::Subscribe(call) => &call.id,
+            _ => return None,
+        };
+        (self.leaning && matches!(name, TaskRef::Alias(_))).then_some(name)
     }
 
     /// The task was made in 0.1 (only its clients name tasks at an endpoint that all share), so this is 0.1 too.

@@ -27,6 +27,7 @@ pub(super) const ALL: &[Check] = &[
     ("time_never_goes_back", time_never_goes_back),
     ("a_retried_send_makes_one_task", a_retried_send_makes_one_task),
     ("every_answer_is_kept", every_answer_is_kept),
+    ("a_name_has_one_unfinished_task", a_name_has_one_unfinished_task),
     ("counters_equal_counts", counters_equal_counts),
     ("every_event_is_owed_once", every_event_is_owed_once),
     ("resumed_work_is_seamless", resumed_work_is_seamless),
@@ -192,6 +193,32 @@ fn every_answer_is_kept(evidence: &Evidence) -> Result<(), String> {
         let Some(id) = send.answered else { continue };
         if !evidence.told(id)?.task.history.iter().any(|m| m.message_id == *message) {
             return Err(format!("task {id} answered message {message} and does not know it any more"));
+        }
+    }
+    Ok(())
+}
+
+/// A name is handed on when its task has settled, and every task that answered to it was given it.
+fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
+    if let Some(taken) = evidence.witness.names_taken_away.first() {
+        return Err(taken.clone());
+    }
+    for (named, task) in &evidence.book.named {
+        let given = evidence.witness.names.iter().find(|(known, _)| known == named);
+        if !given.is_some_and(|(_, tasks)| tasks.contains(task)) {
+            return Err(format!("task {task} answered to {named} and was not given that name: {given:?}"));
+        }
+    }
+    for (named, tasks) in &evidence.witness.names {
+        let now = at_once(evidence.log.alias(&named.scope, &named.name)).map_err(|e| e.to_string())?;
+        if now != tasks.last().copied() {
+            return Err(format!("{named} is {now:?} after {tasks:?}"));
+        }
+        for (n, task) in tasks.iter().rev().enumerate() {
+            let names = at_once(evidence.log.aliases_of(*task)).map_err(|e| e.to_string())?;
+            if names.iter().any(|name| **name == *named.name) != (n == 0) {
+                return Err(format!("task {task} has the names {names:?}, and {named} went through {tasks:?}"));
+            }
         }
     }
     Ok(())

@@ -3,10 +3,10 @@
 //! A client is patient but not endlessly so: a call that brings no answer within [`PATIENCE_MS`] is a broken promise,
 //! whatever went wrong meanwhile.
 
-use super::door::{Door, Lost, Luck};
+use super::door::{Door, Lost, Luck, both};
 use super::executor::Executor;
 use super::faults::Faults;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Named};
 use super::log::SimLog;
 use super::trace::Trace;
 use crate::chance::Chance;
@@ -22,6 +22,9 @@ use std::time::Duration;
 
 /// How long a client waits and retries, in milliseconds. Less than the ten minutes for which a message id counts.
 const PATIENCE_MS: u64 = 8 * 60 * 1000;
+
+/// Added to the number of a client where it has a second pair of eyes.
+const TWIN: usize = 1000;
 
 /// What all clients of a world share.
 #[derive(Clone)]
@@ -83,7 +86,7 @@ impl Client {
     pub(super) async fn live(mut self, deeds: u64) {
         for _ in 0..deeds {
             self.rest(2000).await;
-            match self.chance.below(18) {
+            match self.chance.below(19) {
                 0..=5 => {
                     let letter = self.compose(None);
                     self.send(letter).await;
@@ -96,6 +99,7 @@ impl Client {
                 14 => self.send_again().await,
                 15 => self.reuse_a_key().await,
                 16 => self.pry().await,
+                17 => self.send_twins().await,
                 _ => self.rest(20_000).await,
             }
         }
@@ -189,20 +193,19 @@ impl Client {
         let text = answers.map_or_else(|| format!("do {}", self.chance.between(1, 6)), |_| "an answer".into());
         let mut message = Message::text(id, Role::User, text);
         message.task_id = answers.map(|known| known.task.into());
-        let push = answers.is_none() && self.resident(agent).push && self.chance.once_in(3);
+        // Few names, and the other machine of the same caller uses the same ones.
+        let named = answers.is_none() && self.chance.once_in(3);
+        let alias = named.then(|| self.chance.pick(&["job", "errand"]).into());
+        // Only with what opens a task for certain: it is owed the task's events from the first one on.
+        let opens = answers.is_none() && !named;
+        let push = opens && self.resident(agent).push && self.chance.once_in(3);
         let configuration = SendConfiguration {
             task_push_notification_config: push.then(|| push_config("hook")),
             return_immediately: self.chance.once_in(4),
             ..SendConfiguration::default()
         };
-        let request = SendMessage {
-            tenant: Tenant::none(),
-            message,
-            configuration,
-            metadata: None,
-            alias: None,
-            wants_task: false,
-        };
+        let request =
+            SendMessage { tenant: Tenant::none(), message, configuration, metadata: None, alias, wants_task: false };
         self.around.ledger.sending(&request.message.message_id, keyed);
         Letter { agent, request, terms, keyed }
     }
@@ -220,16 +223,18 @@ impl Client {
     async fn ask(&mut self, letter: Letter) {
         let began = self.now();
         loop {
-            self.note(format_args!("sends {} to {}", letter.id(), self.resident(letter.agent).name));
+            let (agent, name) = (&self.resident(letter.agent).name, letter.request.alias.as_deref());
+            self.note(format_args!("sends {} to {agent} as {}", letter.id(), name.unwrap_or("nobody's")));
             let (resident, scope) = (self.resident(letter.agent), self.scope(letter.agent));
             let (request, terms) = (Box::new(letter.request.clone()), letter.terms.clone());
             let answer =
                 self.call(|engine| Box::pin(async move { engine.send(&resident, scope, request, &terms).await }));
             match answer.await {
-                Ok(Ok(Sent::Task(image, _))) => return self.take_answer(&letter, &image),
+                Ok(Ok(Sent::Task(image, _))) => return self.take_answer(self.number, &letter, &image),
                 Ok(Ok(Sent::Message(_))) => return,
                 Ok(Err(fault)) => {
                     self.note(format_args!("is refused: {fault}"));
+                    self.check_refusal(&letter, &fault);
                     if self.judge(&fault, "sending") == Verdict::Final || !letter.keyed {
                         return;
                     }
@@ -244,8 +249,46 @@ impl Client {
         }
     }
 
-    fn take_answer(&mut self, letter: &Letter, image: &FrozenTask) {
-        let Some(task) = self.around.ledger.answer(self.number, image) else { return };
+    /// A name whose task has settled stands for the next one.
+    pub(super) fn check_refusal(&self, letter: &Letter, fault: &Fault) {
+        if let (Some(name), Fault::TaskSettled { .. }) = (&letter.request.alias, fault) {
+            let detail = format!("{} was sent to {name} and refused: {fault}", letter.id());
+            self.around.ledger.broken("a_name_begins_anew_once_its_task_has_settled", detail);
+        }
+    }
+
+    /// Two letters under one name at the same moment.
+    async fn send_twins(&mut self) {
+        let (mut first, mut second) = (self.compose(None), self.compose(None));
+        second.agent = first.agent;
+        for letter in [&mut first, &mut second] {
+            letter.request.alias = Some("twins".into());
+            letter.request.configuration.task_push_notification_config = None;
+        }
+        self.note(format_args!("sends {} and {} as twins", first.id(), second.id()));
+        let send = |letter: &Letter| {
+            let (resident, scope) = (self.resident(letter.agent), self.scope(letter.agent));
+            let (request, terms, door) = (Box::new(letter.request.clone()), letter.terms.clone(), &self.around.door);
+            door.call(Luck::Good, |engine| {
+                Box::pin(async move { engine.send(&resident, scope, request, &terms).await })
+            })
+        };
+        let answers = both(send(&first), send(&second)).await;
+        // What two calls show at the same moment has no order, so the second is seen by somebody else.
+        for (observer, letter, answer) in [(self.number, &first, answers.0), (TWIN + self.number, &second, answers.1)] {
+            match answer {
+                Ok(Ok(Sent::Task(image, _))) => self.take_answer(observer, letter, &image),
+                Ok(Err(fault)) => {
+                    self.check_refusal(letter, &fault);
+                    self.judge(&fault, "sending twins");
+                }
+                Ok(Ok(Sent::Message(_))) | Err(Lost) => {}
+            }
+        }
+    }
+
+    fn take_answer(&mut self, observer: usize, letter: &Letter, image: &FrozenTask) {
+        let Some(task) = self.around.ledger.answer(observer, image) else { return };
         self.note(format_args!("is answered by {}, {}", task.id, task.status.state));
         self.accept(letter, &task);
         let resting = task.status.state.is_settled() || task.status.state.is_interrupted();
@@ -262,6 +305,10 @@ impl Client {
             self.around.ledger.broken("every_answer_has_its_message", detail);
         }
         self.around.ledger.answered(letter.id(), task.id);
+        if let Some(name) = &letter.request.alias {
+            let named = Named { scope: self.scope(letter.agent), name: name.clone() };
+            self.around.ledger.named(named, task.id);
+        }
         let opened = letter.request.message.task_id.is_none();
         let kept = (letter.keyed && opened).then(|| (letter.clone(), self.now()));
         self.learn(letter.agent, task, kept);

@@ -169,3 +169,29 @@ pub(super) async fn first<T>(value: impl Future<Output = T>, limit: impl Future<
     })
     .await
 }
+
+/// Both values, of futures that go on side by side.
+pub(super) async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut a, mut b) = (None, None);
+    poll_fn(|cx| {
+        if a.is_none()
+            && let Poll::Ready(value) = one.as_mut().poll(cx)
+        {
+            a = Some(value);
+        }
+        if b.is_none()
+            && let Poll::Ready(value) = other.as_mut().poll(cx)
+        {
+            b = Some(value);
+        }
+        match (a.take(), b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            (still, waiting) => {
+                (a, b) = (still, waiting);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}

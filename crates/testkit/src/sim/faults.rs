@@ -68,4 +68,6 @@ pub enum Sabotage {
     TwoOwners,
     /// The store forgets retry keys.
     ForgetKeys,
+    /// The store gives a name to whoever asks, whosever it is.
+    MoveNames,
 }

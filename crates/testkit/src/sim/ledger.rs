@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use sabir_proto::{FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId};
+use sabir_store::Scope;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,21 @@ pub(super) struct Book {
     pub(super) doing: BTreeMap<usize, String>,
     /// Every message that was sent.
     pub(super) sends: BTreeMap<MessageId, Send>,
+    /// Every task that answered to a name.
+    pub(super) named: Vec<(Named, TaskId)>,
+}
+
+/// A name, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Named {
+    pub(super) scope: Arc<Scope>,
+    pub(super) name: Arc<str>,
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} at {}", self.name, self.scope.caller.name(), self.scope.agent)
+    }
 }
 
 /// A task as somebody saw it.
@@ -68,6 +84,11 @@ impl Ledger {
             }
             _ => {}
         }
+    }
+
+    /// A client was told that this task has the name.
+    pub(super) fn named(&self, named: Named, task: TaskId) {
+        self.lock().named.push((named, task));
     }
 
     /// A client saw an event.

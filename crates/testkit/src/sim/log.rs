@@ -5,6 +5,7 @@
 
 use super::checks::is_unfinished;
 use super::faults::Sabotage;
+use super::ledger::Named;
 use super::{Options, Store};
 use crate::wait::at_once;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -49,8 +50,38 @@ pub(super) struct Witness {
     pub(super) tasks: BTreeSet<TaskId>,
     /// Where each stands.
     states: BTreeMap<TaskId, TaskState>,
+    /// The tasks that each name was given to, in that order. A list, since whatever has an order of its own would not be
+    /// the same twice.
+    pub(super) names: Vec<(Named, Vec<TaskId>)>,
+    /// Names that were given away while their task was unfinished.
+    pub(super) names_taken_away: Vec<String>,
     /// Tasks that got an event after they had settled.
     pub(super) moved_after_settling: Vec<TaskId>,
+}
+
+impl Witness {
+    fn gives(&mut self, named: Named, task: TaskId) {
+        let at = self.names.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
+            self.names.push((named, Vec::new()));
+            self.names.len() - 1
+        });
+        let (named, tasks) = &mut self.names[at];
+        if let Some(last) = tasks.last()
+            && !self.states.get(last).is_some_and(|state| state.is_settled())
+        {
+            self.names_taken_away.push(format!("{named}: task {last} is unfinished, task {task} has its name"));
+        }
+        tasks.push(task);
+    }
+}
+
+/// The name that a step gives to the task it opens.
+fn named(step: &Step) -> Option<Named> {
+    let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
+    step.effects.iter().find_map(|effect| match effect {
+        Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
+        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+    })
 }
 
 enum Disk {
@@ -204,12 +235,17 @@ impl Inner {
                 step.effects.retain(|effect| !matches!(effect, Effect::Key { .. }));
             }
             Some(Sabotage::TwoOwners) => self.renumber(&mut step),
+            Some(Sabotage::MoveNames) => self.look_away(&mut step),
             Some(Sabotage::LoseLastEvent | Sabotage::AcknowledgeEarly) | None => {}
         }
         let (task, has_events) = (step.task, !step.events.is_empty());
         let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
+        let named = named(&step);
         at_once(self.disk.log().append(step))?;
         let witness = &mut self.witness;
+        if let Some(named) = named {
+            witness.gives(named, task);
+        }
         witness.tasks.insert(task);
         if has_events && !opens && witness.states.get(&task).is_some_and(|s| s.is_settled()) {
             witness.moved_after_settling.push(task);
@@ -224,6 +260,16 @@ impl Inner {
         self.journal.truncate(self.journal_kept);
         for step in &self.journal {
             at_once(self.disk.log().append(step.clone())).expect("what was taken once is taken again");
+        }
+    }
+
+    /// Makes a name fit, as a store would that does not look whose it is.
+    fn look_away(&self, step: &mut Step) {
+        let Some(scope) = step.opening.as_ref().map(|opening| opening.scope.clone()) else { return };
+        for effect in &mut step.effects {
+            if let Effect::Alias { name, was } = effect {
+                *was = at_once(self.disk.log().alias(&scope, name)).unwrap_or_default();
+            }
         }
     }
 

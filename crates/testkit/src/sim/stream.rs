@@ -118,6 +118,9 @@ impl Client {
                 Ok(Frame::Open | Frame::Item(Item::Reply(_))) => {}
                 Ok(Frame::Refused(fault)) => {
                     self.note(format_args!("has its stream refused: {fault}"));
+                    if let Some(letter) = letter.filter(|_| !followed.accepted) {
+                        self.check_refusal(letter, &fault);
+                    }
                     return self.refused(&fault, followed).await;
                 }
                 Ok(Frame::End) => {

@@ -6,6 +6,7 @@
 //! | what is ours survives, what is not is left alone, a full disk is not the end | `files` |
 //! | agents that behave, and those that do not | `agents` |
 //! | a store that takes no writes for long makes nobody forgotten | `full` |
+//! | names that callers give their tasks are as good as ids, and nobody else's | `names` |
 //! | a send that is repeated is the same send, whatever became of the first | `retries` |
 //! | a long answer costs the disk a small multiple of its length | `bytes` |
 //! | no schedule of crashes and delays breaks a promise, and the simulator would notice | `sim` |
@@ -17,5 +18,6 @@ mod contract;
 mod desk;
 mod files;
 mod full;
+mod names;
 mod retries;
 mod sim;

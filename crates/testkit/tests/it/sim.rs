@@ -97,6 +97,11 @@ fn a_second_owner_is_noticed() {
 }
 
 #[test]
+fn a_name_that_is_taken_away_is_noticed() {
+    check_noticed(Sabotage::MoveNames, "a_name_has_one_unfinished_task");
+}
+
+#[test]
 fn a_forgotten_retry_key_is_noticed() {
     check_noticed(Sabotage::ForgetKeys, "a_retried_send_makes_one_task");
 }

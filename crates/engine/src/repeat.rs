@@ -1,0 +1,158 @@
+//! Sends that were here before: recognising them, and waiting for what the first copy leads to.
+//!
+//! A send is remembered before its step is in the log, or two copies that arrive together would both be the first. So
+//! whoever repeats it may be early, and waits; and whoever gives a send up has to forget it, or its repeat would wait for
+//! nothing.
+
+use crate::begin::{Begun, Incoming, stopping};
+use crate::engine::{Core, Engine};
+use crate::live::{LiveRef, rests};
+use crate::retry::{Fate, Pending, RetryKey, Stage};
+use sabir_proto::{Fault, FrozenTask, Stamp, TaskId, Timestamp};
+use sabir_store::{Answer, AppendError, Effect, RetryMark, Scope, Step, Stored};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Whether a send with a key was here before.
+pub(crate) enum Seen<'a> {
+    Before(Begun),
+    First(Pending<'a>),
+}
+
+impl Engine {
+    /// Waits for a task to rest that was at work when it was looked at. Who looked may have been late: then its owner is
+    /// gone, and the log has what it left.
+    pub(crate) async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
+        if let Some(rest) = live.rested_or_released(stored.head).await? {
+            return Ok(rest);
+        }
+        let stored = self.owned(scope, stored.id).await?;
+        // Only a stop takes the owner of a task that does not rest. To show the task as it stands would look like an
+        // answer, and would not be one.
+        if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
+    }
+
+    /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
+    /// before, the message may be: answering earlier would show the task as if nobody had spoken.
+    pub(crate) async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
+        self.core.metrics.sends_repeated.inc();
+        for _ in 0..100 {
+            match heard.map_or(Fate::Kept, |mark| self.core.retries.fate(mark, id)) {
+                Fate::Kept => match self.owned(scope, id).await {
+                    Err(Fault::TaskNotFound(_)) => {}
+                    outcome => return outcome,
+                },
+                Fate::Pending => {}
+                Fate::Gone => {
+                    return Err(Fault::Unavailable("the same message was refused a moment ago; try again".into()));
+                }
+            }
+            self.core.host.sleep(Duration::from_millis(20)).await;
+        }
+        Err(Fault::Unavailable("the same message is still being accepted; try again".into()))
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// The task of a stream that is taken up again. Not found is an error, never a second run.
+    pub(crate) async fn find_again(&self, key: Option<RetryKey>) -> Result<Begun, Fault> {
+        let header = "Last-Event-ID";
+        let Some(key) = key else {
+            let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
+            return Err(Fault::invalid(header, problem));
+        };
+        let gone =
+            || Fault::invalid(header, "the message it belongs to is not known here any more; get the task instead");
+        let stamp = self.core.stamp();
+        if key.explicit {
+            let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
+            let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
+            let id = row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task);
+            return id.map(|id| Begun::Repeat { id, heard: None }).ok_or_else(gone);
+        }
+        let id = self.core.retries.find(key.mark, stamp).map(|known| known.task).ok_or_else(gone)?;
+        Ok(Begun::Repeat { id, heard: Some(key.mark) })
+    }
+
+    /// Recognises a repeat, or remembers this send as `id`'s.
+    pub(crate) async fn recognise(&self, key: RetryKey, id: TaskId, stage: Stage) -> Result<Seen<'a>, Fault> {
+        let core = self.core;
+        let (retries, at) = (&core.retries, core.stamp());
+        let (known, digest) = match retries.begin(key.mark, id, at, stage) {
+            Err(known) => (known.task, known.digest),
+            Ok(pending) if key.explicit => {
+                let row = core.log.explicit_retry(key.mark.key, at).await;
+                let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
+                let Some(kept) = row else { return Ok(Seen::First(pending)) };
+                // What the log says replaces what we took for granted a moment ago, or the message that has the key
+                // would be refused from now on.
+                retries.learn(&kept, at);
+                (kept.task, kept.mark.digest)
+            }
+            Ok(pending) => return Ok(Seen::First(pending)),
+        };
+        if digest == key.mark.digest {
+            retries.touch(key.mark, at);
+            return Ok(Seen::Before(Begun::Repeat { id: known, heard: Some(key.mark) }));
+        }
+        if key.explicit {
+            return Err(Fault::RetryConflict);
+        }
+        // A message id that was used for something else: whoever does that did not mean a retry.
+        Ok(Seen::First(retries.replace(key.mark, id, at, stage)))
+    }
+}
+
+/// An opening on its way into the log. A caller that leaves does not take the outcome with it: if the step is refused
+/// after that, the send must be free to come again.
+pub(crate) struct Outcome<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) answer: Option<Answer<(), AppendError>>,
+    pub(crate) pending: Option<Pending<'a>>,
+}
+
+impl Future for Outcome<'_> {
+    type Output = Result<(), AppendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.answer.as_mut().expect("an outcome is polled to its end only once");
+        let outcome = ready!(Pin::new(answer).poll(cx));
+        self.answer = None;
+        if let (Ok(()), Some(pending)) = (&outcome, self.pending.take()) {
+            pending.hand_on();
+        }
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Outcome<'_> {
+    fn drop(&mut self) {
+        if let (Some(answer), Some(pending)) = (self.answer.take(), self.pending.take()) {
+            let (core, (mark, task)) = (self.core.clone(), pending.hand_on());
+            let forget = async move {
+                if answer.await.is_err() {
+                    core.retries.forget(mark, task);
+                }
+            };
+            self.core.host.spawn(Box::pin(forget));
+        }
+    }
+}
+
+/// An implicit key is a column of the step, an explicit one a row of its own.
+pub(crate) fn keep_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
+    let Some(RetryKey { mark, explicit }) = key else { return };
+    if explicit {
+        step.effects.push(Effect::Key { mark, at, until: later(at, time) });
+    } else {
+        let mark: RetryMark = mark;
+        step.retry = Some(mark);
+    }
+}
+
+fn later(at: Stamp, time: Duration) -> Stamp {
+    let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    Stamp::first_of(Timestamp::from_millis(at.time().millis().saturating_add(time)))
+}
