@@ -13,7 +13,7 @@ HEAD = """\
 # by hand. Read `conformance/capture/README.md` for the meaning of the members.
 """
 ORDER = [
-    'file', 'dialect', 'kind', 'direction', 'method', 'http', 'message', 'status', 'content_type', 'headers',
+    'file', 'dialect', 'kind', 'direction', 'method', 'http', 'message', 'status', 'grpc_status', 'content_type', 'headers',
     'package', 'version', 'other_side', 'provoked_by', 'from_description', 'by_hand', 'note', 'command',
 ]
 

@@ -19,7 +19,15 @@ def post(path, value):
 
 @contextlib.asynccontextmanager
 async def case(dialect, **mark):
-    """Whatever passes inside is written under the names in `mark`: see `recorder.py`."""
+    """Whatever passes inside is written under the names in `mark`: see `recorder.py`.
+
+    With `may_fail` in the mark a refusal is written down like any other answer.
+    """
     await asyncio.to_thread(post, '/begin', {'dialect': dialect, **mark})
-    yield
+    try:
+        yield
+    except Exception as error:
+        if not mark.get('may_fail'):
+            raise
+        print(f'refused: {error}', flush=True)
     print(await asyncio.to_thread(post, '/end', {}), flush=True)

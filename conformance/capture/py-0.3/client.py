@@ -95,17 +95,20 @@ async def run(base, hook_url, binding):
                 contextId=task.context_id,
                 referenceTaskIds=[task.id],
                 extensions=[EXTENSION],
-                metadata={EXTENSION: {'span': 's-0'}, 'n': 1, 'half': 0.5, 'no': None},
+                metadata={EXTENSION: {'span': 's-0'}, 'n': 1, 'half': 0.5},
                 parts=[
                     {'kind': 'text', 'text': 'parts please', 'metadata': {'lang': 'en'}},
                     {'kind': 'file', 'file': {'name': 'a.txt', 'mimeType': 'text/plain', 'bytes': 'aGVsbG8/Pj4+'}},
                     {'kind': 'file', 'file': {'name': 'b.png', 'mimeType': 'image/png', 'uri': 'https://x.example/b'}},
-                    {'kind': 'data', 'data': {'n': 1, 'list': [1, 'two', None, True], 'deep': {'empty': {}}}},
+                    {'kind': 'data', 'data': {'n': 1, 'list': [1, 'two', True], 'deep': {'empty': {}}}},
                 ],
             ),
             request_metadata={'request': {'traced': True}},
             extensions=[EXTENSION],
         ))
+    async with mark(request='null-data.request', reply='null-data.reply'):
+        nothing = {'kind': 'data', 'data': {'nothing': None, 'list': [None]}}
+        await last(unary.send_message(message('', parts=[{'kind': 'text', 'text': 'null-data'}, nothing])))
     for word in ('fail', 'reject', 'auth', 'ask'):
         state = {'fail': 'failed', 'reject': 'rejected', 'auth': 'auth-required', 'ask': 'input-required'}[word]
         async with mark(reply=f'send.reply-{state}'):
