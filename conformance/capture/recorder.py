@@ -28,22 +28,37 @@ SETTLE_SECONDS = 5.0
 HOOK_QUIET_SECONDS = 0.7
 # Headers that say something about a dialect; the rest is about the HTTP library.
 TELLING = re.compile(r'^(a2a-|x-a2a-|x-xpr-|authorization$|accept$|user-agent$|vary$|etag$|cache-control$|grpc-)', re.I)
-# Message types by gRPC method; a stream's reply type is that of one event.
+# Message types by gRPC service and method; a stream's reply type is that of one event.
+PUSH, PUSH_LIST = 'TaskPushNotificationConfig', 'ListTaskPushNotificationConfig'
 GRPC_TYPES = {
-    'SendMessage': ('SendMessageRequest', 'SendMessageResponse'),
-    'SendStreamingMessage': ('SendMessageRequest', 'StreamResponse'),
-    'GetTask': ('GetTaskRequest', 'Task'),
-    'CancelTask': ('CancelTaskRequest', 'Task'),
-    'TaskSubscription': ('TaskSubscriptionRequest', 'StreamResponse'),
-    'CreateTaskPushNotificationConfig': ('CreateTaskPushNotificationConfigRequest', 'TaskPushNotificationConfig'),
-    'GetTaskPushNotificationConfig': ('GetTaskPushNotificationConfigRequest', 'TaskPushNotificationConfig'),
-    'ListTaskPushNotificationConfig': (
-        'ListTaskPushNotificationConfigRequest',
-        'ListTaskPushNotificationConfigResponse',
-    ),
-    'GetAgentCard': ('GetAgentCardRequest', 'AgentCard'),
-    'DeleteTaskPushNotificationConfig': ('DeleteTaskPushNotificationConfigRequest', 'google.protobuf.Empty'),
+    'a2a.v1': {
+        'SendMessage': ('SendMessageRequest', 'SendMessageResponse'),
+        'SendStreamingMessage': ('SendMessageRequest', 'StreamResponse'),
+        'GetTask': ('GetTaskRequest', 'Task'),
+        'CancelTask': ('CancelTaskRequest', 'Task'),
+        'TaskSubscription': ('TaskSubscriptionRequest', 'StreamResponse'),
+        f'Create{PUSH}': (f'Create{PUSH}Request', PUSH),
+        f'Get{PUSH}': (f'Get{PUSH}Request', PUSH),
+        PUSH_LIST: (f'{PUSH_LIST}Request', f'{PUSH_LIST}Response'),
+        f'Delete{PUSH}': (f'Delete{PUSH}Request', 'google.protobuf.Empty'),
+        'GetAgentCard': ('GetAgentCardRequest', 'AgentCard'),
+    },
+    'lf.a2a.v1': {
+        'SendMessage': ('SendMessageRequest', 'SendMessageResponse'),
+        'SendStreamingMessage': ('SendMessageRequest', 'StreamResponse'),
+        'GetTask': ('GetTaskRequest', 'Task'),
+        'ListTasks': ('ListTasksRequest', 'ListTasksResponse'),
+        'CancelTask': ('CancelTaskRequest', 'Task'),
+        'SubscribeToTask': ('SubscribeToTaskRequest', 'StreamResponse'),
+        f'Create{PUSH}': (PUSH, PUSH),
+        f'Get{PUSH}': (f'Get{PUSH}Request', PUSH),
+        f'{PUSH_LIST}s': (f'{PUSH_LIST}sRequest', f'{PUSH_LIST}sResponse'),
+        f'Delete{PUSH}': (f'Delete{PUSH}Request', 'google.protobuf.Empty'),
+        'GetExtendedAgentCard': ('GetExtendedAgentCardRequest', 'AgentCard'),
+    },
 }
+FINAL_STATES = {pb_v03.TASK_STATE_COMPLETED, pb_v03.TASK_STATE_FAILED, pb_v03.TASK_STATE_CANCELLED,
+                pb_v03.TASK_STATE_REJECTED}
 
 
 class Exchange:
@@ -250,10 +265,12 @@ def final_state(event):
 
 
 def grpc_event_name(message):
+    """The same for gRPC. What is looked at has the same field numbers in 0.3 and 1.0."""
     event = pb_v03.StreamResponse.FromString(message)
     which = event.WhichOneof('payload')
     if which == 'status_update':
-        return 'event.status-final' if event.status_update.final else 'event.status'
+        final = event.status_update.status.state in FINAL_STATES
+        return 'event.status-final' if final or event.status_update.final else 'event.status'
     if which == 'artifact_update':
         return 'event.artifact-append' if event.artifact_update.append else 'event.artifact'
     return {'task': 'event.task', 'msg': 'event.message'}.get(which, 'event.other')
@@ -415,12 +432,11 @@ class Recorder:
         about = {}
         method = mark.get('method')
         if exchange.messages is not None:
-            name = exchange.path.rsplit('/', 1)[-1]
-            method = method or exchange.path.lstrip('/')
-            types = GRPC_TYPES.get(name)
-            if types:
-                message = types[0 if side == 'client' else 1]
-                about['message'] = message if '.' in message else f'a2a.v1.{message}'
+            service, name = exchange.path.lstrip('/').rsplit('/', 1)
+            method = method or f'{service}/{name}'
+            package = service.rsplit('.', 1)[0]
+            message = GRPC_TYPES[package][name][0 if side == 'client' else 1]
+            about['message'] = message if '.' in message else f'{package}.{message}'
         else:
             about['http'] = f'{exchange.method} {exchange.path}'
             with contextlib.suppress(ValueError, AttributeError):
