@@ -1,6 +1,6 @@
-"""Says to a 0.3 server what no client of an SDK will: requests that must fail, and operations its client lacks.
+"""Says to a 0.3 or 0.2 server what no client of an SDK will: requests that must fail, and operations its client lacks.
 
-    probe_v03.py BASE_URL HOOK_URL --grpc HOST:PORT [--bare] [--bindings JSONRPC,HTTP+JSON,GRPC]
+    probe_v03.py BASE_URL HOOK_URL --grpc HOST:PORT [--bare] [--bindings JSONRPC,HTTP+JSON,GRPC] [--dialect v0.2]
 
 Only the replies are kept: the requests were written here. `--bare` is for a server whose card refuses streaming, push
 notifications and the extended card.
@@ -20,6 +20,9 @@ from a2a.grpc import a2a_pb2_grpc
 from google.protobuf.json_format import ParseDict
 from marks import case
 
+NAMES = ('jsonrpc', 'rest', 'grpc')
+# The early 0.2 releases insist on the first.
+SETTINGS = {'acceptedOutputModes': ['text/plain'], 'blocking': True}
 NOBODY = '00000000-0000-4000-8000-000000000000'
 
 
@@ -47,7 +50,7 @@ async def jsonrpc(http, base, hook, bare, dialect):
                 await http.post(url, content=text.encode(), headers={'Content-Type': kind, **(headers or {})})
 
     async def task(text, **settings):
-        params = {'message': message(text), 'configuration': {'blocking': True, **settings}}
+        params = {'message': message(text), 'configuration': {**SETTINGS, **settings}}
         answer = await http.post(url, json=rpc('message/send', params))
         return answer.json()['result']['id']
 
@@ -60,7 +63,7 @@ async def jsonrpc(http, base, hook, bare, dialect):
         await send('error.push-not-supported', rpc('tasks/pushNotificationConfig/set', params))
         await send('error.push-get-not-supported', rpc('tasks/pushNotificationConfig/get', {'id': done}))
         await send('error.push-list-not-supported', rpc('tasks/pushNotificationConfig/list', {'id': done}))
-        params = {'message': message('task'), 'configuration': {'pushNotificationConfig': config}}
+        params = {'message': message('task'), 'configuration': {**SETTINGS, 'pushNotificationConfig': config}}
         await send('error.push-inline-not-supported', rpc('message/send', params))
         bare_card = {'jsonrpc': '2.0', 'id': 7, 'method': 'agent/getAuthenticatedExtendedCard'}
         await send('error.extended-card-not-configured', bare_card)
@@ -259,15 +262,17 @@ async def main():
     parser.add_argument('--bindings', default='JSONRPC,HTTP+JSON,GRPC')
     parser.add_argument('--dialect', default='v0.3')
     options = parser.parse_args()
+    # Before 0.3 there is one binding.
+    dialects = {name: f'v0.3-{name}' if options.dialect == 'v0.3' else options.dialect for name in NAMES}
     async with httpx.AsyncClient(timeout=20) as http:
         if not options.bare:
-            await cards(http, options.base, f'{options.dialect}-jsonrpc')
+            await cards(http, options.base, dialects['jsonrpc'])
         if 'JSONRPC' in options.bindings:
-            await jsonrpc(http, options.base, options.hook, options.bare, f'{options.dialect}-jsonrpc')
+            await jsonrpc(http, options.base, options.hook, options.bare, dialects['jsonrpc'])
         if 'HTTP+JSON' in options.bindings:
-            await rest(http, options.base, options.hook, options.bare, f'{options.dialect}-rest')
+            await rest(http, options.base, options.hook, options.bare, dialects['rest'])
         if 'GRPC' in options.bindings:
-            await over_grpc(options.grpc, options.hook, options.bare, f'{options.dialect}-grpc')
+            await over_grpc(options.grpc, options.hook, options.bare, dialects['grpc'])
 
 
 if __name__ == '__main__':
