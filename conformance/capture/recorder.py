@@ -356,7 +356,11 @@ class Recorder:
         if exchange.messages is not None:
             return [self.write(mark, 'client', mark['request'], '.bin', exchange.body, about)]
         if exchange.body:
-            return [self.write(mark, 'client', mark['request'], '.json', exchange.body, about)]
+            written = [self.write(mark, 'client', mark['request'], '.json', exchange.body, about)]
+            # Where the head is part of what is said, as with a signature.
+            if mark.get('head'):
+                written.append(self.write(mark, 'client', mark['request'], '.headers', exchange.head, about))
+            return written
         return [self.write(mark, 'client', mark['request'], '.http', exchange.head, about)]
 
     def write_reply(self, mark, exchange):
@@ -476,7 +480,7 @@ class Recorder:
             **{key: value for key, value in about.items() if value},
             'package': who['package'],
             'version': who['version'],
-            'other_side': 'written by hand' if mark.get('probe') else f'{other["package"]} {other["version"]}',
+            'other_side': 'written by hand' if mark.get('probe') else f'{other["package"]} {other["version"]}'.strip(),
             'command': self.session['command'],
         }
         with open(self.session['records'], 'a', encoding='utf-8') as records:
