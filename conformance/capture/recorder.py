@@ -248,7 +248,8 @@ def event_name(payload):
         if 'artifact' in value:
             kind = 'artifactUpdate'
         elif 'history' in value or 'artifacts' in value:
-            kind = 'task'
+            # Where every event is a whole task, only the state tells one from the next.
+            kind = f'task-{value["status"]["state"]}'
         else:
             kind = 'statusUpdate' if 'status' in value else 'other'
     if kind in ('status-update', 'statusUpdate'):
