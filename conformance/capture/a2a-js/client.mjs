@@ -29,5 +29,6 @@ await at({ request: 'cancel.request' }, () => client.cancelTask({ id: held.id })
 const slow = saying('slow please');
 const reading = drain(client.sendTaskSubscribe(slow));
 await sleep(500);
-await at({ request: 'resubscribe.request' }, () => drain(client.resubscribeTask({ id: slow.id, historyLength: 1 })));
+await at({ request: 'resubscribe.request', reply: 'resubscribe', events: 'resubscribe.' },
+  () => drain(client.resubscribeTask({ id: slow.id, historyLength: 1 })));
 await reading;
