@@ -28,3 +28,6 @@ export async function drain(stream) {
   for await (const event of stream) events.push(event);
   return events;
 }
+
+/** Long enough for an agent to have said what it says before it waits. */
+export const settle = () => new Promise((resolve) => setTimeout(resolve, 300));

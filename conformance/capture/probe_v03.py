@@ -237,6 +237,11 @@ async def over_grpc(target, hook, bare, dialect):
     await send('push-delete.reply', 'DeleteTaskPushNotificationConfig', deletion)
     await send('odd-data.reply', 'SendMessage', say('odd-data'))
     await send('null-part.reply', 'SendMessage', say('null-part'))
+    unsaid = say('slow')
+    unsaid.configuration.CopyFrom(pb.SendMessageConfiguration())
+    await send('unsaid-blocking.reply', 'SendMessage', unsaid)
+    unsaid.ClearField('configuration')
+    await send('no-configuration.reply', 'SendMessage', unsaid)
     await send('stream-parts', 'SendStreamingMessage', say('parts'), events='parts.')
     await channel.close()
 

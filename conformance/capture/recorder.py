@@ -27,7 +27,7 @@ from a2a.grpc import a2a_pb2 as pb_v03
 SETTLE_SECONDS = 5.0
 HOOK_QUIET_SECONDS = 0.7
 # Headers that say something about a dialect; the rest is about the HTTP library.
-TELLING = re.compile(r'^(a2a-|x-a2a-|x-xpr-|authorization$|accept$|user-agent$|vary$|etag$|cache-control$|grpc-)', re.I)
+TELLING = re.compile(r'^(a2a-|x-a2a-|x-xpr-|authorization$|accept$|vary$|etag$|cache-control$|grpc-)', re.I)
 # Message types by gRPC service and method; a stream's reply type is that of one event.
 PUSH, PUSH_LIST = 'TaskPushNotificationConfig', 'ListTaskPushNotificationConfig'
 GRPC_TYPES = {
@@ -427,6 +427,9 @@ class Recorder:
         if 'reply' in self.session['save']:
             for number, (head, headers, body) in enumerate(self.hooks, 1):
                 last = number == len(self.hooks)
+                # A hook is told the same whatever binding its task came by; one has it whole.
+                if not last and mark['dialect'].endswith(('-rest', '-grpc')):
+                    continue
                 name = mark['hook'] if last else f'{mark["hook"]}-{number}'
                 about = {
                     'content_type': header(headers, 'content-type'),
@@ -506,7 +509,11 @@ def suffix_of(exchange):
 
 
 def telling(headers):
-    return {key.lower(): value for key, value in headers if isinstance(value, str) and TELLING.match(key)}
+    return {
+        key.lower(): value
+        for key, value in headers
+        if isinstance(value, str) and TELLING.match(key) and value != '*/*'
+    }
 
 
 async def main():

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
-import { drain, record } from './marks.mjs';
+import { drain, record, settle } from './marks.mjs';
 
 const [base, hook] = process.argv.slice(2);
 const EXTENSION = 'https://ext.example/trace';
@@ -103,6 +103,7 @@ for (const [dialect, transport, name] of BINDINGS) {
     () => client.listTaskPushNotificationConfig({ id: heldTask.id }));
   await at({ request: 'push-delete.request', reply: 'push-delete.reply' },
     () => client.deleteTaskPushNotificationConfig({ id: heldTask.id, pushNotificationConfigId: 'hook-1' }));
+  await settle();
   await at({ request: 'cancel.request', reply: 'cancel.reply' }, () => client.cancelTask({ id: heldTask.id }));
 
   const slow = await client.sendMessage({ message: message('slow please'), ...later });

@@ -14,7 +14,7 @@ import {
   withA2AExtensions,
 } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
-import { drain, record } from './marks.mjs';
+import { drain, record, settle } from './marks.mjs';
 
 const [base, hook] = process.argv.slice(2);
 const SPOKEN = process.env.CAPTURE_DIALECT;
@@ -99,6 +99,7 @@ for (const [dialect, transport, name] of BINDINGS) {
     ));
   await at({ request: 'push-delete.request', reply: 'push-delete.reply', may_fail: true },
     () => client.deleteTaskPushNotificationConfig(named));
+  await settle();
   await at({ request: 'cancel.request', reply: 'cancel.reply' },
     () => client.cancelTask({ tenant: '', id: heldTask.id, metadata: undefined }));
   await at({ request: 'list.request', reply: 'list.reply', may_fail: true },

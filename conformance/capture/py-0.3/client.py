@@ -30,6 +30,8 @@ DIALECTS = {'JSONRPC': 'v0.3-jsonrpc', 'HTTP+JSON': 'v0.3-rest', 'GRPC': 'v0.3-g
 # Paths that are calls, and not the card.
 CALLS = '/rpc|/v1/|A2AService'
 EXTENSION = 'https://ext.example/trace'
+# Long enough for the agent to have said what it says before it waits.
+SETTLE_SECONDS = 0.3
 
 
 def message(text, **more):
@@ -128,6 +130,7 @@ async def run(base, hook_url, binding):
     async with mark(request='send-nonblocking.request', reply='send-nonblocking.reply'):
         held = await last(polling.send_message(message('hold on')))
     await push(mark, unary, held, hook_url)
+    await asyncio.sleep(SETTLE_SECONDS)
     async with mark(request='cancel.request', reply='cancel.reply'):
         await unary.cancel_task(TaskIdParams(id=held.id))
 

@@ -29,6 +29,8 @@ DIALECTS = {'JSONRPC': f'{SPOKEN}-jsonrpc', 'HTTP+JSON': f'{SPOKEN}-rest', 'GRPC
 # Paths that are calls, and not the card.
 CALLS = '/rpc|/rest|A2AService'
 EXTENSION = 'https://ext.example/trace'
+# Long enough for the agent to have said what it says before it waits.
+SETTLE_SECONDS = 0.3
 
 
 def request(text, *, configuration=None, metadata=None, **more):
@@ -128,6 +130,7 @@ async def run(base, hook_url, binding):
         await unary.list_task_push_notification_configs(listing)
     async with mark(request='push-delete.request', reply='push-delete.reply', may_fail=True):
         await unary.delete_task_push_notification_config(pb.DeleteTaskPushNotificationConfigRequest(**named))
+    await asyncio.sleep(SETTLE_SECONDS)
     async with mark(request='cancel.request', reply='cancel.reply'):
         await unary.cancel_task(pb.CancelTaskRequest(id=held.id))
     async with mark(request='list.request', reply='list.reply', may_fail=True):
