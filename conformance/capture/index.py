@@ -9,12 +9,12 @@ import sys
 import tomllib
 
 HEAD = """\
-# What each file here is, and who said it. Written by `conformance/capture/run`; entries without a `command` were written
-# by hand. Read `conformance/capture/README.md` for the meaning of the members.
+# What each file here is, and who said it. Written by `conformance/capture/run`; entries without a `command` were
+# written by hand. Read `conformance/capture/README.md` for the meaning of the members.
 """
 ORDER = [
-    'file', 'dialect', 'kind', 'direction', 'method', 'http', 'message', 'status', 'grpc_status', 'content_type', 'headers',
-    'package', 'version', 'other_side', 'provoked_by', 'from_description', 'by_hand', 'note', 'command',
+    'file', 'dialect', 'kind', 'direction', 'method', 'http', 'message', 'status', 'grpc_status', 'content_type',
+    'headers', 'package', 'version', 'other_side', 'provoked_by', 'from_description', 'by_hand', 'note', 'command',
 ]
 
 

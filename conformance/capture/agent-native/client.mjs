@@ -51,9 +51,9 @@ await at({ request: 'process-task.request', reply: 'process-task.reply', head: t
   });
 
 process.env.A2A_SECRET = 'capture-secret';
-await at({ request: 'call-agent.request', reply: 'call-agent.reply', head: true }, () => callAgent(base, 'task please', {
-  userEmail: 'alice@org.example', orgDomain: 'org.example', contextId: 'c-3',
-}));
+await at({ request: 'call-agent.request', reply: 'call-agent.reply', head: true }, () => callAgent(
+  base, 'task please', { userEmail: 'alice@org.example', orgDomain: 'org.example', contextId: 'c-3' },
+));
 await at({ request: 'call-agent-blocking.request', reply: 'call-agent-blocking.reply', head: true }, () => callAgent(
   base, 'task please', { userEmail: 'alice@org.example', async: false },
 ));

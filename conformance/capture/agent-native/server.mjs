@@ -29,14 +29,14 @@ const inside = new URL('./node_modules/@agent-native/core/dist/', import.meta.ur
 const { markDefaultPluginProvided } = await import(new URL('server/framework-request-handler.js', inside));
 const { DEFAULT_PLUGIN_REGISTRY } = await import(new URL('deploy/route-discovery.js', inside));
 
-const text = (said, metadata) => ({ role: 'agent', parts: [{ type: 'text', text: said }], ...(metadata && { metadata }) });
+const text = (said, more = {}) => ({ role: 'agent', parts: [{ type: 'text', text: said }], ...more });
 
 async function* stream() {
   yield text('Looking it up');
   await sleep(50);
   yield text('Still looking');
   await sleep(50);
-  yield text('Done', { source: 'capture' });
+  yield text('Done', { metadata: { source: 'capture' } });
 }
 
 async function reply(word, context) {
@@ -90,6 +90,8 @@ mountA2A(nitroApp, {
     const word = message.parts.find((part) => part.type === 'text')?.text.split(' ')[0];
     return word === 'stream' ? stream() : reply(word, context);
   },
-  executeReadOnlyAction: async ({ action, input }) => ({ status: 'completed', output: JSON.stringify({ action, input }) }),
+  async executeReadOnlyAction({ action, input }) {
+    return { status: 'completed', output: JSON.stringify({ action, input }) };
+  },
 });
 serve(app, { port: settings.http, hostname: '127.0.0.1', silent: true });

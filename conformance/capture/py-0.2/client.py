@@ -18,6 +18,7 @@ from a2a import types
 from a2a.client import A2ACardResolver, A2AClient
 from marks import case
 
+STATES = {'fail': 'failed', 'reject': 'rejected', 'auth': 'auth-required', 'ask': 'input-required'}
 EXTENSION = 'https://ext.example/trace'
 
 
@@ -77,7 +78,7 @@ async def run(base, hook_url):
             ],
         )
     asked = None
-    for word, state in (('fail', 'failed'), ('reject', 'rejected'), ('auth', 'auth-required'), ('ask', 'input-required')):
+    for word, state in STATES.items():
         # The early releases do not return at `auth-required`; what they do instead is kept all the same.
         async with mark(reply=f'send.reply-{state}', may_fail=state == 'auth-required'):
             asked = await send(word)

@@ -27,6 +27,7 @@ from a2a.types import (
 from marks import case
 
 DIALECTS = {'JSONRPC': 'v0.3-jsonrpc', 'HTTP+JSON': 'v0.3-rest', 'GRPC': 'v0.3-grpc'}
+STATES = {'fail': 'failed', 'reject': 'rejected', 'auth': 'auth-required', 'ask': 'input-required'}
 # Paths that are calls, and not the card.
 CALLS = '/rpc|/v1/|A2AService'
 EXTENSION = 'https://ext.example/trace'
@@ -111,8 +112,7 @@ async def run(base, hook_url, binding):
     async with mark(request='null-data.request', reply='null-data.reply'):
         nothing = {'kind': 'data', 'data': {'nothing': None, 'list': [None]}}
         await last(unary.send_message(message('', parts=[{'kind': 'text', 'text': 'null-data'}, nothing])))
-    for word in ('fail', 'reject', 'auth', 'ask'):
-        state = {'fail': 'failed', 'reject': 'rejected', 'auth': 'auth-required', 'ask': 'input-required'}[word]
+    for word, state in STATES.items():
         async with mark(reply=f'send.reply-{state}'):
             asked = await last(unary.send_message(message(word)))
     async with mark(request='answer.request', reply='answer.reply'):
