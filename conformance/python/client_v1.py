@@ -1,60 +1,46 @@
-"""Drives an A2A 1.0 server with the official Python SDK and reports, case by case, whether it kept its word.
+"""Drives an A2A server with the official Python SDK 1.x and reports, case by case, whether it kept its word.
 
-    client_v1.py BASE_URL [--binding JSONRPC] [--case send-blocking]
+    client_v1.py BASE_URL [--speak 1.0 | 0.3] [--binding JSONRPC] [--case send-blocking]
 
 Every case runs once per binding the SDK's client speaks. Only public calls of the SDK are used, as its documentation
 shows them, with its own defaults for timeouts and headers: what is tested is what its users will meet. The promise
-behind each case is in `../cases.txt`; the script the server plays is in `../sabir.toml`.
-
-One line per case goes to standard output: outcome, binding, case, reason, separated by tabs. The outcome is `ok`,
-`FAIL`, or `n/a` when the SDK cannot express the operation. The exit status is 0 also when cases fail; the runner
-counts.
+behind each case is in `../cases/`; the script the server plays is in `../sabir.toml`. Told to speak 0.3, the client is
+given a card from which all newer interfaces were struck, and so uses its transports for older servers.
 """
 
-import argparse
 import asyncio
 import contextlib
-import logging
+import pathlib
+import sys
 import time
 import uuid
 
 import grpc
 import httpx
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.types import a2a_pb2 as pb
 from a2a.utils import errors
+from checks import (
+    BINDINGS,
+    HOOK,
+    QUIET_SECONDS,
+    Follower,
+    NotExpressible,
+    Wrong,
+    case,
+    describe,
+    equal,
+    outcome_of,
+    present,
+    run,
+    short,
+)
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
-
-BINDINGS = ['JSONRPC', 'HTTP+JSON', 'GRPC']
-# Longer than anything a case waits for on purpose, so that only a server that hangs meets it.
-CASE_SECONDS_MAX = 25
-# The SDK's HTTP client gives up after five silent seconds; a server has to break the silence before that.
-QUIET_SECONDS = 7
-# Port 9 discards: the hook is only ever stored and looked up, nobody listens.
-HOOK = 'http://127.0.0.1:9/hook'
-
-CASES = {}
-
-
-def case(name):
-    """Registers a case under the name it has in `cases.txt`."""
-
-    def register(run):
-        CASES[name] = run
-        return run
-
-    return register
-
-
-class NotExpressible(Exception):
-    """The SDK's client has no way to ask for this."""
-
-
-class Wrong(Exception):
-    """The server answered, but not what it promised."""
 
 
 class Peer:
@@ -63,18 +49,41 @@ class Peer:
     Each has a connection of its own, so what one of them does the others can only learn from the server.
     """
 
-    def __init__(self, base, binding):
-        self.base, self.binding = base, binding
+    def __init__(self, base, binding, version):
+        self.base, self.binding, self.version = base, binding, version
 
     async def connect(self):
-        self.unary = await self.factory(streaming=False).create_from_url(self.base)
-        self.stream = await self.factory(streaming=True).create_from_url(self.base)
-        self.other = await self.factory(streaming=True).create_from_url(self.base)
+        self.unary = await self.client(streaming=False)
+        self.stream = await self.client(streaming=True)
+        self.other = await self.client(streaming=True)
 
     async def close(self):
         for name in ('unary', 'stream', 'other'):
             if hasattr(self, name):
                 await getattr(self, name).close()
+
+    async def client(self, streaming, at=''):
+        """A client for an agent, from what its card says."""
+        factory = self.factory(streaming)
+        if self.version == '1.0':
+            return await factory.create_from_url(self.base + at)
+        return factory.create(await self.older_card(at))
+
+    async def own_card(self):
+        if self.version == '0.3':
+            return await self.older_card()
+        # Without the extended-card capability the SDK answers this call from the card it was created with.
+        return await self.unary.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
+
+    async def older_card(self, at='', path=None):
+        """The card without the interfaces this client would prefer. Old clients name no version, nor does this one."""
+        async with httpx.AsyncClient() as http:
+            card = await A2ACardResolver(http, self.base + at).get_agent_card(relative_card_path=path)
+        older = [interface for interface in card.supported_interfaces if interface.protocol_version.startswith('0.3')]
+        present('interfaces of 0.3', older)
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(older)
+        return card
 
     def factory(self, streaming):
         return ClientFactory(
@@ -123,30 +132,9 @@ class Peer:
                 await self.cancel(task.id)
 
 
-class Follower:
+def follow(client, task_id):
     """A subscription read in the background."""
-
-    def __init__(self, client, task_id):
-        self.events, self.first = [], asyncio.Event()
-        self.task = asyncio.create_task(self.read(client, task_id))
-
-    async def read(self, client, task_id):
-        try:
-            async for event in client.subscribe(pb.SubscribeToTaskRequest(id=task_id)):
-                self.events.append(event)
-                self.first.set()
-        finally:
-            self.first.set()
-
-    async def opened(self):
-        await self.first.wait()
-        if self.task.done():
-            self.task.result()
-        return self
-
-    async def ended(self):
-        await self.task
-        return self.events
+    return Follower(client.subscribe(pb.SubscribeToTaskRequest(id=task_id)))
 
 
 # --- Words the cases are written in -----------------------------------------------------------------------------------
@@ -158,16 +146,6 @@ def say(text, **fields):
 
 def request(message, **configuration):
     return pb.SendMessageRequest(message=message, configuration=pb.SendMessageConfiguration(**configuration))
-
-
-def equal(what, got, want):
-    if got != want:
-        raise Wrong(f'{what}: got {got!r}, want {want!r}')
-
-
-def present(what, got):
-    if not got:
-        raise Wrong(f'{what} is missing')
 
 
 def in_state(status, want, text=None):
@@ -196,25 +174,17 @@ def final_status(events):
 
 
 async def refused(error, call):
-    """Checks that a call, or the reading of a stream, fails with exactly this error of the SDK."""
+    """Checks that a call, or the reading of a stream, fails with exactly this error of the SDK, or one of these."""
+    wanted = ' or '.join(one.__name__ for one in (error if isinstance(error, tuple) else (error,)))
     try:
-        if hasattr(call, '__aiter__'):
-            result = [item async for item in call]
-        else:
-            result = await call
+        result = await outcome_of(call)
     except error:
         return
+    except NotImplementedError:
+        raise
     except Exception as other:
-        raise Wrong(f'expected {error.__name__}, got {describe(other)}') from other
-    raise Wrong(f'expected {error.__name__}, got an answer: {short(result)}')
-
-
-def short(value):
-    return ' '.join(str(value).split())[:200]
-
-
-def describe(error):
-    return short(f'{type(error).__name__}: {error}')
+        raise Wrong(f'expected {wanted}, got {describe(other)}') from other
+    raise Wrong(f'expected {wanted}, got an answer: {short(result)}')
 
 
 # --- Discovery --------------------------------------------------------------------------------------------------------
@@ -222,8 +192,7 @@ def describe(error):
 
 @case('discover')
 async def _(peer):
-    # Without the extended-card capability the SDK answers this call from the card it was created with.
-    card = await peer.unary.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
+    card = await peer.own_card()
     equal('name', card.name, 'demo')
     equal('description', card.description, 'conformance agent')
     equal('version', card.version, '1.0.0')
@@ -233,14 +202,14 @@ async def _(peer):
     equal('skills', skills, [('demo', 'demo', 'demo', ['demo'])])
     present('defaultInputModes', card.default_input_modes)
     present('defaultOutputModes', card.default_output_modes)
-    urls = {i.protocol_binding: i.url for i in card.supported_interfaces if i.protocol_version == '1.0'}
-    equal('bindings offered as 1.0', sorted(urls), sorted(BINDINGS))
-    equal('JSONRPC url', urls['JSONRPC'].rstrip('/'), peer.base)
-    equal('HTTP+JSON url', urls['HTTP+JSON'].rstrip('/'), peer.base)
-    equal('GRPC url', urls['GRPC'], peer.base.removeprefix('http://'))
+    offered = [i for i in card.supported_interfaces if i.protocol_version.startswith(peer.version)]
+    urls = {i.protocol_binding: i.url.rstrip('/') for i in offered}
+    equal(f'bindings offered as {peer.version}', sorted(urls), sorted(BINDINGS))
+    host = peer.base.removeprefix('http://')
+    equal('urls', urls, {'JSONRPC': peer.base, 'HTTP+JSON': peer.base, 'GRPC': host})
 
 
-@case('discover-bare')
+@case('discover-bare', speaking=['1.0'])
 async def _(peer):
     # The way most tutorials do it: a plain HTTP client, which sends no A2A-Version.
     async with httpx.AsyncClient() as http:
@@ -253,17 +222,61 @@ async def _(peer):
         await client.close()
 
 
+@case('discover-old-path', speaking=['0.3'])
+async def _(peer):
+    card = await peer.older_card(path='/.well-known/agent.json')
+    equal('name', card.name, 'demo')
+    client = peer.factory(streaming=False).create(card)
+    try:
+        replies = [reply async for reply in client.send_message(request(say('hello')))]
+        in_state(replies[0].task.status, pb.TASK_STATE_COMPLETED)
+    finally:
+        await client.close()
+
+
+@case('discover-agent', speaking=['0.3'])
+async def _(peer):
+    async with plain_agent(peer) as (client, card):
+        equal('name', card.name, 'plain')
+        replies = [reply async for reply in client.send_message(request(say('hello')))]
+        equal('who answered', text_of(replies[0].task.status.message), 'plainly')
+
+
+@case('discover-address', speaking=['0.3'])
+async def _(peer):
+    raise NotExpressible('the SDK starts from a card')
+
+
+@contextlib.asynccontextmanager
+async def plain_agent(peer, streaming=False):
+    """A client for the agent that neither streams nor pushes, and its card."""
+    card = await peer.older_card(at='/agents/plain')
+    if peer.binding == 'GRPC' and 'GRPC' not in [i.protocol_binding for i in card.supported_interfaces]:
+        raise NotExpressible('0.3 cannot say which of the agents at one gRPC address is meant')
+    client = peer.factory(streaming).create(card)
+    try:
+        yield client, card
+    finally:
+        await client.close()
+
+
 @case('extended-card')
 async def _(peer):
     # The SDK asks only if the card declares an extended one, so the client is given a card that claims it.
     card = pb.AgentCard()
-    card.CopyFrom(await peer.unary.get_extended_agent_card(pb.GetExtendedAgentCardRequest()))
+    card.CopyFrom(await peer.own_card())
     card.capabilities.extended_agent_card = True
     client = peer.factory(streaming=False).create(card)
+    wanted = errors.UnsupportedOperationError
     try:
-        await refused(
-            errors.UnsupportedOperationError, client.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
-        )
+        if peer.version == '0.3':
+            wanted = (wanted, errors.ExtendedAgentCardNotConfiguredError)
+            if peer.binding == 'GRPC':
+                with contextlib.suppress(*wanted):
+                    card = await client.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
+                    equal('name', card.name, 'demo')
+                return
+        await refused(wanted, client.get_extended_agent_card(pb.GetExtendedAgentCardRequest()))
     finally:
         await client.close()
 
@@ -301,7 +314,7 @@ async def _(peer):
     equal('contextId of the status message', task.status.message.context_id, task.context_id)
 
 
-@case('echo-parts')
+@case('echo-parts', speaking=['1.0'])
 async def _(peer):
     data = {'n': 1, 'half': -0.5, 'big': 2**53 - 1, 'none': None, 'on': True, 'empty': {}, 'list': ['ü', [], 1e-7]}
     message = say('hello')
@@ -321,6 +334,61 @@ async def _(peer):
     equal('message metadata in history', MessageToDict(task.history[0].metadata), MessageToDict(message.metadata))
 
 
+async def echoed(peer, *parts, **fields):
+    """Sends parts to be echoed and checks that they come back as they were. Returns the task."""
+    message = say('hello', **fields)
+    message.parts.extend(parts)
+    task = await peer.send_for_task(message)
+    in_state(task.status, pb.TASK_STATE_COMPLETED)
+    equal('artifacts', len(task.artifacts), 1)
+    equal('parts', [MessageToDict(p) for p in task.artifacts[0].parts], [MessageToDict(p) for p in message.parts])
+    return task
+
+
+@case('part-text', speaking=['0.3'])
+async def _(peer):
+    await echoed(peer, pb.Part(text='héllo wörld, ✓ 你好 🌊'))
+
+
+@case('part-bytes', speaking=['0.3'])
+async def _(peer):
+    await echoed(peer, pb.Part(raw=bytes(range(256)), media_type='application/octet-stream'))
+
+
+@case('part-uri', speaking=['0.3'])
+async def _(peer):
+    await echoed(peer, pb.Part(url='https://example.com/ä?x=1&y=%20#z', media_type='image/png'))
+
+
+@case('part-data', speaking=['0.3'])
+async def _(peer):
+    data = {'n': 1, 'half': -0.5, 'big': 2**53 - 1, 'none': None, 'on': True, 'empty': {}, 'list': ['ü', [], 1e-7]}
+    await echoed(peer, pb.Part(data=ParseDict(data, Value())))
+
+
+@case('part-name', speaking=['0.3'])
+async def _(peer):
+    await echoed(peer, pb.Part(url='https://example.com/z', filename='z z.png', media_type='image/png'))
+
+
+@case('part-metadata', speaking=['0.3'])
+async def _(peer):
+    part = pb.Part(text='hi')
+    part.metadata.update({'lang': 'en'})
+    await echoed(peer, part)
+
+
+@case('metadata', speaking=['0.3'])
+async def _(peer):
+    message = say('hello')
+    message.metadata.update({'urn:example:note': {'seen': [1, 2]}})
+    sent = request(message)
+    sent.metadata.update({'urn:example:trace': 'abc'})
+    replies = [reply async for reply in peer.unary.send_message(sent)]
+    kept = replies[0].task.history[0]
+    equal('metadata in history', MessageToDict(kept.metadata), MessageToDict(message.metadata))
+
+
 @case('get-task')
 async def _(peer):
     sent = await peer.send_for_task(say('hello'))
@@ -335,12 +403,27 @@ async def _(peer):
     everything = await peer.get(asked.id)
     if len(everything.history) < 2:
         raise Wrong(f'history of two turns has {len(everything.history)} messages')
-    equal('history at 0', len((await peer.get(asked.id, history_length=0)).history), 0)
     latest = (await peer.get(asked.id, history_length=1)).history
     equal('history at 1', [m.message_id for m in latest], [everything.history[-1].message_id])
+    if peer.version == '0.3' and peer.binding != 'JSONRPC':
+        # The protocol buffers of 0.3 cannot tell nought from nothing.
+        return
+    equal('history at 0', len((await peer.get(asked.id, history_length=0)).history), 0)
     sent = await peer.send_for_task(say('hello'), history_length=0)
     equal('history of a reply at 0', len(sent.history), 0)
     await refused(errors.InvalidParamsError, peer.get(asked.id, history_length=-1))
+
+
+@case('send-polling', speaking=['0.3'])
+async def _(peer):
+    task = await peer.send_for_task(say('soon'), return_immediately=True)
+    if task.status.state not in (pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING):
+        raise Wrong(f'state in the reply: {pb.TaskState.Name(task.status.state)}')
+    while task.status.state in (pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING):
+        await asyncio.sleep(0.1)
+        task = await peer.get(task.id)
+    in_state(task.status, pb.TASK_STATE_COMPLETED, 'it is done')
+    equal('artifacts', [text_of(artifact) for artifact in task.artifacts], ['soon enough'])
 
 
 @case('return-immediately')
@@ -430,6 +513,38 @@ async def _(peer):
     equal('stored artifact', [text_of(a) for a in stored.artifacts], ['part one part two'])
 
 
+@case('stream-final', speaking=['0.3'])
+async def _(peer):
+    raise NotExpressible('the SDK shows the events of 1.0, which have no `final`')
+
+
+@case('stream-fallback', speaking=['0.3'])
+async def _(peer):
+    async with plain_agent(peer, streaming=True) as (client, _):
+        events = [event async for event in client.send_message(request(say('hello')))]
+        equal('events', kinds(events), ['task'])
+        in_state(events[0].task.status, pb.TASK_STATE_COMPLETED, 'plainly')
+
+
+@case('stream-unknown-task', speaking=['0.3'])
+async def _(peer):
+    await refused(errors.TaskNotFoundError, peer.send_streaming(say('hello', task_id=str(uuid.uuid4()))))
+
+
+@case('unknown-method', speaking=['0.3'])
+async def _(peer):
+    raise NotExpressible('the SDK calls only what it knows')
+
+
+@case('context-continued', speaking=['0.3'])
+async def _(peer):
+    first = await peer.send_for_task(say('hello'))
+    second = await peer.send_for_task(say('hello again', context_id=first.context_id))
+    equal('contextId', second.context_id, first.context_id)
+    if second.id == first.id:
+        raise Wrong('the second message is in the first task')
+
+
 @case('stream-dropped')
 async def _(peer):
     events = peer.stream.send_message(request(say('slow, and nobody reads on')))
@@ -454,7 +569,7 @@ async def _(peer):
 @case('subscribe-cancel')
 async def _(peer):
     async with peer.running('slow work') as task:
-        follower = await Follower(peer.stream, task.id).opened()
+        follower = await follow(peer.stream, task.id).opened()
         equal('first event', kinds(follower.events)[0], 'task')
         equal('id', follower.events[0].task.id, task.id)
         in_state((await peer.cancel(task.id)).status, pb.TASK_STATE_CANCELED)
@@ -464,7 +579,7 @@ async def _(peer):
 @case('subscribe-two')
 async def _(peer):
     asked = await peer.send_for_task(say('book a table'))
-    followers = [await Follower(client, asked.id).opened() for client in (peer.stream, peer.other)]
+    followers = [await follow(client, asked.id).opened() for client in (peer.stream, peer.other)]
     await peer.send_for_task(say('Tuesday', task_id=asked.id))
     one, two = [[MessageToDict(event) for event in await follower.ended()] for follower in followers]
     equal('events of the second subscription', two, one)
@@ -473,7 +588,7 @@ async def _(peer):
 @case('subscribe-input')
 async def _(peer):
     asked = await peer.send_for_task(say('book a table'))
-    follower = await Follower(peer.stream, asked.id).opened()
+    follower = await follow(peer.stream, asked.id).opened()
     equal('first event', kinds(follower.events)[0], 'task')
     in_state(follower.events[0].task.status, pb.TASK_STATE_INPUT_REQUIRED, 'Which day?')
     await peer.send_for_task(say('Tuesday', task_id=asked.id))
@@ -486,7 +601,7 @@ async def _(peer):
 @case('subscribe-quiet')
 async def _(peer):
     async with peer.running('slow work') as task:
-        follower = await Follower(peer.stream, task.id).opened()
+        follower = await follow(peer.stream, task.id).opened()
         await asyncio.sleep(QUIET_SECONDS)
         await peer.cancel(task.id)
         in_state(final_status(await follower.ended()), pb.TASK_STATE_CANCELED)
@@ -611,7 +726,7 @@ async def _(peer):
     in_state(final_status(await peer.send_streaming(say('hello'), context=context)), pb.TASK_STATE_COMPLETED)
 
 
-@case('version-refused')
+@case('version-refused', speaking=['1.0'])
 async def _(peer):
     if peer.binding == 'GRPC':
         raise NotExpressible('the SDK always adds a2a-version 1.0 to gRPC metadata')
@@ -631,7 +746,7 @@ async def populate(peer):
     return first.context_id, ids
 
 
-@case('list-pages')
+@case('list-pages', speaking=['1.0'])
 async def _(peer):
     context_id, ids = await populate(peer)
     seen, sizes, token = [], [], ''
@@ -650,7 +765,7 @@ async def _(peer):
     equal('order, newest first', times, sorted(times, reverse=True))
 
 
-@case('list-status')
+@case('list-status', speaking=['1.0'])
 async def _(peer):
     context_id, ids = await populate(peer)
     done = await peer.list(context_id=context_id, status=pb.TASK_STATE_COMPLETED)
@@ -662,7 +777,7 @@ async def _(peer):
     equal('canceled', (len(none.tasks), none.total_size, none.next_page_token), (0, 0, ''))
 
 
-@case('list-since')
+@case('list-since', speaking=['1.0'])
 async def _(peer):
     context_id, _ = await populate(peer)
     everything = (await peer.list(context_id=context_id)).tasks
@@ -673,7 +788,7 @@ async def _(peer):
     equal('totalSize', some.total_size, len(want))
 
 
-@case('list-artifacts')
+@case('list-artifacts', speaking=['1.0'])
 async def _(peer):
     context_id, ids = await populate(peer)
     plain = await peer.list(context_id=context_id)
@@ -684,7 +799,7 @@ async def _(peer):
     equal('history at 0', [len(task.history) for task in full.tasks], [0] * len(ids))
 
 
-@case('list-invalid')
+@case('list-invalid', speaking=['1.0'])
 async def _(peer):
     await refused(errors.InvalidParamsError, peer.list(page_size=0))
     await refused(errors.InvalidParamsError, peer.list(page_size=101))
@@ -713,7 +828,7 @@ async def delete_hook(peer, task_id, config_id):
     await peer.unary.delete_task_push_notification_config(request)
 
 
-@case('push-create')
+@case('push-create', speaking=['1.0'])
 async def _(peer):
     async with peer.running('book a table') as task:
         auth = pb.AuthenticationInfo(scheme='Bearer', credentials='secret')
@@ -727,11 +842,32 @@ async def _(peer):
         equal('listed', sorted(c.id for c in await hooks(peer, task.id)), sorted([made.id, 'mine']))
 
 
+@case('push-set', speaking=['0.3'])
+async def _(peer):
+    async with peer.running('book a table') as task:
+        auth = pb.AuthenticationInfo(scheme='Bearer', credentials='secret')
+        wanted = hook(task.id, id='mine', token='tok', authentication=auth)
+        made = await peer.unary.create_task_push_notification_config(wanted)
+        equal('set', (made.task_id, made.id, made.url), (task.id, 'mine', HOOK))
+        got = await get_hook(peer, task.id, 'mine')
+        equal('got', (got.task_id, got.id, got.url, got.token), (task.id, 'mine', HOOK, 'tok'))
+        equal('scheme', got.authentication.scheme, 'Bearer')
+
+
+@case('push-list', speaking=['0.3'])
+async def _(peer):
+    async with peer.running('book a table') as task:
+        for name in ('one', 'two'):
+            await peer.unary.create_task_push_notification_config(hook(task.id, id=name))
+        equal('listed', sorted(c.id for c in await hooks(peer, task.id)), ['one', 'two'])
+
+
 @case('push-delete')
 async def _(peer):
     async with peer.running('book a table') as task:
-        first = await peer.unary.create_task_push_notification_config(hook(task.id))
-        second = await peer.unary.create_task_push_notification_config(hook(task.id))
+        # Without an id of its own a config of 0.3 replaces the one before.
+        first = await peer.unary.create_task_push_notification_config(hook(task.id, id='first'))
+        second = await peer.unary.create_task_push_notification_config(hook(task.id, id='second'))
         await delete_hook(peer, task.id, first.id)
         equal('left after deletion', [c.id for c in await hooks(peer, task.id)], [second.id])
         await refused(errors.TaskNotFoundError, get_hook(peer, task.id, first.id))
@@ -740,9 +876,21 @@ async def _(peer):
 
 @case('push-inline')
 async def _(peer):
-    inline = pb.TaskPushNotificationConfig(url=HOOK, token='tok')
+    inline = pb.TaskPushNotificationConfig(id='inline', url=HOOK, token='tok')
     async with peer.running('book a table', task_push_notification_config=inline) as task:
-        equal('listed', [(c.task_id, c.url) for c in await hooks(peer, task.id)], [(task.id, HOOK)])
+        got = await get_hook(peer, task.id, 'inline')
+        equal('got', (got.task_id, got.url), (task.id, HOOK))
+        if peer.version == '1.0':
+            equal('listed', [(c.task_id, c.url) for c in await hooks(peer, task.id)], [(task.id, HOOK)])
+
+
+@case('push-unsupported', speaking=['0.3'])
+async def _(peer):
+    async with plain_agent(peer) as (client, _):
+        replies = [reply async for reply in client.send_message(request(say('hello')))]
+        wanted = hook(replies[0].task.id, id='mine')
+        call = client.create_task_push_notification_config(wanted)
+        await refused(errors.PushNotificationNotSupportedError, call)
 
 
 @case('push-unknown')
@@ -753,47 +901,5 @@ async def _(peer):
     await refused(errors.TaskNotFoundError, peer.unary.create_task_push_notification_config(unknown))
 
 
-# --- Running ----------------------------------------------------------------------------------------------------------
-
-
-def report(outcome, binding, name, reason=''):
-    print(outcome, binding, name, reason, sep='\t', flush=True)
-
-
-async def run_binding(base, binding, names):
-    peer = Peer(base, binding)
-    try:
-        await asyncio.wait_for(peer.connect(), CASE_SECONDS_MAX)
-    except Exception as error:
-        for name in names:
-            report('FAIL', binding, name, f'no client could be made: {describe(error)}')
-        return
-    for name in names:
-        try:
-            await asyncio.wait_for(CASES[name](peer), CASE_SECONDS_MAX)
-            report('ok', binding, name)
-        except NotExpressible as why:
-            report('n/a', binding, name, str(why))
-        except Wrong as why:
-            report('FAIL', binding, name, short(why))
-        except TimeoutError:
-            report('FAIL', binding, name, f'no result within {CASE_SECONDS_MAX} s')
-        except Exception as error:
-            report('FAIL', binding, name, describe(error))
-    await peer.close()
-
-
-async def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('base')
-    parser.add_argument('--binding', action='append', choices=BINDINGS)
-    parser.add_argument('--case', action='append', choices=CASES)
-    options = parser.parse_args()
-    base, names = options.base.rstrip('/'), options.case or list(CASES)
-    # Side by side, because the quiet streams would otherwise add up, and because servers have more than one caller.
-    await asyncio.gather(*(run_binding(base, binding, names) for binding in options.binding or BINDINGS))
-
-
 if __name__ == '__main__':
-    logging.disable(logging.CRITICAL)
-    asyncio.run(main())
+    run(Peer, ['1.0', '0.3'])

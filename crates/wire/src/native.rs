@@ -11,7 +11,7 @@ use crate::v03::json::{put, reply, text};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::int32;
 use sabir_proto::{
-    Answer, Call, CancelTask, ContextId, Fault, GetTask, Json, Message, Object, Part, Role, SendConfiguration,
+    Answer, Call, CancelTask, ContextId, Fault, GetTask, Json, Message, MessageId, Object, Part, Role, SendConfiguration,
     SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
 };
 use serde::{Deserialize, Serialize};
@@ -70,10 +70,12 @@ pub(crate) fn read_send(
         }
         Some(_) => return Err(Fault::invalid("idempotencyKey", "must be a string")),
     };
+    // A message without a name takes the key's, so that its repeat is the same message.
+    let mut named = || key.as_deref().and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(&mut *mint);
     // Only the boolean counts; the text "true" does not.
     let at_once = send.asynchronous == Some(Value::Bool(true));
     let context = send.context_id.take();
-    let mut request = send.read(mint, losses)?;
+    let mut request = send.read(&mut named, losses)?;
     request.message.context_id = context.or(request.message.context_id);
     request.configuration.return_immediately = at_once;
     Ok((Box::new(request), key))

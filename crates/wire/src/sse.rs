@@ -16,8 +16,9 @@ pub fn frame(id: Option<Seq>, open: &[u8], payload: &[u8], close: &[u8], out: &m
     out.extend_from_slice(b"\n\n");
 }
 
-/// A comment: keeps proxies and clients from giving up on a quiet stream.
-pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+/// A comment: keeps proxies and clients from giving up on a quiet stream. No blank line follows it: httpx-sse, which the
+/// Python SDKs read with, takes one for the end of an event with nothing in it, and the SDK of 0.3 gives up on that.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n";
 
 fn itoa(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
     let mut at = buffer.len();

@@ -1,7 +1,7 @@
 //! `POST /`, `/a2a`, `/_agent-native/a2a`: every JSON-RPC dialect; the message tells which. Errors come with HTTP status
 //! 200, as nearly every client expects.
 
-use super::{Spelling, echo_extensions, terms, version};
+use super::{IDEMPOTENCY_KEY, Spelling, echo_extensions, terms, version};
 use crate::app::{App, Served};
 use crate::body::{Body, EVENT_STREAM, JSON, answer};
 use crate::call::Ask;
@@ -9,7 +9,7 @@ use crate::losses::Told;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use sabir_proto::{Call, Caller, Fault, Reply};
+use sabir_proto::{Call, Caller, Fault, MessageId, Reply};
 use sabir_wire::{Dialect, Entry, Facts, Heard, Voice, hear};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,7 @@ impl Arrived<'_> {
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> Response<Body> {
     let started = Instant::now();
-    let heard = match hear(&arrived.facts(), &body, &mut || app.engine.mint()) {
+    let heard = match hear(&arrived.facts(), &body, &mut || mint(app, arrived.headers)) {
         Ok(heard) => heard,
         Err(unheard) => {
             let spoken = dialect(unheard.voice.dialect());
@@ -91,6 +91,12 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
         },
         Err(fault) => refuse(&voice, &fault),
     }
+}
+
+/// A name for a message that came without one. Under a retry key it is the key, so that a repeat is the same message.
+fn mint(app: &App, headers: &HeaderMap) -> MessageId {
+    let key = headers.get(IDEMPOTENCY_KEY).and_then(|v| v.to_str().ok());
+    key.and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(|| app.engine.mint())
 }
 
 fn write<S>(app: &App, voice: &Voice, reply: &Reply<S>, mut told: Told) -> Result<Vec<u8>, Fault> {
