@@ -11,6 +11,7 @@
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `note` | what a translation could not carry, beside the task |
 //! | [`limits`] | every bound, named |
 //!
 //! The engine opens no sockets, reads no clock and draws no random numbers: those come through [`Host`], storage
@@ -28,6 +29,7 @@ mod engine;
 mod host;
 mod live;
 mod metrics;
+mod note;
 mod owed;
 mod push;
 mod query;
@@ -43,5 +45,5 @@ pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use sabir_store::TaskLog;
+pub use sabir_store::{Note, TaskLog};
 pub use watch::Watch;

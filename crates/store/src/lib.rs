@@ -15,6 +15,7 @@ mod answer;
 mod error;
 mod list;
 mod metrics;
+mod note;
 mod step;
 mod task_log;
 
@@ -22,5 +23,6 @@ pub use answer::Answer;
 pub use error::{AppendError, OpenError, StoreError};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
+pub use note::{MORE, NOTES_MAX, Note};
 pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, OutboxRow, Progress, Stored, TaskLog};

@@ -4,7 +4,8 @@
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Digest, Effect, KeptRetry, OutboxRow, Progress, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Base, Digest, Effect, KeptRetry, NOTES_MAX, Note, OutboxRow, Progress, Scope, Step,
+    StoreError, Stored, TaskLog,
 };
 use sabir_proto::{ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ struct Inner {
     tasks: BTreeMap<TaskId, Row>,
     keys: HashMap<Digest, (KeptRetry, Stamp)>,
     aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
+    notes: HashMap<TaskId, Vec<Note>>,
     outbox: Vec<OutboxRow>,
     commits: u64,
     last_stamp: Stamp,
@@ -172,6 +174,25 @@ impl Inner {
         Ok(())
     }
 
+    fn note(&mut self, task: TaskId, note: Note) {
+        if !self.tasks.contains_key(&task) {
+            return;
+        }
+        let kept = self.notes.entry(task).or_default();
+        let more = note.without_details();
+        let different = kept.iter().filter(|known| !known.is_like(&more)).count();
+        let fits = different < NOTES_MAX || kept.iter().any(|known| known.is_like(&note));
+        let note = if fits { note } else { more };
+        match kept.iter_mut().find(|known| known.is_like(&note)) {
+            Some(known) => {
+                known.first_at = known.first_at.min(note.first_at);
+                known.count += note.count;
+            }
+            None => kept.push(note),
+        }
+        kept.sort_unstable();
+    }
+
     fn list(&self, listing: &Listing) -> Result<Listed, StoreError> {
         let (commit, below) = listing.token.map_or((self.commits, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
         if commit > self.commits {
@@ -254,6 +275,20 @@ impl TaskLog for MemoryLog {
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();
         Answer::now(Ok(names))
+    }
+
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        Answer::now(Ok(self.lock().tasks.get(&task).map(|row| row.scope.clone())))
+    }
+
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        let mut inner = self.lock();
+        notes.into_iter().for_each(|note| inner.note(task, note));
+        Answer::now(Ok(()))
+    }
+
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
+        Answer::now(Ok(self.lock().notes.get(&task).cloned().unwrap_or_default()))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

@@ -13,6 +13,8 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     /// Groups that could not be committed.
     pub commit_failures: Counter,
+    /// Notes that were not written because too many waited.
+    pub notes_dropped: Counter,
 }
 
 impl Default for Metrics {
@@ -21,6 +23,7 @@ impl Default for Metrics {
             commit_steps: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             commit_failures: Counter::default(),
+            notes_dropped: Counter::default(),
         }
     }
 }
@@ -31,5 +34,6 @@ impl Metrics {
         registry.register("sabir_commit_steps", "Steps committed together", self.commit_steps.clone());
         registry.register("sabir_commit_seconds", "Time of a group commit", self.commit_seconds.clone());
         registry.register("sabir_commit_failures", "Group commits that failed", self.commit_failures.clone());
+        registry.register("sabir_notes_dropped", "Notes lost because too many waited", self.notes_dropped.clone());
     }
 }

@@ -5,6 +5,7 @@
 //! | `schema` | tables, versions, opening and refusing files |
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; one step is refused alone |
+//! | `notes` | what nobody waits for, written when the writer has nothing else to do |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
 //! | `settled` | a few settled tasks in memory, for those who ask again |
 //! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
@@ -13,6 +14,7 @@
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
 mod checkpoint;
+mod notes;
 mod queue;
 mod reader;
 mod schema;
@@ -22,14 +24,14 @@ mod walk;
 mod writer;
 
 use crate::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, OpenError, OutboxRow, Scope, Step, StoreError,
-    Stored, TaskLog,
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, Note, OpenError, OutboxRow, Scope, Step,
+    StoreError, Stored, TaskLog,
 };
 use reader::Readers;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 /// When a step counts as kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +91,8 @@ struct Shared {
     scopes: scopes::Scopes,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
+    /// How often notes were written, which is no commit that anybody counts by.
+    noted: AtomicU64,
     /// Held by the writer for a group, and by the checkpoint that must not run beside one.
     turn: Mutex<()>,
 }
@@ -98,13 +102,13 @@ impl SqliteLog {
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
         let connection = schema::open_writer(path, options.durability)?;
-        let shared = std::sync::Arc::new(Shared::default());
+        let shared = Arc::new(Shared::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
         shared.scopes.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
-        let for_checkpoints = shared.clone();
-        let writer = writer::Writer::new(connection, shared, options.metrics).map_err(fail)?;
-        let writing = match options.writing {
+        let (for_checkpoints, writing) = (shared.clone(), options.writing);
+        let writer = writer::Writer::new(connection, shared, options).map_err(fail)?;
+        let writing = match writing {
             Writing::Inline => Backend::Inline(Mutex::new(writer)),
             Writing::Threaded => Backend::Threaded {
                 queue: queue::Queue::start(writer),
@@ -229,6 +233,21 @@ impl TaskLog for SqliteLog {
 
     fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
         Answer::now(self.readers.with(|r| r.aliases_of(task)))
+    }
+
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        Answer::now(self.readers.with(|r| r.owner(task)))
+    }
+
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.note(task, notes),
+            Backend::Inline(writer) => Answer::now(lock(writer).write_notes(&[(task, notes)])),
+        }
+    }
+
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
+        Answer::now(self.readers.with(|r| r.notes(task)))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

@@ -1,6 +1,6 @@
 //! The task log: the one source of truth.
 
-use crate::{Answer, AppendError, Listed, Listing, RetryMark, Scope, Step};
+use crate::{Answer, AppendError, Listed, Listing, Note, RetryMark, Scope, Step};
 use bytes::Bytes;
 use sabir_proto::{ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::sync::Arc;
@@ -118,6 +118,17 @@ pub trait TaskLog: Send + Sync + 'static {
 
     /// The names of a task, in order.
     fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>>;
+
+    /// Whose task it is.
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>>;
+
+    /// Takes notes beside a task, adding up those that say the same; see [`Note`]. Answers when they are written or were
+    /// dropped: because there is no such task, or because more of them wait than anybody cares for. A step never waits
+    /// for a note.
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()>;
+
+    /// The notes beside a task, oldest first.
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>>;
 
     /// A task's push configurations, by id.
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;

@@ -9,6 +9,7 @@ mod contexts;
 mod effects;
 mod groups;
 mod lists;
+mod notes;
 mod opening;
 mod retries;
 mod steps;
@@ -62,6 +63,7 @@ promises! {
         a_step_without_events_is_held_to_no_head;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
+    notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 

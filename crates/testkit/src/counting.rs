@@ -1,7 +1,9 @@
 //! A log that weighs what is written to it.
 
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
-use sabir_store::{Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, Stored, TaskLog};
+use sabir_store::{
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, Stored, TaskLog,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -80,6 +82,18 @@ impl TaskLog for CountingLog {
 
     fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
         self.inner.aliases_of(task)
+    }
+
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        self.inner.owner(task)
+    }
+
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        self.inner.note(task, notes)
+    }
+
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
+        self.inner.notes(task)
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

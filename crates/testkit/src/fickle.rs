@@ -3,7 +3,7 @@
 use crate::wait::at_once;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
 use sabir_store::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, StoreError, Stored, TaskLog,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -102,6 +102,18 @@ impl TaskLog for FickleLog {
 
     fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
         self.read(self.inner.aliases_of(task))
+    }
+
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        self.read(self.inner.owner(task))
+    }
+
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        self.read(self.inner.note(task, notes))
+    }
+
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
+        self.read(self.inner.notes(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

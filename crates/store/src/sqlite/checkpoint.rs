@@ -34,11 +34,12 @@ impl Checkpoints {
         let run = move || {
             let mut moved = 0;
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let commit = shared.commit.load(Ordering::Acquire);
-                if commit == moved {
+                // Both only rise, so their sum tells whether either has.
+                let written = shared.commit.load(Ordering::Acquire) + shared.noted.load(Ordering::Acquire);
+                if written == moved {
                     continue;
                 }
-                moved = commit;
+                moved = written;
                 if let Err(error) = checkpoint(&connection, &shared) {
                     tracing::warn!(%error, "checkpoint failed; the log stays in the write-ahead file");
                 }

@@ -3,11 +3,17 @@
 //! A group is whatever queued up while the last group was being synced: no timer, no minimum. One step alone commits
 //! at once; under load groups grow by themselves.
 //!
+//! Notes wait in a line of their own, which is short, and are taken when no step waits: a note never delays a step by more
+//! than a few of them take to write, and that without a sync.
+//!
 //! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
 use super::writer::Writer;
-use crate::{Answer, AppendError, Step, StoreError};
+use crate::{Answer, AppendError, Note, Step, StoreError};
+use prometheus_client::metrics::counter::Counter;
+use sabir_proto::TaskId;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -17,6 +23,11 @@ use tokio::sync::{Notify, oneshot};
 const GROUP_STEPS_MAX: usize = 1024;
 /// Bytes in one transaction at most; a larger step goes alone.
 const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// Notes that may wait; what comes then is dropped and counted.
+const NOTES_WAITING_MAX: usize = 4096;
+/// Notes written before the writer looks for steps again, unless one call brings more.
+const NOTES_AT_ONCE: usize = 64;
 
 /// How often the writer steps aside for steps that are about to be queued. Each time costs a microsecond when there are
 /// none.
@@ -32,6 +43,22 @@ enum Job {
     /// A bug of ours.
     #[cfg(test)]
     Panic,
+}
+
+/// Notes of one task, and who may want to know that they are written.
+#[derive(Debug)]
+struct Noting {
+    task: TaskId,
+    notes: Vec<Note>,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// What the writer does next.
+#[derive(Debug, Default)]
+struct Work {
+    jobs: Vec<Job>,
+    /// Only where there are no jobs.
+    notings: Vec<Noting>,
 }
 
 /// Answers on their way to those who wait for them.
@@ -97,6 +124,7 @@ fn send(answers: impl IntoIterator<Item = Answered>) {
 pub(super) struct Queue {
     pub(super) delivery: Arc<Delivery>,
     shared: Arc<Waiting>,
+    notes_dropped: Counter,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -109,12 +137,15 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     jobs: Vec<Job>,
+    notings: VecDeque<Noting>,
+    /// How many notes those are.
+    notes: usize,
     closed: bool,
 }
 
 impl Queue {
     pub(super) fn start(writer: Writer) -> Self {
-        let delivery = writer.delivery.clone();
+        let (delivery, notes_dropped) = (writer.delivery.clone(), writer.metrics.notes_dropped.clone());
         let shared = Arc::new(Waiting::default());
         let waiting = shared.clone();
         let run = move || {
@@ -126,12 +157,29 @@ impl Queue {
             // Answers become `Closed`; the caller reports it like any other store failure.
             shared.lock().closed = true;
         }
-        Self { delivery, shared, thread }
+        Self { delivery, shared, notes_dropped, thread }
     }
 
     pub(super) fn append(&self, step: Step) -> Answer<(), AppendError> {
         let (sender, receiver) = oneshot::channel();
         self.push(Job::Step(step, sender));
+        Answer::later(receiver)
+    }
+
+    pub(super) fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        let mut state = self.shared.lock();
+        if state.notes + notes.len() > NOTES_WAITING_MAX {
+            drop(state);
+            self.notes_dropped.inc_by(u64::try_from(notes.len()).unwrap_or(u64::MAX));
+            return Answer::now(Ok(()));
+        }
+        let (reply, receiver) = oneshot::channel();
+        if !state.closed {
+            state.notes += notes.len();
+            state.notings.push_back(Noting { task, notes, reply });
+            drop(state);
+            self.shared.wake.notify_one();
+        }
         Answer::later(receiver)
     }
 
@@ -166,7 +214,7 @@ impl Drop for Leaving<'_> {
         }
         let mut state = self.0.lock();
         state.closed = true;
-        let unanswered = std::mem::take(&mut state.jobs);
+        let unanswered = (std::mem::take(&mut state.jobs), std::mem::take(&mut state.notings));
         drop(state);
         // Without their senders the answers become `Closed`.
         drop(unanswered);
@@ -179,11 +227,14 @@ impl Waiting {
     }
 
     fn run(&self, mut writer: Writer) {
-        let mut jobs = Vec::new();
-        while self.next(&mut jobs) {
-            let mut group: Vec<(Step, Reply)> = Vec::with_capacity(jobs.len());
+        let mut work = Work::default();
+        while self.next(&mut work) {
+            if !work.notings.is_empty() {
+                write_notes(&mut writer, std::mem::take(&mut work.notings));
+            }
+            let mut group: Vec<(Step, Reply)> = Vec::with_capacity(work.jobs.len());
             let mut bytes = 0;
-            for job in jobs.drain(..) {
+            for job in work.jobs.drain(..) {
                 match job {
                     Job::Step(step, reply) => {
                         bytes += step.weight();
@@ -207,10 +258,14 @@ impl Waiting {
     }
 
     /// Waits for work; false once the queue is closed and empty.
-    fn next(&self, jobs: &mut Vec<Job>) -> bool {
+    fn next(&self, work: &mut Work) -> bool {
         let mut state = self.lock();
         let mut waited = false;
         while state.jobs.is_empty() {
+            if !state.notings.is_empty() {
+                work.notings = state.some_notings();
+                return true;
+            }
             if state.closed {
                 return false;
             }
@@ -228,9 +283,31 @@ impl Waiting {
                 break;
             }
         }
-        std::mem::swap(jobs, &mut state.jobs);
+        std::mem::swap(&mut work.jobs, &mut state.jobs);
         true
     }
+}
+
+impl State {
+    /// The notes that have waited longest, few enough not to make anybody wait.
+    fn some_notings(&mut self) -> Vec<Noting> {
+        let (mut some, mut count) = (Vec::new(), 0);
+        while count < NOTES_AT_ONCE
+            && let Some(noting) = self.notings.pop_front()
+        {
+            count += noting.notes.len();
+            some.push(noting);
+        }
+        self.notes -= count;
+        some
+    }
+}
+
+fn write_notes(writer: &mut Writer, notings: Vec<Noting>) {
+    let (noted, replies): (Vec<_>, Vec<_>) = notings.into_iter().map(|n| ((n.task, n.notes), n.reply)).unzip();
+    let outcome = writer.write_notes(&noted);
+    // Hardly anybody waits for a note.
+    replies.into_iter().for_each(|reply| drop(reply.send(outcome.clone())));
 }
 
 impl Drop for Queue {
@@ -248,13 +325,13 @@ impl Drop for Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Durability, Shared, schema};
-    use sabir_proto::{Seq, Stamp, TaskId};
+    use crate::sqlite::{Durability, Options, Shared, schema};
+    use sabir_proto::{Seq, Stamp, Timestamp};
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
     use std::time::{Duration, Instant};
 
-    fn answer_of(mut answer: Answer<(), AppendError>) -> Result<(), AppendError> {
+    fn answer_of<E: From<StoreError>>(mut answer: Answer<(), E>) -> Result<(), E> {
         let began = Instant::now();
         loop {
             if let Poll::Ready(answer) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
@@ -282,12 +359,57 @@ mod tests {
         }
     }
 
+    fn queue() -> (Queue, Arc<Shared>, tempfile::TempDir) {
+        let (dir, shared) = (tempfile::tempdir().unwrap(), Arc::new(Shared::default()));
+        let connection = schema::open_writer(&dir.path().join("a.db"), Durability::Full).unwrap();
+        let writer = Writer::new(connection, shared.clone(), Options::default()).unwrap();
+        (Queue::start(writer), shared, dir)
+    }
+
+    fn notes(count: usize) -> Vec<Note> {
+        (0..count).map(|n| Note::new("d", "k", n.to_string(), Timestamp::from_millis(0))).collect()
+    }
+
+    #[test]
+    fn steps_come_before_notes() {
+        let (reply, _answer) = oneshot::channel();
+        let waiting = Waiting::default();
+        for count in [40, 40, 40] {
+            let (reply, _) = oneshot::channel();
+            waiting.lock().notings.push_back(Noting { task: step().task, notes: notes(count), reply });
+            waiting.lock().notes += count;
+        }
+        waiting.lock().jobs.push(Job::Step(step(), reply));
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            let mut work = Work::default();
+            assert!(waiting.next(&mut work));
+            taken.push((work.jobs.len(), work.notings.len()));
+        }
+        assert_eq!(taken, [(1, 0), (0, 2), (0, 1)], "the step first, then a few notes at a time");
+        assert_eq!(waiting.lock().notes, 0);
+    }
+
+    #[test]
+    fn notes_that_find_no_room_are_dropped_and_counted() {
+        let (queue, shared, _dir) = queue();
+        // While somebody else has the turn, nothing is written.
+        let turn = crate::sqlite::lock(&shared.turn);
+        let answers: Vec<_> = (0..200).map(|_| queue.note(step().task, notes(40))).collect();
+        let behind = queue.append(step());
+        let dropped = queue.notes_dropped.get();
+        assert!((3800..=4000).contains(&dropped), "{dropped} of 8000: 4096 wait, and a few are in the writer's hands");
+        drop(turn);
+        assert_eq!(answer_of(behind), Err(AppendError::Stale));
+        for answer in answers {
+            assert_eq!(answer_of(answer), Ok(()));
+        }
+        assert_eq!(queue.shared.lock().notes, 0);
+    }
+
     #[test]
     fn a_writer_that_broke_down_answers_everybody() {
-        let dir = tempfile::tempdir().unwrap();
-        let connection = schema::open_writer(&dir.path().join("a.db"), Durability::Normal).unwrap();
-        let writer = Writer::new(connection, Arc::new(Shared::default()), crate::Metrics::default()).unwrap();
-        let queue = Queue::start(writer);
+        let (queue, _shared, _dir) = queue();
         assert_eq!(answer_of(queue.append(step())), Err(AppendError::Stale));
         // One lock, so that all of them are taken together: what was before the fault, what was behind it …
         let mut state = queue.shared.lock();
@@ -304,5 +426,6 @@ mod tests {
             assert_eq!(answer_of(queue.append(step())), closed);
         }
         assert_eq!(queue.set_pages_max(9), Err(StoreError::Closed));
+        assert_eq!(answer_of(queue.note(step().task, notes(1))), Err(StoreError::Closed));
     }
 }

@@ -156,7 +156,7 @@ impl Reader {
     }
 
     /// Whether this very task is here: a stamp finds a row, but only all bits of an id name it.
-    fn holds(&self, id: TaskId) -> rusqlite::Result<bool> {
+    pub(super) fn holds(&self, id: TaskId) -> rusqlite::Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM task WHERE k = ?1 AND salt = ?2)";
         self.connection.prepare_cached(sql)?.query_row((key(id.stamp()), salt(id)), |r| r.get(0))
     }
@@ -240,6 +240,12 @@ impl Reader {
         let sql = "SELECT name FROM alias WHERE k = ?1 AND salt = ?2 ORDER BY name";
         let mut statement = self.connection.prepare_cached(sql)?;
         statement.query_map((key(task.stamp()), salt(task)), |row| row.get(0))?.collect()
+    }
+
+    pub(super) fn owner(&self, task: TaskId) -> rusqlite::Result<Option<Arc<Scope>>> {
+        let sql = "SELECT scope FROM task WHERE k = ?1 AND salt = ?2";
+        let scope = self.connection.prepare_cached(sql)?.query_row((key(task.stamp()), salt(task)), |row| row.get(0));
+        Ok(scope.optional()?.and_then(|scope| self.shared.scopes.scope(scope)))
     }
 
     pub(super) fn pushes(&self, task: TaskId) -> rusqlite::Result<Vec<PushConfig>> {

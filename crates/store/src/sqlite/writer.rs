@@ -1,7 +1,7 @@
 //! One group, one transaction; one step, refused alone.
 
 use super::queue::{Delivery, Reply};
-use super::{Shared, key, number, salt, seq, store_error};
+use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -17,9 +17,12 @@ const SWEEP_ROWS: i64 = 4096;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    connection: Connection,
-    shared: Arc<Shared>,
-    metrics: Metrics,
+    pub(super) connection: Connection,
+    pub(super) shared: Arc<Shared>,
+    pub(super) durability: Durability,
+    /// Commits are not synced, for the moment or because that could not be undone; see `notes`.
+    pub(super) is_relaxed: bool,
+    pub(super) metrics: Metrics,
     groups: u64,
     pub(super) delivery: Arc<Delivery>,
 }
@@ -37,10 +40,11 @@ struct Row {
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, shared: Arc<Shared>, metrics: Metrics) -> rusqlite::Result<Self> {
+    pub(super) fn new(connection: Connection, shared: Arc<Shared>, options: Options) -> rusqlite::Result<Self> {
         let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
-        Ok(Self { connection, shared, metrics, groups: 0, delivery: Arc::default() })
+        let Options { durability, metrics, .. } = options;
+        Ok(Self { connection, shared, durability, is_relaxed: false, metrics, groups: 0, delivery: Arc::default() })
     }
 
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
@@ -78,14 +82,21 @@ impl Writer {
         let shared = self.shared.clone();
         let _turn = super::lock(&shared.turn);
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
-        if outcome.is_err() && !self.connection.is_autocommit() {
-            // Fails only where SQLite has rolled back already.
-            drop(self.connection.execute_batch("ROLLBACK"));
+        if outcome.is_err() {
+            self.roll_back();
         }
         outcome
     }
 
+    pub(super) fn roll_back(&self) {
+        if !self.connection.is_autocommit() {
+            // Fails only where SQLite has rolled back already.
+            drop(self.connection.execute_batch("ROLLBACK"));
+        }
+    }
+
     fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
+        self.tighten()?;
         let mut last = None;
         for scope in steps.iter().filter_map(|s| s.opening.as_ref()).map(|o| &o.scope) {
             // Nearly always the one before.

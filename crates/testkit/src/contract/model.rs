@@ -10,7 +10,7 @@ use crate::wait::wait;
 use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{ContextId, Seq, Stamp, TaskState};
-use sabir_store::{Effect, Listed, Listing, PageToken, RetryMark, Scope, Step, Stored, TaskLog};
+use sabir_store::{Effect, Listed, Listing, Note, PageToken, RetryMark, Scope, Step, Stored, TaskLog};
 use std::sync::Arc;
 
 /// The two logs and everything that was told to them.
@@ -39,13 +39,14 @@ pub fn same_answers(seed: u64, operations: usize, model: &mut dyn Bench, real: &
     let (stories, marks, walks) = (Vec::new(), Vec::new(), Vec::new());
     let mut pair = Pair { seed, model, real, author, chance, scopes, stories, marks, walks };
     for _ in 0..operations {
-        match pair.chance.below(12) {
+        match pair.chance.below(13) {
             0..=2 => pair.open(),
             3..=5 => pair.go_on(),
             6 => pair.effect(),
             7 => pair.read_task(),
             8 | 9 => pair.list(),
             10 => pair.read_around(),
+            11 => pair.note(),
             _ if pair.chance.once_in(2) => pair.reopen(),
             _ => pair.author.pass(250),
         }
@@ -107,6 +108,16 @@ impl Pair<'_> {
         let Some(story) = self.story() else { return };
         let step = Step { after: Seq(0), ..story.bare() };
         self.tell(story, step);
+    }
+
+    fn note(&mut self) {
+        let Some(story) = self.story() else { return };
+        let note = |chance: &mut Chance| Note {
+            count: chance.between(1, 3),
+            ..Note::new(chance.pick(&["a", "b"]), "k", chance.between(0, 60).to_string(), story.position.time())
+        };
+        let notes: Vec<Note> = (0..self.chance.between(0, 40)).map(|_| note(&mut self.chance)).collect();
+        self.same("note", |log| wait(log.note(story.id(), notes.clone())));
     }
 
     /// Adds what a step may bring besides its events, and takes it.
@@ -176,6 +187,8 @@ impl Pair<'_> {
         let (after, limit) = (Seq(self.chance.between(0, story.head.0 + 1)), self.chance.below(6));
         self.same("events", |log| wait(log.events(story.id(), after, limit)));
         self.same("pushes", |log| wait(log.pushes(story.id())));
+        self.same("notes", |log| wait(log.notes(story.id())));
+        self.same("owner", |log| wait(log.owner(story.id())));
         self.same("names", |log| wait(log.aliases_of(story.id())));
         let name = self.chance.pick(&NAMES);
         self.same("a name", |log| wait(log.alias(&story.scope, name)));

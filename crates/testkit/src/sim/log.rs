@@ -12,11 +12,11 @@ use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, OutboxRow, Scope, Step, StoreError, Stored,
+    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, StoreError, Stored,
     TaskLog,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -337,6 +337,18 @@ impl TaskLog for SimLog {
 
     fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
         self.read(|log| log.aliases_of(task))
+    }
+
+    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        self.read(|log| log.owner(task))
+    }
+
+    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+        self.read(|log| log.note(task, notes))
+    }
+
+    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
+        self.read(|log| log.notes(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

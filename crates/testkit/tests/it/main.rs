@@ -7,6 +7,7 @@
 //! | agents that behave, and those that do not | `agents` |
 //! | a store that takes no writes for long makes nobody forgotten | `full` |
 //! | names that callers give their tasks are as good as ids, and nobody else's | `names` |
+//! | notes beside tasks are in nobody's way | `notes` |
 //! | a send that is repeated is the same send, whatever became of the first | `retries` |
 //! | a long answer costs the disk a small multiple of its length | `bytes` |
 //! | no schedule of crashes and delays breaks a promise, and the simulator would notice | `sim` |
@@ -19,5 +20,6 @@ mod desk;
 mod files;
 mod full;
 mod names;
+mod notes;
 mod retries;
 mod sim;

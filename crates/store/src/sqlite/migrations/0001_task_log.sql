@@ -100,6 +100,17 @@ CREATE TABLE alias (
 ) WITHOUT ROWID;
 CREATE INDEX alias_task ON alias (k);
 
+-- What translations could not carry: beside the task, not in its log.
+CREATE TABLE note (
+    k        INTEGER NOT NULL,
+    dialect  TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    path     TEXT NOT NULL,
+    first_at INTEGER NOT NULL,        -- milliseconds
+    count    INTEGER NOT NULL,
+    PRIMARY KEY (k, dialect, kind, path)
+) WITHOUT ROWID;
+
 -- Explicit retry keys.
 CREATE TABLE retry_key (
     key    BLOB PRIMARY KEY,

@@ -1,0 +1,42 @@
+//! Notes beside tasks: what a translation could not carry. They are no part of a task's life, and nobody waits for them.
+
+use crate::engine::Engine;
+use sabir_proto::{Fault, TaskId, TaskRef, id_limits};
+use sabir_store::{Note, Scope};
+use std::sync::Arc;
+
+impl Engine {
+    /// Takes notes beside a task, some time later and if it can; see [`sabir_store::TaskLog::note`]. What is not this
+    /// owner's task gets none.
+    pub fn note(&self, scope: &Arc<Scope>, task: TaskId, mut notes: Vec<Note>) {
+        if notes.is_empty() {
+            return;
+        }
+        for note in &mut notes {
+            // A path is made of member names, and those of free-form values are the caller's.
+            [&mut note.dialect, &mut note.kind, &mut note.path].into_iter().for_each(shorten);
+        }
+        let (core, scope) = (self.core.clone(), scope.clone());
+        self.core.host.spawn(Box::pin(async move {
+            if matches!(core.log.owner(task).await, Ok(Some(owner)) if owner == scope) {
+                // Written or not: a note that is lost is not worth telling anybody.
+                drop(core.log.note(task, notes));
+            }
+        }));
+    }
+
+    /// The notes beside a task, oldest first.
+    pub async fn notes(&self, scope: &Scope, task: &TaskRef) -> Result<Vec<Note>, Fault> {
+        let id = self.find(scope, task).await?.id;
+        self.core.log.notes(id).await.map_err(|e| self.core.store_fault("reading notes", &e))
+    }
+}
+
+/// Cuts a text to the length of an id.
+fn shorten(text: &mut String) {
+    let mut end = text.len().min(id_limits::ID_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
