@@ -1,20 +1,28 @@
 //! What translations lost, on its way to those who want to know: the log at debug, a counter, and a note beside the task.
 
-use crate::app::App;
+use crate::app::{App, Served};
+use crate::host::TokioHost;
+use sabir_engine::Host;
 use sabir_proto::{FrozenTask, Reply, Sent, TaskId};
-use sabir_wire::{Dialect, Losses};
+use sabir_store::{Note, Scope};
+use sabir_wire::{Dialect, Loss, Losses};
+use std::sync::Arc;
 
 /// The losses of one request and its answer.
 #[derive(Debug)]
 pub(crate) struct Told {
     dialect: Dialect,
+    /// Whose task it is; `None` where there is no agent to have one.
+    scope: Option<Arc<Scope>>,
     task: Option<TaskId>,
     losses: Losses,
 }
 
 impl Told {
-    pub(crate) const fn new(dialect: Dialect, losses: Losses) -> Self {
-        Self { dialect, task: None, losses }
+    /// Of a request to the agent of a path, or to the default one.
+    pub(crate) fn new(dialect: Dialect, losses: Losses, at: Option<&Arc<Served>>, app: &App) -> Self {
+        let scope = at.or_else(|| app.default_agent()).map(|served| served.plain_scope.clone());
+        Self { dialect, scope, task: None, losses }
     }
 
     /// Where to note more of them.
@@ -49,6 +57,11 @@ impl Told {
         for loss in losses.notes() {
             app.metrics.loss(dialect.name(), loss.kind.name());
             tracing::debug!(%dialect, kind = %loss.kind, path = loss.path, task = ?self.task, "lost in translation");
+        }
+        if let (Some(task), Some(scope)) = (self.task, &self.scope) {
+            let now = TokioHost.now();
+            let note = |loss: &Loss| Note::new(dialect.name(), loss.kind.name(), &loss.path, now);
+            app.engine.note(scope, task, losses.notes().iter().map(note).collect());
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::v03::json::{put, reply, text};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::int32;
 use sabir_proto::{
-    Answer, Call, CancelTask, ContextId, Fault, GetTask, Json, Message, MessageId, Object, Part, Role, SendConfiguration,
-    SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
+    Answer, Call, CancelTask, ContextId, Fault, GetTask, Json, Message, MessageId, Object, Part, Role,
+    SendConfiguration, SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -93,7 +93,7 @@ impl Methods {
         let (metadata, _, message) = request.into_parts();
         let headers = metadata.into_headers();
         let mut operation = "unknown";
-        let mut told = Told::new(package.dialect(), Losses::new());
+        let mut told = Told::new(package.dialect(), Losses::new(), None, &self.app);
         let outcome = async {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
@@ -120,7 +120,7 @@ impl Methods {
         match reply {
             Reply::Stream(watch) => Ok(Events {
                 watch: Some(watch),
-                told: Told::new(E::DIALECT, Losses::new()),
+                told: Told::new(E::DIALECT, Losses::new(), None, &self.app),
                 app: self.app.clone(),
                 _open_streams: self.app.metrics.stream(),
                 _encode: std::marker::PhantomData,

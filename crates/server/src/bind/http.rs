@@ -45,7 +45,7 @@ pub(crate) async fn serve(
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok((Reply::Stream(watch), active)) => {
-            let told = Told::new(Dialect::V1, Losses::new());
+            let told = Told::new(Dialect::V1, Losses::new(), at, app);
             let mut response = EventStream::new(watch, Teller::http_v1(), told, app).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response

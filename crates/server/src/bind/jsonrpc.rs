@@ -57,7 +57,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
         Some(_) => Box::pin(by_evidence(app, arrived.at, heard)).await,
     };
     let (spoken, operation, caller) = (voice.dialect(), call.operation(), Caller::anonymous());
-    let told = Told::new(spoken, losses);
+    let told = Told::new(spoken, losses, arrived.at, app);
     let outcome = async {
         let mut terms = terms(arrived.headers)?;
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);

@@ -27,7 +27,7 @@ pub(crate) async fn serve(
 ) -> Response<Body> {
     let started = Instant::now();
     let mut operation = "unknown";
-    let mut told = Told::new(Dialect::V03, Losses::new());
+    let mut told = Told::new(Dialect::V03, Losses::new(), at, app);
     let outcome = async {
         versions::require_older(version(headers, query))?;
         let call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
