@@ -4,6 +4,7 @@
 mod agreement;
 mod any;
 mod damage;
+mod mask;
 mod oracle;
 mod roundtrip;
 
