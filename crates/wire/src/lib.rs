@@ -11,6 +11,7 @@
 //!
 //! Absent on purpose: sockets, state, and who the caller is.
 
+pub mod card;
 pub mod codes;
 pub mod jsonrpc;
 pub mod pb;

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod any;
+mod cards;
 mod damage;
 mod mask;
 mod oracle;

@@ -1,0 +1,204 @@
+//! Which endpoints a form shows, and what endpoints a card of an older form amounts to.
+//!
+//! 1.0 lists endpoints by binding and version. 0.3 and 0.2 show those of one version, the older forms a single one. No
+//! form but 1.0 has tenants.
+
+use super::Form;
+use crate::{LossKind, Losses};
+use sabir_proto::card::Interface;
+use std::collections::HashSet;
+
+/// The binding that every form has.
+pub(super) const JSONRPC: &str = "JSONRPC";
+/// How an agent-native endpoint ends.
+pub(super) const NATIVE: &str = "/_agent-native/a2a";
+/// How an XPR endpoint ends, and what the agent-native client takes for one of its own.
+const A2A: &str = "/a2a";
+
+/// Major and minor of a version; patch digits carry no meaning.
+pub(super) fn version(text: &str) -> Option<(u16, u16)> {
+    let mut numbers = text.trim().split('.').map(str::parse::<u16>);
+    match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor)), None | Some(Ok(_)), None) => Some((major, minor)),
+        _ => None,
+    }
+}
+
+/// The path of an address, without a slash at its end.
+fn path(url: &str) -> &str {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    path.strip_suffix('/').unwrap_or(path)
+}
+
+/// Whether the agent-native client would take an address for an endpoint of its own kind, wherever it leads.
+fn looks_native(url: &str) -> bool {
+    path(url).ends_with(A2A)
+}
+
+/// Whether an address is an agent-native endpoint.
+pub(super) fn is_native(url: &str) -> bool {
+    path(url).ends_with(NATIVE)
+}
+
+/// The base under which the endpoints of a dialect stand.
+fn base(url: &str) -> &str {
+    let path = path(url);
+    let base = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);
+    base.strip_suffix('/').unwrap_or(base)
+}
+
+/// What an agent-native card says its address is.
+pub(super) fn native_url(url: &str) -> String {
+    if is_native(url) { url.to_owned() } else { format!("{}{NATIVE}", base(url)) }
+}
+
+/// What an XPR card says its address is: clients add the rest.
+pub(super) fn xpr_url(url: &str) -> &str {
+    base(url)
+}
+
+/// The form a card with this `url` is taken to be in: an agent-native endpoint is known by its path, whatever else the
+/// card has.
+pub(super) fn as_read(form: Form, url: &str) -> Form {
+    match form {
+        Form::V03 | Form::V02 | Form::V01 if is_native(url) => Form::Native,
+        _ => form,
+    }
+}
+
+/// The endpoint that a card with this `url` and nothing else has.
+pub(super) fn endpoint(form: Form, url: &str) -> Option<Interface> {
+    if url.is_empty() {
+        return None;
+    }
+    let form = as_read(form, url);
+    let url = match form {
+        // The client takes one slash off and adds the path, whatever the base ends in.
+        Form::Xpr => format!("{}{A2A}", url.strip_suffix('/').unwrap_or(url)),
+        Form::Native => native_url(url),
+        Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::V01 => url.to_owned(),
+    };
+    Some(Interface {
+        url,
+        protocol_binding: JSONRPC.into(),
+        tenant: None,
+        protocol_version: form.dialect().name().into(),
+    })
+}
+
+/// The interfaces that speak the first of the versions wanted that any speaks, each address and binding once.
+fn of_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
+    let of = |wanted: &(u16, u16)| distinct(interfaces, |i| version(&i.protocol_version).as_ref() == Some(wanted));
+    wanted.iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// The interfaces that speak 0.3, the first of them one that the agent-native client would not take for its own: it
+/// reads the same card, believes its `url` and looks no further. Without such a one, those that are left out.
+pub(super) fn beside_1_0(interfaces: &[Interface]) -> Result<Vec<usize>, Vec<usize>> {
+    let mut shown = of_version(interfaces, &[(0, 3)]);
+    let fits = |&i: &usize| !looks_native(&interfaces[i].url);
+    let is_plain = |&i: &usize| interfaces[i].protocol_binding == JSONRPC;
+    // What every client of 0.3 speaks is better put first.
+    let first = shown.iter().position(|i| fits(i) && is_plain(i)).or_else(|| shown.iter().position(fits));
+    let Some(first) = first else { return Err(shown) };
+    shown[..=first].rotate_right(1);
+    Ok(shown)
+}
+
+/// The same, where something has to be shown: with no such interface, those of the version that is preferred. The
+/// first is the one that `url` names.
+pub(super) fn shown_by_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
+    let shown = of_version(interfaces, wanted);
+    match interfaces.first() {
+        Some(first) if shown.is_empty() => distinct(interfaces, |i| i.protocol_version == first.protocol_version),
+        _ => shown,
+    }
+}
+
+fn distinct(interfaces: &[Interface], fits: impl Fn(&Interface) -> bool) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let fitting = interfaces.iter().enumerate().filter(|(_, i)| fits(i));
+    fitting.filter(|(_, i)| seen.insert((&*i.url, &*i.protocol_binding))).map(|(index, _)| index).collect()
+}
+
+/// The one interface that a form with a single endpoint shows.
+pub(super) fn shown_alone(interfaces: &[Interface], form: Form) -> Option<usize> {
+    let find =
+        |fits: &dyn Fn(&Interface) -> bool| interfaces.iter().position(|i| i.protocol_binding == JSONRPC && fits(i));
+    let own = find(&|i| i.protocol_version == form.dialect().name());
+    let by_form = || match form {
+        Form::Native => find(&|i| is_native(&i.url)),
+        // Whoever speaks several of the older ones answers them all at one address.
+        Form::V01 => find(&|i| matches!(version(&i.protocol_version), Some((0, 1..=3)))),
+        Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::Xpr => None,
+    };
+    own.or_else(by_form).or_else(|| find(&|_| true)).or_else(|| (!interfaces.is_empty()).then_some(0))
+}
+
+/// Notes what of the interfaces is not shown, where `shown` are and stand for `as_read` in the eyes of a reader.
+pub(super) fn note_lost(interfaces: &[Interface], shown: &[usize], as_read: &[Interface], losses: &mut Losses) {
+    let kept: HashSet<usize> = shown.iter().copied().collect();
+    for i in (0..interfaces.len()).filter(|i| !kept.contains(i)) {
+        losses.note(LossKind::Interface, format_args!("supportedInterfaces[{i}]"));
+    }
+    if shown.len() != as_read.len() {
+        losses.note(LossKind::Interface, "supportedInterfaces");
+        return;
+    }
+    for (&i, read) in shown.iter().zip(as_read) {
+        let Interface { url, protocol_binding, tenant, protocol_version } = &interfaces[i];
+        let mut note = |changed: bool, kind: LossKind, member: &str| {
+            if changed {
+                losses.note(kind, format_args!("supportedInterfaces[{i}].{member}"));
+            }
+        };
+        note(*url != read.url, LossKind::Interface, "url");
+        note(*protocol_binding != read.protocol_binding, LossKind::Interface, "protocolBinding");
+        note(tenant.is_some(), LossKind::Tenant, "tenant");
+        note(*protocol_version != read.protocol_version, LossKind::Interface, "protocolVersion");
+    }
+}
+
+/// Notes what a form with a single endpoint does not show of the interfaces.
+pub(super) fn note_alone(interfaces: &[Interface], shown: Option<usize>, form: Form, url: &str, losses: &mut Losses) {
+    let shown: Vec<usize> = shown.into_iter().collect();
+    let as_read: Vec<Interface> = endpoint(form, url).into_iter().collect();
+    note_lost(interfaces, &shown, &as_read, losses);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(url: &str, version: &str) -> Interface {
+        Interface { url: url.into(), protocol_binding: JSONRPC.into(), tenant: None, protocol_version: version.into() }
+    }
+
+    #[test]
+    fn versions_count_to_the_minor() {
+        assert_eq!(version("0.3"), Some((0, 3)));
+        assert_eq!(version("0.2.6"), Some((0, 2)));
+        for none in ["", "1", "0.x", "0.3.0.0", "v1.0", "0.3-beta", "99999.0"] {
+            assert_eq!(version(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_agent_native_would_take_never_comes_first_beside_1_0() {
+        let both = [interface("https://x.example/a2a/", "0.3"), interface("https://x.example", "0.3.0")];
+        assert_eq!(beside_1_0(&both), Ok(vec![1, 0]));
+        assert_eq!(beside_1_0(&both[..1]), Err(vec![0]));
+        assert_eq!(beside_1_0(&[]), Err(vec![]));
+        assert_eq!(shown_by_version(&both, &[(0, 3)]), [0, 1]);
+    }
+
+    #[test]
+    fn addresses_of_the_dialects_stand_under_one_base() {
+        for url in ["https://x.example", "https://x.example/", "https://x.example/a2a", "https://x.example/a2a/?a#b"] {
+            assert_eq!(native_url(url), "https://x.example/_agent-native/a2a", "{url}");
+            assert_eq!(xpr_url(url), "https://x.example", "{url}");
+        }
+        assert_eq!(native_url("https://x.example/p/_agent-native/a2a/"), "https://x.example/p/_agent-native/a2a/");
+        assert_eq!(xpr_url("https://x.example/p/_agent-native/a2a"), "https://x.example/p");
+    }
+}

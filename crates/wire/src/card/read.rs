@@ -1,0 +1,464 @@
+//! A card of any form, read into the canonical one.
+//!
+//! Which form it is in, its members tell. The reader is one for all of them: what differs between the forms is which
+//! members are asked for and where the endpoints stand, and real cards mix the rest freely.
+
+use super::interfaces;
+use super::lint::{self, Findings};
+use super::members::{Members, shown, text};
+use super::modes::media_type;
+use super::recognise::recognise;
+use super::schemes::{read_requirements, read_schemes};
+use super::v01::Authentication;
+use super::{Form, Lint, XprIdentity};
+use crate::path::{Path, Wrong};
+use crate::{Dialect, LossKind, Losses};
+use sabir_proto::card::{
+    Capabilities, Extension, Interface, Provider, SecurityRequirement, SecurityScheme, Signature, Skill,
+};
+use sabir_proto::{AgentCard, Fault, Json};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashSet};
+
+/// Longest card that is read, in bytes. Cards are fetched from strangers; those of agents with hundreds of skills are
+/// some tens of kilobytes long.
+pub const CARD_BYTES_MAX: usize = 1024 * 1024;
+
+/// A card that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// The canonical card.
+    pub card: AgentCard,
+    /// The form it was found in.
+    pub form: Form,
+    /// Where it departs from the rules of that form.
+    pub lint: Vec<Lint>,
+    /// What the canonical card has no place for.
+    pub losses: Losses,
+    /// The identity on the XPR network, if the card names one.
+    pub xpr: Option<XprIdentity>,
+}
+
+/// Reads a card.
+///
+/// Refused as [`Fault::InvalidAgentResponse`] is what cannot be one: not a JSON object, too long or too deep, a member
+/// named twice, no name.
+pub fn read(json: &[u8]) -> Result<Read, Fault> {
+    if json.len() > CARD_BYTES_MAX {
+        return Err(refused(format_args!("is {} bytes long, more than {CARD_BYTES_MAX}", json.len())));
+    }
+    let text = std::str::from_utf8(json).map_err(|e| refused(format_args!("is not UTF-8: {e}")))?;
+    let whole = Json::parse(text).map_err(|e| refused(format_args!("cannot be read: {e}")))?;
+    if !whole.as_str().starts_with('{') {
+        return Err(refused("is not an object"));
+    }
+    let value: &RawValue = serde_json::from_str(whole.as_str()).map_err(refused)?;
+    read_card(value).map_err(Wrong::in_reply)
+}
+
+fn refused(problem: impl std::fmt::Display) -> Fault {
+    /// A problem may quote the card.
+    const SHOWN_CHARS_MAX: usize = 256;
+    Fault::InvalidAgentResponse(format!("the agent card {problem}").chars().take(SHOWN_CHARS_MAX).collect())
+}
+
+fn read_card(value: &RawValue) -> Result<Read, Wrong> {
+    let at = &Path::Root;
+    // The form decides what is a finding, and telling the form takes the members.
+    let Some(card) = Members::open(value, at, &mut Findings::new(Form::V1))? else {
+        return Err(at.wrong("the agent card is not an object"));
+    };
+    let form = recognise(&card);
+    let (mut card, mut findings) = (card, Findings::new(form));
+    let found = &mut findings;
+
+    let name = card.set_text("name", found).ok_or_else(|| at.wrong("the agent card has no name"))?;
+    let capabilities = read_capabilities(&mut card, at, found)?;
+    let (security_schemes, security_requirements) = read_security(&mut card, at, found)?;
+    let xpr = read_identity(&mut card, found);
+    let read = AgentCard {
+        name,
+        description: text_if(asks(form, "description"), "description", &mut card, found),
+        supported_interfaces: read_interfaces(&mut card, at, found)?,
+        provider: read_provider(&mut card, at, found)?,
+        version: card.required_text("version", found),
+        documentation_url: card.text("documentationUrl", found),
+        capabilities,
+        security_schemes,
+        security_requirements,
+        default_input_modes: read_default_modes("defaultInputModes", &mut card, at, found),
+        default_output_modes: read_default_modes("defaultOutputModes", &mut card, at, found),
+        skills: read_skills(&mut card, at, found)?,
+        signatures: read_signatures(&mut card, at, found)?,
+        icon_url: card.text("iconUrl", found),
+    };
+    card.finish(found);
+    let (lint, losses) = findings.finish();
+    Ok(Read { card: read, form, lint, losses, xpr })
+}
+
+/// Which members a form asks for, where the forms differ.
+fn asks(form: Form, member: &'static str) -> bool {
+    match member {
+        "description" => form != Form::V01,
+        "defaultInputModes" | "defaultOutputModes" | "tags" => !matches!(form, Form::V01 | Form::Native),
+        "protocolVersion" => matches!(form, Form::V03 | Form::V02 | Form::Native),
+        _ => true,
+    }
+}
+
+fn text_if(asked: bool, name: &'static str, members: &mut Members<'_, '_>, found: &mut Findings) -> String {
+    if asked { members.required_text(name, found) } else { members.text(name, found).unwrap_or_default() }
+}
+
+/// Notes a member that the form does not have and another version does.
+fn of_other_version(present: bool, name: &'static str, at: &Path<'_>, found: &mut Findings) {
+    if present {
+        found.lint(lint::OTHER_VERSION, &at.member(name), "is a member of another version of A2A");
+    }
+}
+
+/// Reads where the agent is reached: as 1.0 lists it, or what the older members amount to.
+fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Interface>, Wrong> {
+    let form = found.form;
+    let listed = card.list("supportedInterfaces", found);
+    let has_list = listed.is_some();
+    let list_at = at.member("supportedInterfaces");
+    let mut interfaces = Vec::new();
+    for (i, value) in listed.unwrap_or_default().into_iter().enumerate() {
+        interfaces.extend(read_interface(value, &list_at.item(i), found)?);
+    }
+    let url = card.text("url", found);
+    let transport = card.text("preferredTransport", found);
+    let stated = card.text("protocolVersion", found);
+    let additional = read_additional(card, at, found)?;
+    match form {
+        Form::Hybrid => {
+            let listed = |url: &String| interfaces.iter().any(|i| i.url == *url);
+            if !interfaces.is_empty() && !url.as_ref().is_some_and(listed) {
+                found.lint(lint::URL, &at.member("url"), "is not among supportedInterfaces, is passed over");
+            }
+        }
+        Form::V1 => {
+            of_other_version(transport.is_some(), "preferredTransport", at, found);
+            of_other_version(stated.is_some(), "protocolVersion", at, found);
+            of_other_version(!additional.is_empty(), "additionalInterfaces", at, found);
+            if !has_list {
+                card.missing("supportedInterfaces", "what the older members say is taken", found);
+            } else if interfaces.is_empty() {
+                found.lint(lint::EMPTY, &list_at, "should not be empty");
+            }
+        }
+        Form::V03 | Form::V02 | Form::V01 | Form::Native | Form::Xpr => {
+            of_other_version(has_list, "supportedInterfaces", at, found);
+            match url.as_deref() {
+                None => card.missing("url", "the agent has no main address", found),
+                Some("") => found.lint(lint::EMPTY, &at.member("url"), "should not be empty"),
+                Some(_) => {}
+            }
+            if stated.is_none() && asks(form, "protocolVersion") {
+                card.missing("protocolVersion", "it is told by the other members", found);
+            }
+        }
+    }
+    if !interfaces.is_empty() {
+        return Ok(interfaces);
+    }
+    let version = read_version(stated.as_deref(), at, found);
+    let main = interfaces::endpoint(form, &url.unwrap_or_default());
+    let main = main.map(|i| Interface { protocol_binding: transport.unwrap_or(i.protocol_binding), ..i });
+    let mut seen = HashSet::new();
+    let all = main.into_iter().chain(additional).map(|i| Interface { protocol_version: version.clone(), ..i });
+    Ok(all.filter(|i| seen.insert((i.url.clone(), i.protocol_binding.clone()))).collect())
+}
+
+/// The version that the interfaces of an older card are given.
+fn read_version(stated: Option<&str>, at: &Path<'_>, found: &mut Findings) -> String {
+    match (found.form, stated.map(|text| (text, interfaces::version(text)))) {
+        (form @ (Form::V01 | Form::Native | Form::Xpr), _) => form.dialect().name().into(),
+        (_, Some((_, Some((major, minor))))) => format!("{major}.{minor}"),
+        (_, Some((text, None))) => {
+            found.lint(lint::VERSION, &at.member("protocolVersion"), "is not a version such as 0.3.0");
+            text.into()
+        }
+        (Form::V1 | Form::Hybrid, None) => Dialect::V1.name().into(),
+        (Form::V03 | Form::V02, None) => Dialect::V03.name().into(),
+    }
+}
+
+fn read_interface(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Interface>, Wrong> {
+    let Some(mut interface) = Members::open(value, at, found)? else { return Ok(None) };
+    let url = interface.required_text("url", found);
+    let transport = interface.text("transport", found);
+    of_other_version(transport.is_some(), "transport", at, found);
+    let protocol_binding = match transport {
+        Some(transport) if interface.peek("protocolBinding").is_none() => transport,
+        _ => interface.required_text("protocolBinding", found),
+    };
+    let tenant = interface.set_text("tenant", found);
+    let protocol_version = match interface.peek("protocolVersion") {
+        Some(_) => interface.required_text("protocolVersion", found),
+        None => {
+            interface.missing("protocolVersion", "1.0 is assumed", found);
+            Dialect::V1.name().into()
+        }
+    };
+    interface.finish(found);
+    Ok(Some(Interface { url, protocol_binding, tenant, protocol_version }))
+}
+
+fn read_additional(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Interface>, Wrong> {
+    let at = at.member("additionalInterfaces");
+    let mut interfaces = Vec::new();
+    for (i, value) in card.list("additionalInterfaces", found).unwrap_or_default().into_iter().enumerate() {
+        let at = at.item(i);
+        let Some(mut interface) = Members::open(value, &at, found)? else { continue };
+        let url = interface.required_text("url", found);
+        let binding = interface.text("protocolBinding", found);
+        of_other_version(binding.is_some(), "protocolBinding", &at, found);
+        let protocol_binding = match binding {
+            Some(binding) if interface.peek("transport").is_none() => binding,
+            _ => interface.required_text("transport", found),
+        };
+        interface.finish(found);
+        interfaces.push(Interface { url, protocol_binding, tenant: None, protocol_version: String::new() });
+    }
+    Ok(interfaces)
+}
+
+fn read_provider(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Option<Provider>, Wrong> {
+    let Some(value) = card.take("provider", found) else { return Ok(None) };
+    let at = at.member("provider");
+    if value.get().starts_with('"') {
+        found.lint(lint::WRONG_TYPE, &at, "must be an object, is taken for the organization");
+        let organization = text(value, &at, found).unwrap_or_default();
+        return Ok(Some(Provider { url: String::new(), organization }));
+    }
+    let Some(mut provider) = Members::open(value, &at, found)? else { return Ok(None) };
+    let organization = provider.required_text("organization", found);
+    // Optional in 0.1.
+    let url = text_if(found.form != Form::V01, "url", &mut provider, found);
+    provider.finish(found);
+    Ok(Some(Provider { url, organization }))
+}
+
+fn read_capabilities(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Capabilities, Wrong> {
+    let new_form = matches!(found.form, Form::V1 | Form::Hybrid);
+    let old_flag = card.flag("supportsAuthenticatedExtendedCard", found);
+    of_other_version(old_flag.is_some() && found.form == Form::V1, "supportsAuthenticatedExtendedCard", at, found);
+    let mut read = Capabilities { extended_agent_card: old_flag, ..Capabilities::default() };
+    let Some(value) = card.take("capabilities", found) else {
+        card.missing("capabilities", "none are assumed", found);
+        return Ok(read);
+    };
+    let at = at.member("capabilities");
+    let Some(mut capabilities) = Members::open(value, &at, found)? else { return Ok(read) };
+    read.streaming = capabilities.flag("streaming", found);
+    read.push_notifications = capabilities.flag("pushNotifications", found);
+    let extended = capabilities.flag("extendedAgentCard", found);
+    of_other_version(extended.is_some() && !new_form, "extendedAgentCard", &at, found);
+    read.extended_agent_card = extended.or(old_flag);
+    let history = capabilities.flag("stateTransitionHistory", found);
+    of_other_version(history.is_some() && new_form, "stateTransitionHistory", &at, found);
+    // agent-native always says so, and it means nothing there.
+    if history == Some(true) && found.form != Form::Native {
+        found.losses.note(LossKind::CardMember, at.member("stateTransitionHistory"));
+    }
+    let list_at = at.member("extensions");
+    for (i, value) in capabilities.list("extensions", found).unwrap_or_default().into_iter().enumerate() {
+        let at = list_at.item(i);
+        let Some(mut extension) = Members::open(value, &at, found)? else { continue };
+        read.extensions.push(Extension {
+            uri: extension.required_text("uri", found),
+            description: extension.set_text("description", found),
+            required: extension.flag("required", found).unwrap_or_default(),
+            params: extension.object("params", found),
+        });
+        extension.finish(found);
+    }
+    capabilities.finish(found);
+    Ok(read)
+}
+
+fn read_default_modes(
+    name: &'static str,
+    card: &mut Members<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Vec<String> {
+    let Some(modes) = read_modes(name, card, at, found) else {
+        if asks(found.form, name) {
+            card.missing(name, "text/plain is assumed", found);
+        }
+        return vec!["text/plain".into()];
+    };
+    if modes.is_empty() && matches!(found.form, Form::V1 | Form::Hybrid) {
+        found.lint(lint::EMPTY, &at.member(name), "should not be empty");
+    }
+    modes
+}
+
+/// Reads media types, whether they are written as such or in words.
+fn read_modes(
+    name: &'static str,
+    members: &mut Members<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Option<Vec<String>> {
+    let mut modes = members.texts(name, found)?;
+    let at = at.member(name);
+    for (i, mode) in modes.iter_mut().enumerate() {
+        let Some(media_type) = media_type(mode) else { continue };
+        if !matches!(found.form, Form::V01 | Form::Xpr) {
+            found.lint(lint::MODE_WORD, &at.item(i), format_args!("{mode} is not a media type, {media_type} is meant"));
+        }
+        *mode = media_type.into();
+    }
+    Some(modes)
+}
+
+fn read_skills(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Skill>, Wrong> {
+    let Some(list) = card.list("skills", found) else {
+        card.missing("skills", "none are assumed", found);
+        return Ok(Vec::new());
+    };
+    let at = at.member("skills");
+    if list.is_empty() && matches!(found.form, Form::V1 | Form::Hybrid) {
+        found.lint(lint::EMPTY, &at, "should not be empty");
+    }
+    let mut skills = Vec::new();
+    for (i, value) in list.into_iter().enumerate() {
+        skills.extend(read_skill(value, &at.item(i), found)?);
+    }
+    Ok(skills)
+}
+
+/// What agent-native's skills have and no other's: who may use them, and how they are called.
+const NATIVE_SKILL: [&str; 6] = ["inputSchema", "public", "readOnly", "requiresAuth", "isConsequential", "publicAgent"];
+
+fn read_skill(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Skill>, Wrong> {
+    let Some(mut skill) = Members::open(value, at, found)? else { return Ok(None) };
+    let (id, name) = (skill.text("id", found), skill.text("name", found));
+    for (member, value) in [("id", &id), ("name", &name)] {
+        match value.as_deref() {
+            None => skill.missing(member, "the one of id and name that is there stands for both", found),
+            Some("") => found.lint(lint::EMPTY, &at.member(member), "should not be empty"),
+            Some(_) => {}
+        }
+    }
+    let tags = skill.texts("tags", found);
+    if tags.is_none() && asks(found.form, "tags") {
+        skill.missing("tags", "none are assumed", found);
+    }
+    let read = Skill {
+        id: id.clone().or_else(|| name.clone()).unwrap_or_default(),
+        name: name.or(id).unwrap_or_default(),
+        description: text_if(asks(found.form, "description"), "description", &mut skill, found),
+        tags: tags.unwrap_or_default(),
+        examples: skill.texts("examples", found).unwrap_or_default(),
+        input_modes: read_modes("inputModes", &mut skill, at, found).unwrap_or_default(),
+        output_modes: read_modes("outputModes", &mut skill, at, found).unwrap_or_default(),
+        security_requirements: read_requirements(&mut skill, at, found),
+    };
+    if found.form == Form::Native {
+        for member in NATIVE_SKILL {
+            if skill.take(member, found).is_some() {
+                found.losses.note(LossKind::CardMember, at.member(member));
+            }
+        }
+    }
+    skill.finish(found);
+    Ok(Some(read))
+}
+
+fn read_signatures(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Signature>, Wrong> {
+    let at = at.member("signatures");
+    let mut signatures = Vec::new();
+    for (i, value) in card.list("signatures", found).unwrap_or_default().into_iter().enumerate() {
+        let at = at.item(i);
+        let Some(mut signature) = Members::open(value, &at, found)? else { continue };
+        signatures.push(Signature {
+            protected: signature.required_text("protected", found),
+            signature: signature.required_text("signature", found),
+            header: signature.object("header", found),
+        });
+        signature.finish(found);
+    }
+    Ok(signatures)
+}
+
+type Security = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>);
+
+fn read_security(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Security, Wrong> {
+    let schemes = card.map("securitySchemes", found).unwrap_or_default();
+    let schemes = read_schemes(schemes, &at.member("securitySchemes"), found)?;
+    let requirements = read_requirements(card, at, found);
+    let authentication = read_authentication(card, at, found)?;
+    // Names alone say less than schemes do.
+    match authentication {
+        Some(by_name) if schemes.is_empty() && requirements.is_empty() => Ok(by_name),
+        _ => Ok((schemes, requirements)),
+    }
+}
+
+/// Reads 0.1's `authentication`, which some cards of later versions have as well, and some as a single word.
+fn read_authentication(
+    card: &mut Members<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Option<Security>, Wrong> {
+    let Some(value) = card.take("authentication", found) else { return Ok(None) };
+    let at = at.member("authentication");
+    of_other_version(found.form != Form::V01, "authentication", &Path::Root, found);
+    let authentication = if value.get().starts_with('"') {
+        Authentication { schemes: text(value, &at, found).into_iter().collect(), credentials: None }
+    } else {
+        let Some(mut members) = Members::open(value, &at, found)? else { return Ok(None) };
+        let schemes = members.texts("schemes", found).unwrap_or_default();
+        let credentials = members.text("credentials", found);
+        members.finish(found);
+        Authentication { schemes, credentials }
+    };
+    let (schemes, requirements, guesses) = authentication.read();
+    for guess in guesses {
+        let message = format_args!("{:?} says no more: {} is assumed", shown(&guess.name), guess.assumed);
+        found.lint(lint::ASSUMED, &at.member("schemes"), message);
+    }
+    let used = |url: &String| {
+        let is = |s: &SecurityScheme| matches!(s, SecurityScheme::OpenIdConnect { open_id_connect_url, .. } if open_id_connect_url == url);
+        schemes.values().any(is)
+    };
+    // They may be a secret, and have no business in a card that is shown around.
+    if authentication.credentials.as_ref().is_some_and(|c| !used(c)) {
+        found.lint(lint::OTHER_VERSION, &at.member("credentials"), "has no place in later versions, is left out");
+        found.losses.note(LossKind::Security, at.member("credentials"));
+    }
+    Ok(Some((schemes, requirements)))
+}
+
+fn read_identity(card: &mut Members<'_, '_>, found: &mut Findings) -> Option<XprIdentity> {
+    if !card.any("xpr:") {
+        return None;
+    }
+    let unknown = XprIdentity::default();
+    Some(XprIdentity {
+        account: card.required_text("xpr:account", found),
+        protocol: match card.peek("xpr:protocol") {
+            Some(_) => card.required_text("xpr:protocol", found),
+            None => {
+                card.missing("xpr:protocol", "https is assumed", found);
+                unknown.protocol
+            }
+        },
+        trust_score: card.number("xpr:trustScore", found),
+        kyc_level: card.number("xpr:kycLevel", found),
+        registered_at: match card.peek("xpr:registeredAt") {
+            Some(_) => card.number("xpr:registeredAt", found).unwrap_or_default(),
+            None => {
+                card.missing("xpr:registeredAt", "that is taken to be unknown", found);
+                unknown.registered_at
+            }
+        },
+        owner: card.text("xpr:owner", found),
+    })
+}

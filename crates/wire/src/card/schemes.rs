@@ -1,0 +1,271 @@
+//! Security as it is read: wrapped as in 1.0 or with a `type` as in OpenAPI, in cards of any form.
+
+use super::Form;
+use super::lint::{self, Findings};
+use super::members::{Members, camel_case, entries, shown, text};
+use crate::LossKind;
+use crate::path::{Path, Wrong};
+use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme, StringList};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The kinds of schemes.
+#[derive(Clone, Copy)]
+enum Kind {
+    ApiKey,
+    Http,
+    OAuth2,
+    OpenIdConnect,
+    MutualTls,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::ApiKey, Self::Http, Self::OAuth2, Self::OpenIdConnect, Self::MutualTls];
+
+    /// The member that wraps it in 1.0.
+    const fn wrapped(self) -> &'static str {
+        match self {
+            Self::ApiKey => "apiKeySecurityScheme",
+            Self::Http => "httpAuthSecurityScheme",
+            Self::OAuth2 => "oauth2SecurityScheme",
+            Self::OpenIdConnect => "openIdConnectSecurityScheme",
+            Self::MutualTls => "mtlsSecurityScheme",
+        }
+    }
+
+    /// Its `type` in OpenAPI.
+    const fn typed(self) -> &'static str {
+        match self {
+            Self::ApiKey => "apiKey",
+            Self::Http => "http",
+            Self::OAuth2 => "oauth2",
+            Self::OpenIdConnect => "openIdConnect",
+            Self::MutualTls => "mutualTLS",
+        }
+    }
+}
+
+/// Reads schemes. One that cannot be understood is left out and noted: a caller may know another way in.
+pub(super) fn read_schemes(
+    schemes: Vec<(String, &RawValue)>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<BTreeMap<String, SecurityScheme>, Wrong> {
+    let mut read = BTreeMap::new();
+    for (name, value) in schemes {
+        let at = at.key(shown(&name));
+        match read_scheme(value, &at, found)? {
+            Some(scheme) => {
+                read.insert(name, scheme);
+            }
+            None => found.losses.note(LossKind::Security, at),
+        }
+    }
+    Ok(read)
+}
+
+fn read_scheme(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<SecurityScheme>, Wrong> {
+    let Some(mut members) = Members::open(value, at, found)? else { return Ok(None) };
+    let old_form = !matches!(found.form, Form::V1 | Form::Hybrid);
+    for kind in Kind::ALL {
+        let Some(inner) = members.take(kind.wrapped(), found) else { continue };
+        let inner_at = at.member(kind.wrapped());
+        if old_form {
+            found.lint(lint::OTHER_VERSION, &inner_at, "is how 1.0 writes a scheme");
+        }
+        // Beside it a hybrid says the same again.
+        if found.form != Form::Hybrid {
+            members.finish(found);
+        }
+        let Some(mut inner) = Members::open(inner, &inner_at, found)? else { return Ok(None) };
+        let scheme = read_kind(kind, &mut inner, &inner_at, found)?;
+        inner.finish(found);
+        return Ok(scheme);
+    }
+    let Some(stated) = members.text("type", found) else {
+        found.lint(lint::SCHEME, at, "is none of the known kinds of schemes, is left out");
+        return Ok(None);
+    };
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.typed().eq_ignore_ascii_case(&stated)) else {
+        let message = format_args!("type {:?} is not known, is left out", shown(&stated));
+        found.lint(lint::SCHEME, at, message);
+        return Ok(None);
+    };
+    if found.form == Form::V1 {
+        found.lint(
+            lint::OTHER_VERSION,
+            at,
+            format_args!("is how 0.3 writes a scheme; in 1.0 it is a {}", kind.wrapped()),
+        );
+    }
+    let scheme = read_kind(kind, &mut members, &at.member(kind.wrapped()), found)?;
+    members.finish(found);
+    Ok(scheme)
+}
+
+/// Reads the members of a scheme. `place` is where they stand in the canonical card.
+fn read_kind(
+    kind: Kind,
+    members: &mut Members<'_, '_>,
+    place: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Option<SecurityScheme>, Wrong> {
+    let description = members.set_text("description", found);
+    Ok(Some(match kind {
+        Kind::ApiKey => {
+            let location = match members.text("in", found) {
+                Some(location) => location,
+                None => members.required_text("location", found),
+            };
+            SecurityScheme::ApiKey { description, location, name: members.required_text("name", found) }
+        }
+        Kind::Http => SecurityScheme::HttpAuth {
+            description,
+            scheme: members.required_text("scheme", found),
+            bearer_format: members.set_text("bearerFormat", found),
+        },
+        Kind::OAuth2 => {
+            let oauth2_metadata_url = members.set_text("oauth2MetadataUrl", found);
+            let flows = members.map("flows", found).unwrap_or_default();
+            let Some(flows) = read_flows(flows, place, found)? else { return Ok(None) };
+            SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url }
+        }
+        Kind::OpenIdConnect => SecurityScheme::OpenIdConnect {
+            description,
+            open_id_connect_url: members.required_text("openIdConnectUrl", found),
+        },
+        Kind::MutualTls => SecurityScheme::MutualTls { description },
+    }))
+}
+
+/// Reads the first flow that is known; there is room for one.
+fn read_flows(
+    flows: Vec<(String, &RawValue)>,
+    place: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Option<OAuthFlows>, Wrong> {
+    let place = place.member("flows");
+    let mut first = None;
+    for (name, value) in flows.into_iter().filter(|(_, value)| value.get() != "null") {
+        let at = place.key(shown(&name));
+        if first.is_some() {
+            found.lint(lint::FLOWS, &at, "is a further flow, only the first is kept");
+            found.losses.note(LossKind::Security, at);
+            continue;
+        }
+        let Some(mut members) = Members::open(value, &at, found)? else { continue };
+        match read_flow(&camel_case(&name).unwrap_or_else(|| name.clone()), &mut members, found) {
+            Some(flow) => {
+                first = Some(flow);
+                members.finish(found);
+            }
+            None => {
+                found.lint(lint::SCHEME, &at, "is none of the known flows, is left out");
+                found.losses.note(LossKind::Security, at);
+            }
+        }
+    }
+    if first.is_none() {
+        found.lint(lint::SCHEME, &place, "has no flow, the scheme is left out");
+    }
+    Ok(first)
+}
+
+fn read_flow(name: &str, flow: &mut Members<'_, '_>, found: &mut Findings) -> Option<OAuthFlows> {
+    Some(match name {
+        "authorizationCode" => OAuthFlows::AuthorizationCode {
+            authorization_url: flow.required_text("authorizationUrl", found),
+            token_url: flow.required_text("tokenUrl", found),
+            refresh_url: flow.set_text("refreshUrl", found),
+            scopes: required_scopes(flow, found),
+            pkce_required: flow.flag("pkceRequired", found).unwrap_or_default(),
+        },
+        "clientCredentials" => OAuthFlows::ClientCredentials {
+            token_url: flow.required_text("tokenUrl", found),
+            refresh_url: flow.set_text("refreshUrl", found),
+            scopes: required_scopes(flow, found),
+        },
+        "implicit" => OAuthFlows::Implicit {
+            authorization_url: flow.set_text("authorizationUrl", found),
+            refresh_url: flow.set_text("refreshUrl", found),
+            scopes: flow.text_map("scopes", found).unwrap_or_default(),
+        },
+        "password" => OAuthFlows::Password {
+            token_url: flow.set_text("tokenUrl", found),
+            refresh_url: flow.set_text("refreshUrl", found),
+            scopes: flow.text_map("scopes", found).unwrap_or_default(),
+        },
+        "deviceCode" => OAuthFlows::DeviceCode {
+            device_authorization_url: flow.required_text("deviceAuthorizationUrl", found),
+            token_url: flow.required_text("tokenUrl", found),
+            refresh_url: flow.set_text("refreshUrl", found),
+            scopes: required_scopes(flow, found),
+        },
+        _ => return None,
+    })
+}
+
+fn required_scopes(flow: &mut Members<'_, '_>, found: &mut Findings) -> BTreeMap<String, String> {
+    flow.text_map("scopes", found).unwrap_or_else(|| {
+        flow.missing("scopes", "is taken to be empty", found);
+        BTreeMap::new()
+    })
+}
+
+/// Reads what is required, in either way of writing it.
+pub(super) fn read_requirements(
+    members: &mut Members<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Vec<SecurityRequirement> {
+    let (new, old) = (members.list("securityRequirements", found), members.list("security", found));
+    let (name, other) = match found.form {
+        Form::Hybrid => ("securityRequirements", None),
+        Form::V1 => ("securityRequirements", old.as_ref().map(|_| "security")),
+        _ => ("security", new.as_ref().map(|_| "securityRequirements")),
+    };
+    if let Some(other) = other {
+        let message = format_args!("is how another version of A2A writes {name}");
+        found.lint(lint::OTHER_VERSION, &at.member(other), message);
+    }
+    let at = at.member(if new.is_some() { "securityRequirements" } else { "security" });
+    let list = new.or(old).unwrap_or_default();
+    list.into_iter().enumerate().filter_map(|(i, value)| read_requirement(value, &at.item(i), found)).collect()
+}
+
+fn read_requirement(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Option<SecurityRequirement> {
+    let Some(mut schemes) = entries(value) else {
+        found.lint(lint::WRONG_TYPE, at, "must be an object, is passed over");
+        return None;
+    };
+    // A list under that name are the scopes of a scheme that happens to be called so.
+    if let [(only, inner)] = &*schemes
+        && only == "schemes"
+        && let Some(inner) = entries(inner)
+    {
+        schemes = inner;
+    }
+    let mut requirement = SecurityRequirement { schemes: BTreeMap::new() };
+    for (name, scopes) in schemes {
+        let list = read_scope_names(scopes, &at.key(shown(&name)), found);
+        requirement.schemes.insert(name, StringList { list });
+    }
+    Some(requirement)
+}
+
+/// `{"list":[…]}` by the letter of 1.0; the Go SDK writes the list alone, or `null`.
+fn read_scope_names(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Vec<String> {
+    if value.get() == "null" {
+        return Vec::new();
+    }
+    let list = match entries(value) {
+        Some(members) => members.into_iter().find(|(name, _)| name == "list").map(|(_, list)| list),
+        None => Some(value),
+    };
+    let Some(list) = list.filter(|list| list.get() != "null") else { return Vec::new() };
+    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
+        found.lint(lint::WRONG_TYPE, at, "must be a list of scopes, is taken to be empty");
+        return Vec::new();
+    };
+    list.into_iter().enumerate().filter_map(|(i, scope)| text(scope, &at.item(i), found)).collect()
+}

@@ -1,0 +1,323 @@
+//! 0.3 and 0.2, and the hybrid that shows 1.0 and 0.3 at once.
+//!
+//! 0.2.6 is 0.3 without signatures, without mutual TLS and OAuth metadata, and without requirements of single skills.
+
+use super::interfaces::{self, JSONRPC};
+use super::openapi::{self, Reach, Requirement, Scheme};
+use super::{Form, note_if};
+use crate::{LossKind, Losses};
+use sabir_proto::AgentCard;
+use sabir_proto::card::{self, Extension, Provider, SecurityRequirement, SecurityScheme, Signature};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    V03,
+    V02,
+}
+
+impl Release {
+    const fn form(self) -> Form {
+        match self {
+            Self::V03 => Form::V03,
+            Self::V02 => Form::V02,
+        }
+    }
+
+    /// What `protocolVersion` says. 0.3 and 0.2 count three digits, and readers of 1.0 pass over the third.
+    const fn stated(self) -> &'static str {
+        match self {
+            Self::V03 => "0.3.0",
+            Self::V02 => "0.2.6",
+        }
+    }
+
+    /// Versions of interfaces to be shown, the best first: what speaks 0.3 also understands 0.2.
+    const fn speaks(self) -> &'static [(u16, u16)] {
+        match self {
+            Self::V03 => &[(0, 3)],
+            Self::V02 => &[(0, 2), (0, 3)],
+        }
+    }
+}
+
+/// The card.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Card<'a> {
+    protocol_version: &'static str,
+    name: &'a str,
+    description: &'a str,
+    #[serde(flatten)]
+    place: Place<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a Provider>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icon_url: Option<&'a str>,
+    version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documentation_url: Option<&'a str>,
+    capabilities: Capabilities<'a>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    security_schemes: BTreeMap<&'a str, Scheme<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    security: Vec<Requirement<'a>>,
+    default_input_modes: &'a [String],
+    default_output_modes: &'a [String],
+    skills: Vec<Skill<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supports_authenticated_extended_card: Option<bool>,
+    #[serde(skip_serializing_if = "<[Signature]>::is_empty")]
+    signatures: &'a [Signature],
+}
+
+/// Where the agent is reached.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Place<'a> {
+    url: &'a str,
+    preferred_transport: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    additional_interfaces: Vec<Interface<'a>>,
+}
+
+#[derive(Serialize)]
+struct Interface<'a> {
+    url: &'a str,
+    transport: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Capabilities<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streaming: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    push_notifications: Option<bool>,
+    #[serde(skip_serializing_if = "<[Extension]>::is_empty")]
+    extensions: &'a [Extension],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Skill<'a> {
+    id: &'a str,
+    name: &'a str,
+    description: &'a str,
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    examples: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    input_modes: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    output_modes: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    security: Vec<Requirement<'a>>,
+}
+
+impl<'a> Card<'a> {
+    pub(super) fn of(card: &'a AgentCard, release: Release, losses: &mut Losses) -> Self {
+        let AgentCard {
+            name,
+            description,
+            supported_interfaces,
+            provider,
+            version,
+            documentation_url,
+            capabilities,
+            security_schemes,
+            security_requirements,
+            default_input_modes,
+            default_output_modes,
+            skills,
+            signatures,
+            icon_url,
+        } = card;
+        let card::Capabilities { streaming, push_notifications, extensions, extended_agent_card } = capabilities;
+        let reach = if release == Release::V03 { Reach::V03 } else { Reach::V02 };
+        let schemes = security_schemes.iter();
+        let schemes = schemes.filter_map(|(name, s)| Some((&**name, openapi::scheme(name, s, reach, losses)?)));
+        let security_schemes = schemes.collect();
+        let signatures: &[Signature] = match release {
+            Release::V03 => signatures,
+            Release::V02 => {
+                note_if(!signatures.is_empty(), LossKind::Signature, "signatures", losses);
+                &[]
+            }
+        };
+        Self {
+            protocol_version: release.stated(),
+            name,
+            description,
+            place: place(supported_interfaces, release, losses),
+            provider: provider.as_ref(),
+            icon_url: icon_url.as_deref(),
+            version,
+            documentation_url: documentation_url.as_deref(),
+            capabilities: Capabilities { streaming: *streaming, push_notifications: *push_notifications, extensions },
+            security_schemes,
+            security: openapi::requirements(security_requirements),
+            default_input_modes,
+            default_output_modes,
+            skills: skills.iter().enumerate().map(|(i, s)| skill(i, s, release, losses)).collect(),
+            supports_authenticated_extended_card: *extended_agent_card,
+            signatures,
+        }
+    }
+}
+
+fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut Losses) -> Place<'a> {
+    let shown = interfaces::shown_by_version(interfaces, release.speaks());
+    let place = Place::of(interfaces, &shown);
+    let version = interfaces::as_read(release.form(), place.url).dialect().name();
+    let read = |i: &usize| card::Interface { protocol_version: version.into(), ..interfaces[*i].clone() };
+    // An empty address counts for none, unless it stands in the list.
+    let as_read = match &*shown {
+        [only] if interfaces[*only].url.is_empty() => Vec::new(),
+        _ => shown.iter().map(read).collect(),
+    };
+    interfaces::note_lost(interfaces, &shown, &as_read, losses);
+    place
+}
+
+impl<'a> Place<'a> {
+    /// The first interface is the one that is named; the list should have it too.
+    fn of(interfaces: &'a [card::Interface], shown: &[usize]) -> Self {
+        let first = shown.first().map(|&i| &interfaces[i]);
+        let write = |&i: &usize| Interface { url: &interfaces[i].url, transport: &interfaces[i].protocol_binding };
+        Place {
+            url: first.map_or("", |i| &i.url),
+            preferred_transport: first.map_or(JSONRPC, |i| &i.protocol_binding),
+            additional_interfaces: if shown.len() > 1 { shown.iter().map(write).collect() } else { Vec::new() },
+        }
+    }
+}
+
+fn skill<'a>(index: usize, skill: &'a card::Skill, release: Release, losses: &mut Losses) -> Skill<'a> {
+    let card::Skill { id, name, description, tags, examples, input_modes, output_modes, security_requirements } = skill;
+    let security = match release {
+        Release::V03 => openapi::requirements(security_requirements),
+        Release::V02 => {
+            if !security_requirements.is_empty() {
+                losses.note(LossKind::Security, format_args!("skills[{index}].securityRequirements"));
+            }
+            Vec::new()
+        }
+    };
+    Skill { id, name, description, tags, examples, input_modes, output_modes, security }
+}
+
+/// 1.0 with what 0.3 needs beside it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hybrid<'a> {
+    name: &'a str,
+    description: &'a str,
+    supported_interfaces: &'a [card::Interface],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a Provider>,
+    version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documentation_url: Option<&'a str>,
+    capabilities: &'a card::Capabilities,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    security_schemes: BTreeMap<&'a str, HybridScheme<'a>>,
+    #[serde(skip_serializing_if = "<[SecurityRequirement]>::is_empty")]
+    security_requirements: &'a [SecurityRequirement],
+    default_input_modes: &'a [String],
+    default_output_modes: &'a [String],
+    skills: Vec<HybridSkill<'a>>,
+    #[serde(skip_serializing_if = "<[Signature]>::is_empty")]
+    signatures: &'a [Signature],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icon_url: Option<&'a str>,
+    protocol_version: &'static str,
+    #[serde(flatten)]
+    place: Place<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    security: Vec<Requirement<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supports_authenticated_extended_card: Option<bool>,
+}
+
+/// A scheme both ways: wrapped for 1.0, with a `type` for 0.3.
+#[derive(Serialize)]
+struct HybridScheme<'a> {
+    #[serde(flatten)]
+    wrapped: &'a SecurityScheme,
+    #[serde(flatten)]
+    typed: Option<Scheme<'a>>,
+}
+
+#[derive(Serialize)]
+struct HybridSkill<'a> {
+    #[serde(flatten)]
+    skill: &'a card::Skill,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    security: Vec<Requirement<'a>>,
+}
+
+impl<'a> Hybrid<'a> {
+    /// None where nothing speaks 0.3: the card is 1.0's alone.
+    ///
+    /// Also none where all that speaks 0.3 does so at an address the agent-native client would take for its own. That
+    /// is noted, though the card still lists them: clients of 0.3 will not find them there.
+    pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Option<Self> {
+        let AgentCard {
+            name,
+            description,
+            supported_interfaces,
+            provider,
+            version,
+            documentation_url,
+            capabilities,
+            security_schemes,
+            security_requirements,
+            default_input_modes,
+            default_output_modes,
+            skills,
+            signatures,
+            icon_url,
+        } = card;
+        let shown = match interfaces::beside_1_0(supported_interfaces) {
+            Ok(shown) => shown,
+            Err(left_out) => {
+                for i in left_out {
+                    losses.note(LossKind::Interface, format_args!("supportedInterfaces[{i}]"));
+                }
+                return None;
+            }
+        };
+        let scheme = |(name, wrapped): (&'a String, &'a SecurityScheme)| {
+            // Nothing is lost: whoever reads 1.0 finds it in the wrapped form.
+            let typed = openapi::scheme(name, wrapped, Reach::Whole, &mut Losses::new());
+            (&**name, HybridScheme { wrapped, typed })
+        };
+        let skill = |skill: &'a card::Skill| HybridSkill {
+            skill,
+            security: openapi::requirements(&skill.security_requirements),
+        };
+        Some(Self {
+            name,
+            description,
+            supported_interfaces,
+            provider: provider.as_ref(),
+            version,
+            documentation_url: documentation_url.as_deref(),
+            capabilities,
+            security_schemes: security_schemes.iter().map(scheme).collect(),
+            security_requirements,
+            default_input_modes,
+            default_output_modes,
+            skills: skills.iter().map(skill).collect(),
+            signatures,
+            icon_url: icon_url.as_deref(),
+            protocol_version: Release::V03.stated(),
+            place: Place::of(supported_interfaces, &shown),
+            security: openapi::requirements(security_requirements),
+            supports_authenticated_extended_card: capabilities.extended_agent_card,
+        })
+    }
+}
