@@ -1,6 +1,7 @@
 //! A card can be shown in every form and found in any, and what does not survive the way is named.
 
 mod found;
+mod roundtrip;
 mod shown;
 
 use sabir_wire::card::Read;
