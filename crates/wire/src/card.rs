@@ -38,6 +38,7 @@ use sabir_proto::AgentCard;
 use sabir_proto::card::{SecurityRequirement, SecurityScheme};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What a card looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +63,14 @@ impl Form {
     /// Every form.
     pub const ALL: [Self; 7] = [Self::V1, Self::Hybrid, Self::V03, Self::V02, Self::V01, Self::Native, Self::Xpr];
 
+    /// The name on command lines and in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hybrid => "hybrid",
+            Self::V1 | Self::V03 | Self::V02 | Self::V01 | Self::Native | Self::Xpr => self.dialect().name(),
+        }
+    }
+
     /// The form of a dialect.
     pub const fn of(dialect: Dialect) -> Self {
         match dialect {
@@ -84,6 +93,12 @@ impl Form {
             Self::Native => Dialect::Native,
             Self::Xpr => Dialect::Xpr,
         }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -128,14 +128,14 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
     for (i, value) in listed.unwrap_or_default().into_iter().enumerate() {
         interfaces.extend(read_interface(value, &list_at.item(i), found)?);
     }
-    let url = card.text("url", found).filter(|url| !url.is_empty());
+    let url = card.text("url", found);
     let transport = card.text("preferredTransport", found);
     let stated = card.text("protocolVersion", found);
     let additional = read_additional(card, at, found)?;
     match form {
         Form::Hybrid => {
             let listed = |url: &String| interfaces.iter().any(|i| i.url == *url);
-            if !url.as_ref().is_some_and(listed) {
+            if !interfaces.is_empty() && !url.as_ref().is_some_and(listed) {
                 found.lint(lint::URL, &at.member("url"), "is not among supportedInterfaces, is passed over");
             }
         }
@@ -151,15 +151,17 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
         }
         Form::V03 | Form::V02 | Form::V01 | Form::Native | Form::Xpr => {
             of_other_version(has_list, "supportedInterfaces", at, found);
-            if url.is_none() {
-                card.missing("url", "the agent has no main address", found);
+            match url.as_deref() {
+                None => card.missing("url", "the agent has no main address", found),
+                Some("") => found.lint(lint::EMPTY, &at.member("url"), "should not be empty"),
+                Some(_) => {}
             }
             if stated.is_none() && asks(form, "protocolVersion") {
-                card.missing("protocolVersion", "0.3 is assumed", found);
+                card.missing("protocolVersion", "it is told by the other members", found);
             }
         }
     }
-    if !interfaces.is_empty() || form == Form::Hybrid {
+    if !interfaces.is_empty() {
         return Ok(interfaces);
     }
     let version = read_version(stated.as_deref(), at, found);
@@ -356,7 +358,7 @@ fn read_skill(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<O
         examples: skill.texts("examples", found).unwrap_or_default(),
         input_modes: read_modes("inputModes", &mut skill, at, found).unwrap_or_default(),
         output_modes: read_modes("outputModes", &mut skill, at, found).unwrap_or_default(),
-        security_requirements: read_requirements(&mut skill, at, found)?,
+        security_requirements: read_requirements(&mut skill, at, found),
     };
     if found.form == Form::Native {
         for member in NATIVE_SKILL {
@@ -390,7 +392,7 @@ type Security = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>);
 fn read_security(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Security, Wrong> {
     let schemes = card.map("securitySchemes", found).unwrap_or_default();
     let schemes = read_schemes(schemes, &at.member("securitySchemes"), found)?;
-    let requirements = read_requirements(card, at, found)?;
+    let requirements = read_requirements(card, at, found);
     let authentication = read_authentication(card, at, found)?;
     // Names alone say less than schemes do.
     match authentication {

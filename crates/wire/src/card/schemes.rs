@@ -217,7 +217,7 @@ pub(super) fn read_requirements(
     members: &mut Members<'_, '_>,
     at: &Path<'_>,
     found: &mut Findings,
-) -> Result<Vec<SecurityRequirement>, Wrong> {
+) -> Vec<SecurityRequirement> {
     let (new, old) = (members.list("securityRequirements", found), members.list("security", found));
     let (name, other) = match found.form {
         Form::Hybrid => ("securityRequirements", None),
@@ -229,11 +229,8 @@ pub(super) fn read_requirements(
         found.lint(lint::OTHER_VERSION, &at.member(other), message);
     }
     let at = at.member(if new.is_some() { "securityRequirements" } else { "security" });
-    let mut requirements = Vec::new();
-    for (i, value) in new.or(old).unwrap_or_default().into_iter().enumerate() {
-        requirements.extend(read_requirement(value, &at.item(i), found));
-    }
-    Ok(requirements)
+    let list = new.or(old).unwrap_or_default();
+    list.into_iter().enumerate().filter_map(|(i, value)| read_requirement(value, &at.item(i), found)).collect()
 }
 
 fn read_requirement(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Option<SecurityRequirement> {

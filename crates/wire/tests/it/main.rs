@@ -3,7 +3,9 @@
 
 mod agreement;
 mod any;
+mod cards;
 mod damage;
+mod mask;
 mod oracle;
 mod roundtrip;
 mod v03_proto;
