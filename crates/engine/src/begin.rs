@@ -292,11 +292,19 @@ impl<'a> Incoming<'a> {
     async fn go_on(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
         let core = self.core;
         // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
-        self.acceptable(id).await?;
-        let claimed = Claimed::take(core.live.enter(id)).map_err(|owned| {
-            let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
-            owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem()))
-        })?;
+        let claimed = loop {
+            let (stored, _) = self.acceptable(id).await?;
+            let mut owned = match Claimed::take(core.live.enter(id)) {
+                Ok(claimed) => break claimed,
+                Err(owned) => owned,
+            };
+            if !stored.state.is_interrupted() {
+                let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
+                return Err(owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem())));
+            }
+            // It asks, and yet it has an owner: one that is about to leave, or one that has just been sent to as well.
+            owned.moved_or_released(stored.head).await?;
+        };
         let (stored, task) = self.acceptable(id).await?;
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
@@ -440,3 +448,6 @@ pub(crate) fn stopping() -> Fault {
 pub(crate) fn history_length(field: &str, wanted: Option<i32>) -> Result<Option<u32>, Fault> {
     wanted.map(|n| u32::try_from(n).map_err(|_| Fault::invalid(field, "must not be negative"))).transpose()
 }
+
+#[cfg(test)]
+mod tests;

@@ -312,10 +312,15 @@ impl LiveRef {
 
     /// Waits until nobody owns the task. Not for an owner that waits itself, for there is no telling how long.
     pub(crate) async fn released(&mut self) -> Result<(), Fault> {
+        self.moved_or_released(Seq(u64::MAX)).await
+    }
+
+    /// The same, or until something is committed after `seq`.
+    pub(crate) async fn moved_or_released(&mut self, seq: Seq) -> Result<(), Fault> {
         poll_fn(|cx| {
             let mut state = self.live.lock();
             match (&state.failed, state.put_off) {
-                _ if !state.running => return Poll::Ready(Ok(())),
+                _ if !state.running || state.head > seq => return Poll::Ready(Ok(())),
                 (Some(fault), true) => return Poll::Ready(Err(fault.clone())),
                 _ => {}
             }

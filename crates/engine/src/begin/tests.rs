@@ -1,0 +1,134 @@
+//! What a runner does between two polls, seen from a message that arrives just then.
+
+use crate::agent::{Agent, Context, Ending, Failure};
+use crate::engine::{Claimed, Engine, Resident};
+use crate::host::{BoxFuture, Host};
+use crate::{Limits, Metrics};
+use sabir_proto::{
+    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task, TaskState, Tenant,
+    Terms, Timestamp,
+};
+use sabir_store::Scope;
+use sabir_store::memory::MemoryLog;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{self, Poll, Waker};
+use std::time::Duration;
+
+/// A world in which nothing happens but what the test polls.
+#[derive(Default)]
+struct Still {
+    random: AtomicU64,
+    spawned: Mutex<Vec<BoxFuture<'static, ()>>>,
+}
+
+impl Host for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1000)
+    }
+
+    fn random(&self) -> u64 {
+        self.random.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        self.spawned.lock().unwrap().push(future);
+    }
+}
+
+/// Asks and asks, unless it has something to think about.
+struct Asks;
+
+impl Agent for Asks {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        if cx.message().joined_text() == "slow" {
+            std::future::pending::<()>().await;
+        }
+        Ok(Ending::ask_input("and?"))
+    }
+}
+
+struct Bench {
+    host: Arc<Still>,
+    engine: Engine,
+    resident: Resident,
+    scope: Arc<Scope>,
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut task::Context::from_waker(Waker::noop()))
+}
+
+impl Bench {
+    fn new() -> Self {
+        let host = Arc::new(Still::default());
+        let opened = Engine::open(Arc::new(MemoryLog::new()), host.clone(), Limits::default(), Metrics::default());
+        let Poll::Ready(Ok(engine)) = poll(pin!(opened)) else { panic!("a log in memory opens at once") };
+        let resident = Resident { name: AgentName::parse("asks").unwrap(), agent: Arc::new(Asks), push: false };
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: resident.name.clone() };
+        Self { host, engine, resident, scope: Arc::new(scope) }
+    }
+
+    async fn say(&self, text: &str, to: Option<&Task>) -> Result<Task, Fault> {
+        let mut message = Message::text(MessageId::parse(text).unwrap(), Role::User, text);
+        message.task_id = to.map(|task| task.id.into());
+        let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
+        let request = Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None });
+        match self.engine.send(&self.resident, self.scope.clone(), request, &Terms::default()).await? {
+            Sent::Task(task, _) => Ok(task.thaw().unwrap()),
+            Sent::Message(_) => panic!("this agent answers with tasks"),
+        }
+    }
+
+    /// Runs what was spawned.
+    fn work(&self) {
+        let spawned = std::mem::take(&mut *self.host.spawned.lock().unwrap());
+        let waiting = spawned.into_iter().filter_map(|mut future| poll(future.as_mut()).is_pending().then_some(future));
+        let waiting: Vec<_> = waiting.collect();
+        self.host.spawned.lock().unwrap().extend(waiting);
+    }
+
+    fn asked(&self) -> Task {
+        let mut opening = pin!(self.say("first", None));
+        assert!(poll(opening.as_mut()).is_pending());
+        self.work();
+        let Poll::Ready(Ok(task)) = poll(opening) else { panic!("the agent asks at once") };
+        assert_eq!(task.status.state, TaskState::InputRequired);
+        task
+    }
+}
+
+/// The task rests in the log and its caller has the question, but the runner has not left yet.
+#[test]
+fn an_answer_that_comes_quickly_waits_for_the_last_turn_to_leave() {
+    let bench = Bench::new();
+    let task = bench.asked();
+    let Ok(leaving) = Claimed::take(bench.engine.core.live.enter(task.id)) else { panic!("nobody owns a question") };
+    let mut answer = pin!(bench.say("second", Some(&task)));
+    assert!(poll(answer.as_mut()).is_pending(), "refused though the task has asked");
+    drop(leaving);
+    assert!(poll(answer.as_mut()).is_pending());
+    bench.work();
+    let Poll::Ready(Ok(task)) = poll(answer) else { panic!("the answer is taken") };
+    assert_eq!((task.status.state, task.history.len()), (TaskState::InputRequired, 3));
+}
+
+/// Two answers to one question: the second is refused as soon as the first is taken, however long that is worked on.
+#[test]
+fn an_answer_that_comes_second_is_told_so() {
+    let bench = Bench::new();
+    let task = bench.asked();
+    let mut first = pin!(bench.say("slow", Some(&task)));
+    let mut second = pin!(bench.say("third", Some(&task)));
+    assert!(poll(first.as_mut()).is_pending());
+    assert!(poll(second.as_mut()).is_pending(), "nobody has been heard yet");
+    bench.work();
+    assert!(poll(first).is_pending());
+    assert!(matches!(poll(second), Poll::Ready(Err(Fault::UnsupportedOperation(_)))));
+}
