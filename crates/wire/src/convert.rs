@@ -1,12 +1,12 @@
 //! One dialect into another, without a server between them.
 
 use crate::detect::speakers;
-use crate::hear::{Asked, read_as};
+use crate::hear::{Asked, Form, read_as};
 use crate::jsonrpc::{self, Envelope};
 use crate::path::Path;
 use crate::teller;
 use crate::{Dialect, Losses, card, codes, native, peer, v1, v03};
-use sabir_proto::{Answer, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{Answer, Call, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
@@ -127,8 +127,15 @@ fn request(
     if !speakers(&envelope.method).contains(&from) {
         return Err(Fault::MethodNotFound(envelope.method.chars().take(64).collect()));
     }
-    let (call, key) = read_as(from, &envelope, mint, losses)?;
-    let written = peer::write_call(to, &call, key.as_deref(), mint, losses)?;
+    let (said, key) = read_as(from, &envelope, mint, losses)?;
+    let first = match (&said.call, said.form) {
+        (Call::ListPush(list), Form::FirstPush) => peer::write_first_push(to, &list.task_id),
+        _ => None,
+    };
+    let written = match first {
+        Some(written) => written,
+        None => peer::write_call(to, &said.call, key.as_deref(), mint, losses)?,
+    };
     let mut out = b"{\"jsonrpc\":\"2.0\"".to_vec();
     if let Some(id) = envelope.id {
         out.extend_from_slice(format!(",\"id\":{}", id.get()).as_bytes());

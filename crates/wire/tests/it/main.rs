@@ -4,6 +4,7 @@
 mod agreement;
 mod any;
 mod damage;
+mod lost;
 mod oracle;
 mod roundtrip;
 mod v03_proto;
