@@ -1,7 +1,7 @@
 //! What a translation loses is said, and what it keeps is not said to be lost: one line for each that was once wrong.
 
 use crate::mint;
-use sabir_wire::{Dialect, Kind, Losses, convert};
+use sabir_wire::{Dialect, Kind, Losses, convert, read_push_payload};
 
 /// Translates a text and returns it with its losses, in the words of `sabir convert`.
 #[track_caller]
@@ -100,3 +100,61 @@ fn what_stands_beside_a_message_in_xpr() {
     check(Dialect::V1, Dialect::Xpr, Kind::Reply, &own, r#""metadata":{"xpr:jobId":42}"#, &lost[..1]);
 }
 
+#[test]
+fn answers_that_are_nothing_but_a_yes() {
+    check(Dialect::V1, Dialect::V03, Kind::Reply, &answer("{}"), r#""result":null"#, &[]);
+    check(Dialect::V03, Dialect::V1, Kind::Reply, &answer("null"), r#""result":{}"#, &[]);
+    check(Dialect::V03, Dialect::V02, Kind::Reply, &answer("null"), r#""result":null"#, &[]);
+}
+
+#[test]
+fn a_task_at_a_webhook_is_a_task_also_when_it_has_only_a_status() {
+    let body = r#"{"id":"t","sessionId":"s","status":{"state":"working"}}"#;
+    let read = read_push_payload(Dialect::V01, body, &mut mint, &mut Losses::new()).unwrap();
+    assert!(matches!(read, sabir_proto::TheirEvent::Task(_)), "{read:?}");
+}
+
+#[test]
+fn what_an_error_says_beside_its_number() {
+    let detailed = r#"{"error":{"code":-32602,"message":"no","data":[{"@type":"type.googleapis.com/google.rpc.BadRequest",
+        "fieldViolations":[{"field":"a","description":"b"}]}]}}"#;
+    check(Dialect::V1, Dialect::V03, Kind::Error, detailed, "-32602", &["error-details: data"]);
+    let newer = r#"{"error":{"code":-32009,"message":"no"}}"#;
+    let lost = ["error-details: code", "error-details: data"];
+    check(Dialect::V1, Dialect::V03, Kind::Error, newer, "-32004", &lost);
+    let unknown = r#"{"error":{"code":-32050,"message":"own"}}"#;
+    check(Dialect::V03, Dialect::V1, Kind::Error, unknown, "-32603", &["error-details: code"]);
+    let of_task = r#"{"error":{"code":-32001,"message":"no","data":{"taskId":"t"}}}"#;
+    check(Dialect::V01, Dialect::V1, Kind::Error, of_task, r#""taskId":"t""#, &[]);
+    check(Dialect::V01, Dialect::V03, Kind::Error, of_task, "-32001", &["error-details: data"]);
+}
+
+#[test]
+fn what_an_event_says_that_only_events_say() {
+    let artifact =
+        r#"{"taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[]},"append":true,"lastChunk":true}"#;
+    let update = answer(&format!(r#"{{"artifactUpdate":{artifact}}}"#));
+    let lost = ["part: artifactUpdate.append", "part: artifactUpdate.lastChunk", "state: task.status"];
+    check(Dialect::V1, Dialect::Native, Kind::Event, &update, r#""artifacts":[{"#, &lost);
+    let lost = ["context-id: artifactUpdate.contextId"];
+    check(Dialect::V1, Dialect::V01, Kind::Event, &update, r#""append":true"#, &lost);
+    let status = r#"{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"},"metadata":{"k":1}}"#;
+    let update = answer(&format!(r#"{{"statusUpdate":{status}}}"#));
+    let lost = ["metadata: statusUpdate.metadata"];
+    check(Dialect::V1, Dialect::Native, Kind::Event, &update, r#""state":"working""#, &lost);
+    let said = r#"[{"messageId":"m","role":"ROLE_USER","parts":[]}]"#;
+    let task = format!(r#"{{"id":"t","status":{{"state":"TASK_STATE_WORKING"}},"history":{said}}}"#);
+    let whole = answer(&format!(r#"{{"task":{task}}}"#));
+    check(Dialect::V1, Dialect::V01, Kind::Event, &whole, r#""final":false"#, &["history: task.history"]);
+}
+
+#[test]
+fn a_direct_reply_is_not_swallowed_by_who_has_none() {
+    let reply = answer(r#"{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"hi"}]}}"#);
+    for to in [Dialect::V01, Dialect::Native] {
+        let (told, losses) = told(Dialect::V1, to, Kind::Event, &reply);
+        assert!(told.contains(r#""state":"completed""#), "{told}");
+        assert!(losses.contains(&"answer-place: ".to_owned()), "{losses:?}");
+        assert_eq!(told.contains(r#""final":true"#), to == Dialect::V01, "{told}");
+    }
+}
