@@ -6,6 +6,7 @@ mod any;
 mod damage;
 mod lost;
 mod oracle;
+mod pairs;
 mod roundtrip;
 mod v03_proto;
 
