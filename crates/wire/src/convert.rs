@@ -1,12 +1,13 @@
 //! One dialect into another, without a server between them.
 
 use crate::detect::speakers;
-use crate::hear::{Asked, read_as};
+use crate::hear::{Asked, Form, read_as};
 use crate::jsonrpc::{self, Envelope};
 use crate::path::Path;
+use crate::tagged::task::task_of;
 use crate::teller;
-use crate::{Dialect, Losses, card, codes, native, peer, v1, v03};
-use sabir_proto::{Answer, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
+use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
@@ -109,7 +110,7 @@ pub fn convert(
             let event = peer::read_event(from, result, mint, losses)?;
             write_event(to, event, is_final(result), losses)?.iter().map(|payload| wrapper.around(payload)).collect()
         }
-        Kind::Error => vec![error(from, to, text)?],
+        Kind::Error => vec![error(from, to, text, losses)?],
     };
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|e| Fault::Internal(e.to_string()));
     let lines = out.drain(..).map(text).collect::<Result<Vec<_>, _>>()?;
@@ -127,8 +128,15 @@ fn request(
     if !speakers(&envelope.method).contains(&from) {
         return Err(Fault::MethodNotFound(envelope.method.chars().take(64).collect()));
     }
-    let (call, key) = read_as(from, &envelope, mint, losses)?;
-    let written = peer::write_call(to, &call, key.as_deref(), mint, losses)?;
+    let (said, key) = read_as(from, &envelope, mint, losses)?;
+    let first = match (&said.call, said.form) {
+        (Call::ListPush(list), Form::FirstPush) => peer::write_first_push(to, &list.task_id),
+        _ => None,
+    };
+    let written = match first {
+        Some(written) => written,
+        None => peer::write_call(to, &said.call, key.as_deref(), mint, losses)?,
+    };
     let mut out = b"{\"jsonrpc\":\"2.0\"".to_vec();
     if let Some(id) = envelope.id {
         out.extend_from_slice(format!(",\"id\":{}", id.get()).as_bytes());
@@ -151,7 +159,9 @@ fn reply(
         Dialect::V1 if has("configs") => Asked::Pushes,
         Dialect::V1 if has("status") => Asked::Task,
         Dialect::V1 if has("url") && has("taskId") => Asked::Push,
+        Dialect::V1 if value.as_object().is_some_and(serde_json::Map::is_empty) => Asked::Deletion,
         _ if has("pushNotificationConfig") => Asked::Push,
+        _ if has("skills") => Asked::Card,
         _ if value.is_array() => Asked::Pushes,
         _ if value.is_null() => Asked::Deletion,
         _ => Asked::Send,
@@ -179,6 +189,12 @@ fn write_event(
     said_last: Option<bool>,
     losses: &mut Losses,
 ) -> Result<Vec<Vec<u8>>, Fault> {
+    let event = match event {
+        TheirEvent::Message(message) if to.reach().streams && !to.reach().direct_replies => {
+            TheirEvent::Task(task_of(&message, None, losses))
+        }
+        other => other,
+    };
     // A dialect that does not say so is understood by the state.
     let last =
         said_last.unwrap_or_else(|| event.state().is_some_and(|s| s.is_settled() || s == TaskState::InputRequired));
@@ -189,15 +205,15 @@ fn write_event(
         Dialect::V01 => return Ok(teller::updates(&event, &mut Vec::new(), None, last, losses)),
         Dialect::Native => {
             let root = Path::Root;
-            native::write_task(&whole(event), false, &root.member("task"), losses, &mut out);
+            native::write_task(&whole(event, losses), false, &root.member("task"), losses, &mut out);
         }
         Dialect::Xpr => return Err(Fault::UnsupportedOperation("XPR has no streams".into())),
     }
     Ok(vec![out])
 }
 
-/// As much of a task as one event tells.
-fn whole(event: TheirEvent) -> TheirTask {
+/// As much of a task as one event tells. What is only said of an update has no place in it.
+fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
     let task = |id: TaskRef, context_id, state| TheirTask {
         id,
         context_id,
@@ -208,13 +224,27 @@ fn whole(event: TheirEvent) -> TheirTask {
     };
     match event {
         TheirEvent::Task(task) => task,
-        TheirEvent::Message(message) => crate::tagged::task::task_of(&message, None, &mut Losses::new()),
+        TheirEvent::Message(message) => task_of(&message, None, losses),
         TheirEvent::StatusUpdate(update) => {
+            if update.metadata.is_some() {
+                losses.note(LossKind::Metadata, "statusUpdate.metadata");
+            }
             let mut shown = task(update.task_id, update.context_id, update.status.state);
             shown.status = update.status;
             shown
         }
         TheirEvent::ArtifactUpdate(update) => {
+            if update.metadata.is_some() {
+                losses.note(LossKind::Metadata, "artifactUpdate.metadata");
+            }
+            if update.append {
+                losses.note(LossKind::Part, "artifactUpdate.append");
+            }
+            if update.last_chunk {
+                losses.note(LossKind::Part, "artifactUpdate.lastChunk");
+            }
+            // An artifact says nothing of the state; that the task is not over yet is the most likely.
+            losses.note(LossKind::State, "task.status");
             let mut shown = task(update.task_id, update.context_id, TaskState::Working);
             shown.artifacts.push(update.artifact);
             shown
@@ -222,7 +252,7 @@ fn whole(event: TheirEvent) -> TheirTask {
     }
 }
 
-fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
+fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<Vec<u8>, Fault> {
     #[derive(Deserialize)]
     struct Seen<'a> {
         #[serde(borrow, default)]
@@ -231,10 +261,12 @@ fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
         error: Option<&'a RawValue>,
     }
     let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
-    let fault = peer::read_error(from, seen.error.map_or(text, RawValue::get));
+    let given = seen.error.map_or(text, RawValue::get);
+    let fault = peer::read_error(from, given);
     if let Fault::InvalidAgentResponse(_) = fault {
         return Err(fault);
     }
+    error_losses(from, to, given, &fault, losses);
     let mut out = Vec::new();
     let id = seen.id.map_or("null", RawValue::get);
     match to {
@@ -242,6 +274,37 @@ fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
         other => codes::write_older_error(other, Some(id), &fault, &mut out),
     }
     Ok(out)
+}
+
+/// An error keeps its words, and its kind where the other dialect has a number for it. Of its data only the task is
+/// known everywhere.
+fn error_losses(from: Dialect, to: Dialect, given: &str, fault: &Fault, losses: &mut Losses) {
+    let given: serde_json::Value = serde_json::from_str(given).unwrap_or_default();
+    let (code, data) = (fault.code(), &given["data"]);
+    let only = |value: &serde_json::Value, known: &[&str]| {
+        value.as_object().is_some_and(|members| members.keys().all(|name| known.contains(&&**name)))
+    };
+    let info = |detail: &serde_json::Value| {
+        detail["domain"] == codes::DOMAIN
+            && only(detail, &["@type", "reason", "domain", "metadata"])
+            && (detail["metadata"].is_null() || only(&detail["metadata"], &["taskId"]))
+    };
+    let understood = match data.as_array().map(Vec::as_slice) {
+        None => data.is_null() || only(data, &["taskId"]),
+        Some([]) => true,
+        Some([detail]) => info(detail),
+        Some(_) => false,
+    };
+    let reasoned = data.get(0).is_some_and(info);
+    let numbered = reasoned || given["code"] == codes::json_rpc(code, from);
+    let exact = to == Dialect::V1 || codes::code_of(codes::json_rpc(code, to), to) == code;
+    let tells_task = to == Dialect::V1 || (to == Dialect::V01 && code == Code::TaskNotFound);
+    if !numbered || !exact {
+        losses.note(LossKind::ErrorDetails, "code");
+    }
+    if !understood || !exact || (fault.task().is_some() && !tells_task) {
+        losses.note(LossKind::ErrorDetails, "data");
+    }
 }
 
 /// The JSON-RPC answer around a result, where there is one.
@@ -257,8 +320,12 @@ impl Wrapper {
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
             id: Option<&'a RawValue>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
+        }
+        // What was deleted is answered with `null`, which is a result like any other.
+        fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+            <&RawValue>::deserialize(d).map(Some)
         }
         // A bare list has no members at all.
         let seen: Option<Seen<'_>> = serde_json::from_str(text).ok();
@@ -307,8 +374,8 @@ pub fn read_push_payload(
     losses: &mut Losses,
 ) -> Result<TheirEvent, Fault> {
     match from {
-        // What a webhook gets is a task there, never an event; there are no streams that it could be part of.
-        Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
+        // What a webhook gets is a task there, never an event; one without artifacts looks like a status in 0.1.
+        Dialect::V01 | Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
             Answer::Task(task) => Ok(TheirEvent::Task(*task)),
             _ => Err(Fault::InvalidAgentResponse("expected a task".into())),
         },

@@ -165,12 +165,12 @@ pub(crate) fn read_as(
     envelope: &Envelope<'_>,
     mint: Mint<'_>,
     losses: &mut Losses,
-) -> Result<(Call, Option<String>), Fault> {
+) -> Result<(Said, Option<String>), Fault> {
     if dialect == Dialect::V1 {
-        return Ok((v1::json::read_call(envelope)?, None));
+        return Ok((v1::json::read_call(envelope)?.into(), None));
     }
     let (_, said) = read_older(&Facts::default(), envelope, Some(dialect), mint, losses);
-    said.map(|(said, key)| (said.call, key))
+    said
 }
 
 type Outcome = Result<(Said, Option<String>), Fault>;

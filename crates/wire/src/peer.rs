@@ -2,7 +2,7 @@
 
 use crate::codes::{self, code_of};
 use crate::hear::Asked;
-use crate::{Dialect, Losses, native, v01, v1, v03, xpr};
+use crate::{Dialect, LossKind, Losses, native, v01, v1, v03, xpr};
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TheirEvent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,6 +27,12 @@ pub fn write_call(
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Request, Fault> {
+    if let (Call::Send(request) | Call::Stream(request), false) = (call, dialect.reach().client_names_tasks)
+        && request.alias.is_some()
+    {
+        // A task that may yet have to be opened has no name there.
+        losses.note(LossKind::TaskId, "message.taskId");
+    }
     let (method, params) = match dialect {
         Dialect::V1 => v1::json::write_call(call),
         Dialect::V03 | Dialect::V02 => v03::json::write_call(call, losses)?,
@@ -35,6 +41,16 @@ pub fn write_call(
         Dialect::Xpr => xpr::write_call(call, losses)?,
     };
     Ok(Request { method, params, asked: Asked::by(call) })
+}
+
+/// Asks for the first configuration of a task. `None`: the dialect has no such question, only the list.
+pub(crate) fn write_first_push(dialect: Dialect, task: &TaskRef) -> Option<Request> {
+    let (method, params) = match dialect {
+        Dialect::V03 | Dialect::V02 => ("tasks/pushNotificationConfig/get", v03::json::query(task, None, None, None)),
+        Dialect::V01 => ("tasks/pushNotification/get", v03::json::query(task, None, None, None)),
+        Dialect::V1 | Dialect::Native | Dialect::Xpr => return None,
+    };
+    Some(Request { method, params, asked: Asked::Push })
 }
 
 /// Reads the result of a request. `mint` names messages that come without a name.

@@ -15,8 +15,10 @@ use crate::tagged::task::{self, closing_artifact, place_answer, task_of};
 use crate::v01::EventOut;
 use crate::v03::json::put;
 use crate::voice::Voice;
-use crate::{Dialect, Losses, jsonrpc, native, sse, v1, v03};
-use sabir_proto::{ArtifactId, Fault, FrozenEvent, Message, Seq, TaskRef, TaskState, TheirEvent, TheirTask};
+use crate::{Dialect, LossKind, Losses, jsonrpc, native, sse, v1, v03};
+use sabir_proto::{
+    ArtifactId, Content, ContextId, Fault, FrozenEvent, Message, Part, Seq, TaskRef, TaskState, TheirEvent, TheirTask,
+};
 
 /// A whole task is told again when what is new is at least one part in this many of what was told last, so that a
 /// long artifact in small chunks does not cost its square.
@@ -88,7 +90,7 @@ impl Teller {
         }
         // A damaged record is the store's misfortune, and was reported where it was read.
         let Some(shown) = event.show() else { return };
-        self.tell_shown(shown, event.seq, event.json.len(), last, losses, out);
+        self.tell_shown(shown, event.seq, last, losses, out);
     }
 
     /// Tells a direct reply, which is all its stream carries.
@@ -101,7 +103,7 @@ impl Teller {
             }
             Shape::Updates { .. } | Shape::Whole { .. } => {
                 let task = task_of(message, self.name().cloned(), losses);
-                return self.tell_shown(TheirEvent::Task(task), Seq(0), 0, true, losses, out);
+                return self.tell_shown(TheirEvent::Task(task), Seq(0), true, losses, out);
             }
         }
         sse::frame(None, &self.open, &payload, self.close, out);
@@ -136,15 +138,7 @@ impl Teller {
         }
     }
 
-    fn tell_shown(
-        &mut self,
-        event: TheirEvent,
-        seq: Seq,
-        bytes: usize,
-        last: bool,
-        losses: &mut Losses,
-        out: &mut Vec<u8>,
-    ) {
+    fn tell_shown(&mut self, event: TheirEvent, seq: Seq, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         match &mut self.shape {
             Shape::V1 | Shape::Kinds(_) | Shape::Rest => {
                 let mut payload = Vec::new();
@@ -159,7 +153,11 @@ impl Teller {
                 }
             }
             Shape::Whole { task, told, news } => {
-                let is_status = !matches!(event, TheirEvent::ArtifactUpdate(_));
+                let (is_status, bytes) = match &event {
+                    // Only what the task gains by it: most of a small chunk's own bytes are names that it has already.
+                    TheirEvent::ArtifactUpdate(update) => (false, update.artifact.parts.iter().map(bytes_of).sum()),
+                    TheirEvent::Task(_) | TheirEvent::Message(_) | TheirEvent::StatusUpdate(_) => (true, 0),
+                };
                 match (task.as_mut(), event) {
                     (_, TheirEvent::Task(whole)) => *task = Some(Box::new(whole)),
                     (Some(task), event) => task.apply(event, None),
@@ -186,6 +184,17 @@ impl Teller {
     }
 }
 
+/// About as many bytes as a part has in a task.
+fn bytes_of(part: &Part) -> usize {
+    const AROUND: usize = r#"{"type":"text","text":""},"#.len();
+    AROUND
+        + match &part.content {
+            Content::Text(text) | Content::Url(text) => text.len(),
+            Content::Raw(bytes) => bytes.len() / 3 * 4,
+            Content::Data(json) => json.as_str().len(),
+        }
+}
+
 /// 0.1's frames for one event.
 pub(crate) fn updates(
     event: &TheirEvent,
@@ -208,12 +217,22 @@ pub(crate) fn updates(
             known.len() - 1
         })
     };
+    // An event of 0.1 names its task and no conversation.
+    let unsaid = |path: &Path<'_>, context: Option<&ContextId>, losses: &mut Losses| {
+        if context.is_some() {
+            losses.note(LossKind::ContextId, path.member("contextId"));
+        }
+    };
     let quiet = |id| EventOut { id, status: None, last: None, artifact: None, metadata: None };
     match event {
         TheirEvent::Task(task) => {
             let mut task = task.clone();
             let path = root.member("task");
             place_answer(&mut task, MANNER, &path, losses);
+            unsaid(&path, task.context_id.as_ref(), losses);
+            if !task.history.is_empty() {
+                losses.note(LossKind::History, path.member("history"));
+            }
             let id = name.unwrap_or(&task.id);
             let artifacts = path.member("artifacts");
             for (i, artifact) in task.artifacts.iter().enumerate() {
@@ -227,10 +246,11 @@ pub(crate) fn updates(
         TheirEvent::StatusUpdate(update) => {
             let id = name.unwrap_or(&update.task_id);
             let path = root.member("statusUpdate");
+            unsaid(&path, update.context_id.as_ref(), losses);
             let path = path.member("status");
-            let unsaid = known.is_empty() && update.status.state == TaskState::Completed;
-            if let (true, Some(message)) = (unsaid, &update.status.message) {
-                losses.note(crate::LossKind::AnswerPlace, "artifacts");
+            let unanswered = known.is_empty() && update.status.state == TaskState::Completed;
+            if let (true, Some(message)) = (unanswered, &update.status.message) {
+                losses.note(LossKind::AnswerPlace, "artifacts");
                 let answer = closing_artifact(message);
                 let written = task::write_artifact(&answer, 0, MANNER, &root.member("artifacts"), losses);
                 frame(&EventOut { artifact: Some(written.chunk(false, true)), ..quiet(id) });
@@ -242,6 +262,7 @@ pub(crate) fn updates(
         TheirEvent::ArtifactUpdate(update) => {
             let id = name.unwrap_or(&update.task_id);
             let path = root.member("artifactUpdate");
+            unsaid(&path, update.context_id.as_ref(), losses);
             let path = path.member("artifact");
             let at = index(&update.artifact.artifact_id);
             let written = task::write_artifact(&update.artifact, at, MANNER, &path, losses);

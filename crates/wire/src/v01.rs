@@ -125,7 +125,7 @@ struct TaskConfig {
 
 impl TaskConfig {
     fn of(task: &TaskRef, config: &PushConfig, losses: &mut Losses) -> Self {
-        let push_notification_config = Config::write_unnamed(config, &Path::Root, losses);
+        let push_notification_config = Config::write_unnamed(config, &task.to_string(), &Path::Root, losses);
         Self { id: task.clone(), push_notification_config }
     }
 }
@@ -247,7 +247,10 @@ pub(crate) fn write_call(call: &Call, mint: Mint<'_>, losses: &mut Losses) -> Re
     Ok(match call {
         Call::Send(request) => ("tasks/send", send_params(request, mint, losses)),
         Call::Stream(request) => ("tasks/sendSubscribe", send_params(request, mint, losses)),
-        Call::Get(c) => ("tasks/get", text(&Query { id: &c.id, history_length: c.history_length, metadata: None })),
+        Call::Get(c) => {
+            let history_length = write_history(c.history_length, &Path::Root, losses);
+            ("tasks/get", text(&Query { id: &c.id, history_length, metadata: None }))
+        }
         Call::Cancel(c) => {
             ("tasks/cancel", text(&Query { id: &c.id, history_length: None, metadata: c.metadata.as_ref() }))
         }
@@ -296,16 +299,23 @@ fn send_params(request: &SendMessage, mint: Mint<'_>, losses: &mut Losses) -> St
     let mut bare = Losses::new();
     let written = message::write(message, MANNER, &root.member("message"), &mut bare);
     losses.take_except(bare, &["message.contextId", "message.taskId"]);
+    let config = given.task_push_notification_config.as_ref();
+    let push_notification = config.map(|c| Config::write_unnamed(c, &id, &push, losses));
     text(&Params {
         id,
         session_id: message.context_id.as_ref(),
         message: written,
         accepted_output_modes: &given.accepted_output_modes,
-        push_notification: given
-            .task_push_notification_config
-            .as_ref()
-            .map(|c| Config::write_unnamed(c, &push, losses)),
-        history_length: given.history_length,
+        push_notification,
+        history_length: write_history(given.history_length, &configuration, losses),
         metadata: request.metadata.as_ref(),
     })
+}
+
+/// The inverse of [`history`]: none is what leaving it out asks for, and all cannot be asked for.
+fn write_history(asked: Option<i32>, path: &Path<'_>, losses: &mut Losses) -> Option<i32> {
+    if asked.is_none() {
+        losses.note(LossKind::History, path.member("historyLength"));
+    }
+    asked.filter(|messages| *messages != 0)
 }

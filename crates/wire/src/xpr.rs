@@ -90,7 +90,12 @@ pub(crate) fn write_answer(
             let mut written = task::write(task, MANNER, &Path::Root, losses);
             written.owner = owner;
             written.created_at = made.map(sabir_proto::Timestamp::millis);
-            written.metadata = shown_metadata(task).map(Cow::Owned);
+            let shown = shown_metadata(task);
+            let members = |metadata: Option<&Object>| metadata.map(Object::to_map).unwrap_or_default();
+            if members(shown.as_ref()) != members(task.metadata.as_ref()) {
+                losses.note(LossKind::Metadata, "metadata");
+            }
+            written.metadata = shown.map(Cow::Owned);
             put(&written, out);
             Ok(())
         }
@@ -181,7 +186,12 @@ fn send_params(request: &SendMessage, losses: &mut Losses) -> String {
     let mut beside = message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
     let caller_account = match beside.remove(CALLER) {
         Some(Value::String(account)) => Some(account),
-        _ => None,
+        Some(other) => {
+            // No account, whatever it is; it stays where it was.
+            beside.insert(CALLER.into(), other);
+            None
+        }
+        None => None,
     };
     // The conversation and the task stand beside the message here.
     let mut bare = Losses::new();

@@ -157,7 +157,7 @@ pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses:
         Content::Url(url) => out.file = file(None, Some(url)),
         Content::Data(json) => {
             out.data = Some(Cow::Borrowed(json));
-            wrap_data(json, part.metadata.as_ref(), &mut out);
+            wrap_data(json, part.metadata.as_ref(), &mut out, path, losses);
         }
     }
     if word != "file" {
@@ -171,13 +171,22 @@ pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses:
     out
 }
 
-/// The older dialects only have objects as data, so everything else is wrapped and marked.
-fn wrap_data(json: &Json, metadata: Option<&Object>, out: &mut PartOut<'_>) {
-    if json.as_str().starts_with('{') {
+/// The older dialects only have objects as data, so everything else is wrapped and marked. So is an object that bears
+/// the mark by itself, or its reader would take it for a wrapper.
+fn wrap_data(json: &Json, metadata: Option<&Object>, out: &mut PartOut<'_>, path: &Path<'_>, losses: &mut Losses) {
+    let is_object = json.as_str().starts_with('{');
+    if is_object && !metadata.is_some_and(|m| m.as_str().contains(WRAPPED)) {
         return;
     }
     let mut marked = metadata.map(Object::to_map).unwrap_or_default();
-    marked.insert(WRAPPED.into(), true.into());
+    let own = marked.insert(WRAPPED.into(), true.into());
+    if is_object && own != Some(true.into()) {
+        return;
+    }
+    if own.is_some() {
+        // The reader takes the mark for ours and removes it.
+        losses.note(LossKind::Metadata, path.member("metadata"));
+    }
     out.data = Json::parse(&format!("{{\"value\":{}}}", json.as_str())).ok().map(Cow::Owned);
     out.metadata = Object::from_map(&marked).ok().map(Cow::Owned);
 }

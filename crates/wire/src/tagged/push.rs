@@ -49,9 +49,9 @@ impl Config {
         Self { id: config.id.clone(), url: config.url.clone(), token: config.token.clone(), authentication }
     }
 
-    /// The same without the name, where a task has only one.
-    pub(crate) fn write_unnamed(config: &PushConfig, path: &Path<'_>, losses: &mut Losses) -> Self {
-        if config.id.is_some() {
+    /// The same without the name, where a task has only one: it goes by the name of `task`.
+    pub(crate) fn write_unnamed(config: &PushConfig, task: &str, path: &Path<'_>, losses: &mut Losses) -> Self {
+        if config.id.as_deref().is_some_and(|id| id != task) {
             losses.note(LossKind::PushConfigId, path.member("id"));
         }
         Self { id: None, ..Self::write(config) }

@@ -216,8 +216,11 @@ pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static s
         }
         Call::GetPush(c) => ("tasks/pushNotificationConfig/get", query(&c.task_id, None, None, Some(&c.id))),
         Call::ListPush(c) => {
-            if c.page_size.is_some() || !c.page_token.is_empty() {
+            // All of them at once is what a list is here.
+            if c.page_size.is_some_and(|size| size != PUSHES_MAX) {
                 losses.note(LossKind::Paging, "pageSize");
+            }
+            if !c.page_token.is_empty() {
                 losses.note(LossKind::Paging, "pageToken");
             }
             ("tasks/pushNotificationConfig/list", query(&c.task_id, None, None, None))
@@ -261,7 +264,12 @@ fn send_params(request: &SendMessage, manner: Manner, losses: &mut Losses) -> St
     })
 }
 
-fn query(id: &TaskRef, history_length: Option<i32>, metadata: Option<&Object>, config: Option<&str>) -> String {
+pub(crate) fn query(
+    id: &TaskRef,
+    history_length: Option<i32>,
+    metadata: Option<&Object>,
+    config: Option<&str>,
+) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Query<'a> {

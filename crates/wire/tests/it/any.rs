@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use sabir_proto::{
     Artifact, ArtifactId, ArtifactUpdate, Authentication, Call, CancelTask, Content, ContextId, DeletePush, Event,
     GetPush, GetTask, Json, ListPush, ListTasks, Message, MessageId, Object, Part, PushConfig, Role, SendConfiguration,
-    SendMessage, Stamp, StatusUpdate, Subscribe, Task, TaskId, TaskRef, TaskState, TaskStatus, Tenant, Timestamp,
+    SendMessage, Stamp, StatusUpdate, Subscribe, Task, TaskId, TaskRef, TaskState, TaskStatus, Tenant, TheirEvent,
+    TheirTask, Timestamp,
 };
 use std::fmt::Write as _;
 
@@ -76,7 +77,7 @@ pub(crate) fn object() -> BoxedStrategy<Option<Object>> {
     of(members(json_text()).prop_map(|text| Object::new(Json::parse(&text).unwrap()).unwrap())).boxed()
 }
 
-fn part() -> impl Strategy<Value = Part> {
+pub(crate) fn part() -> impl Strategy<Value = Part> {
     let content = prop_oneof![
         text(0).prop_map(Content::Text),
         vec(any::<u8>(), 0..9).prop_map(Content::Raw),
@@ -95,7 +96,7 @@ pub(crate) fn task_id() -> impl Strategy<Value = TaskId> {
     (any::<u64>(), any::<u64>()).prop_map(|(stamp, random)| TaskId::new(Stamp::from_u64(stamp), random))
 }
 
-fn task_ref() -> impl Strategy<Value = TaskRef> {
+pub(crate) fn task_ref() -> impl Strategy<Value = TaskRef> {
     prop_oneof![task_id().prop_map(TaskRef::Id), id().prop_map(|text| TaskRef::parse(&text).unwrap())]
 }
 
@@ -164,6 +165,43 @@ pub(crate) fn task(least: usize) -> BoxedStrategy<Task> {
             metadata,
             history,
             artifacts,
+        })
+        .boxed()
+}
+
+/// Tasks as others have them: of any name, in a conversation or not.
+pub(crate) fn their_task() -> BoxedStrategy<TheirTask> {
+    (task_ref(), of(context_id()), task(0))
+        .prop_map(|(id, context_id, task)| TheirTask {
+            id,
+            context_id,
+            status: task.status,
+            metadata: task.metadata,
+            history: task.history,
+            artifacts: task.artifacts,
+        })
+        .boxed()
+}
+
+/// Events as others have them.
+pub(crate) fn their_event() -> BoxedStrategy<TheirEvent> {
+    (task_ref(), of(context_id()), event(0), their_task())
+        .prop_map(|(task_id, context_id, event, task)| match event {
+            Event::Task(_) => TheirEvent::Task(task),
+            Event::Message(message) => TheirEvent::Message(message),
+            Event::StatusUpdate(StatusUpdate { status, metadata, .. }) => {
+                TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata })
+            }
+            Event::ArtifactUpdate(ArtifactUpdate { artifact, append, last_chunk, metadata, .. }) => {
+                TheirEvent::ArtifactUpdate(ArtifactUpdate {
+                    task_id,
+                    context_id,
+                    artifact,
+                    append,
+                    last_chunk,
+                    metadata,
+                })
+            }
         })
         .boxed()
 }
@@ -256,7 +294,7 @@ pub(crate) fn call() -> BoxedStrategy<Call> {
         3 => send().prop_map(Call::Send),
         3 => send().prop_map(Call::Stream),
         2 => list().prop_map(Call::List),
-        1 => prop_oneof![get, cancel, subscribe, create, get_push, list_push, delete_push],
+        4 => prop_oneof![get, cancel, subscribe, create, get_push, list_push, delete_push],
         1 => tenant().prop_map(|tenant| Call::ExtendedCard { tenant }),
     ]
     .boxed()

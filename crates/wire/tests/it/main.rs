@@ -5,8 +5,10 @@ mod agreement;
 mod any;
 mod cards;
 mod damage;
+mod lost;
 mod mask;
 mod oracle;
+mod pairs;
 mod roundtrip;
 mod v03_proto;
 

@@ -1,0 +1,116 @@
+//! Every dialect into every other: what was meant arrives, but for what is said to be lost.
+//!
+//! A value is written in dialect A, translated into B, and read in 1.0. That must mean what A's text means in 1.0, except
+//! where the translation says that something is lost; the test removes exactly what the notes name, on both sides.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | here | how a property is tried on all pairs |
+//! | `requests` | calls, and which operations a dialect has |
+//! | `replies` | tasks, messages, push configurations, errors |
+//! | `events` | one event at a time |
+//! | `streams` | whole streams, as a server tells them |
+//! | `meaning` | when two texts mean the same |
+//! | `tally` | what was tried |
+//!
+//! Each property is tried on 300 values, or on as many as `SABIR_CASES` says, and each value goes through all 36 pairs.
+//! Values are the same in every run, unless `SABIR_SEED` is another number.
+
+mod events;
+pub(crate) mod meaning;
+mod replies;
+mod requests;
+mod spice;
+mod streams;
+pub(crate) mod tally;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use sabir_proto::{Fault, MessageId};
+use sabir_wire::{Dialect, Kind, Loss, Losses, convert};
+use serde_json::Value;
+use std::fmt::Debug;
+use tally::Tally;
+
+fn number(name: &str) -> Option<u32> {
+    std::env::var(name).ok().and_then(|n| n.parse().ok())
+}
+
+/// Tries a property, and says what it was tried on.
+fn try_on<T: Debug>(strategy: &BoxedStrategy<T>, check: impl Fn(&T, &Tally) -> Result<(), TestCaseError>) -> Tally {
+    let seed = number("SABIR_SEED").unwrap_or(7);
+    let cases = number("SABIR_CASES").unwrap_or(300);
+    let rng_seed = RngSeed::Fixed(seed.into());
+    let config = Config { cases, failure_persistence: None, rng_seed, max_shrink_iters: 2000, ..Config::default() };
+    let tally = Tally::default();
+    if let Err(failure) = TestRunner::new(config).run(strategy, |value| check(&value, &tally)) {
+        panic!("SABIR_SEED={seed}: {failure}");
+    }
+    tally
+}
+
+/// Every pair, a dialect with itself included.
+fn pairs() -> impl Iterator<Item = (Dialect, Dialect)> {
+    Dialect::ALL.into_iter().flat_map(|from| Dialect::ALL.into_iter().map(move |to| (from, to)))
+}
+
+/// Names in order: two translations of one text give its unnamed messages the same names.
+fn minting() -> impl FnMut() -> MessageId {
+    let mut count = 0;
+    move || {
+        count += 1;
+        MessageId::parse(&format!("minted-{count}")).unwrap()
+    }
+}
+
+/// A translation, and what was lost in it.
+#[derive(Debug)]
+struct Told {
+    text: String,
+    losses: Vec<Loss>,
+}
+
+fn translate(from: Dialect, to: Dialect, kind: Kind, text: &str) -> Result<Told, Fault> {
+    let mut losses = Losses::new();
+    let text = convert(from, to, kind, text, &mut minting(), &mut losses)?;
+    assert_eq!(losses.more(), 0, "more losses than notes; the values of this test are too large");
+    Ok(Told { text, losses: losses.notes().to_vec() })
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// A dialect that cannot say something refuses clearly.
+#[track_caller]
+fn refused(outcome: Result<Told, Fault>, why: &str) -> Result<(), TestCaseError> {
+    match outcome {
+        Err(Fault::UnsupportedOperation(words)) if !words.is_empty() => Ok(()),
+        other => Err(TestCaseError::fail(format!("{why}: {other:?}"))),
+    }
+}
+
+/// Translates a text of A into B and back into 1.0, beside what it means in 1.0 without the detour.
+struct Trip {
+    meant: Vec<Value>,
+    told: String,
+    got: Vec<Value>,
+    losses: Vec<Loss>,
+}
+
+impl Trip {
+    fn new(from: Dialect, by: Dialect, kind: Kind, text: &str, tally: &Tally) -> Result<Self, TestCaseError> {
+        let fail = |step: &str, fault: Fault| TestCaseError::fail(format!("{from} by {by}, {step}: {fault}\n{text}"));
+        let meant = translate(from, Dialect::V1, kind, text).map_err(|f| fail("straight", f))?;
+        let told = translate(from, by, kind, text).map_err(|f| fail("there", f))?;
+        tally.translated(from, by, &told.losses);
+        let mut losses = [meant.losses, told.losses].concat();
+        let mut got = Vec::new();
+        for line in told.text.lines() {
+            let back = translate(by, Dialect::V1, kind, line).map_err(|f| fail("back", f))?;
+            losses.extend(back.losses);
+            got.extend(back.text.lines().map(parsed));
+        }
+        Ok(Self { meant: meant.text.lines().map(parsed).collect(), told: told.text, got, losses })
+    }
+}
