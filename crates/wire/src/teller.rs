@@ -88,6 +88,13 @@ impl Teller {
             sse::frame(Some(event.seq), &self.open, &v1::json::event_bytes(event), self.close, out);
             return;
         }
+        if matches!(self.shape, Shape::Kinds(_)) {
+            let mut payload = Vec::with_capacity(event.json.len() + 64);
+            if v03::swift::event(&event.json, last, &mut payload).is_some() {
+                sse::frame(Some(event.seq), &self.open, &payload, self.close, out);
+                return;
+            }
+        }
         // A damaged record is the store's misfortune, and was reported where it was read.
         let Some(shown) = event.show() else { return };
         self.tell_shown(shown, event.seq, last, losses, out);

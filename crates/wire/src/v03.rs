@@ -6,3 +6,4 @@
 pub mod grpc;
 pub(crate) mod json;
 pub mod rest;
+pub(crate) mod swift;
