@@ -10,8 +10,8 @@
 //! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost on
 //! the way out is the same for gRPC and REST and is decided in one file, `lost`.
 //!
-//! The messages are those of the release. Later SDKs of 0.3 added `Part.metadata`, `FilePart.name` and
-//! `AgentCard.icon_url`; a reader that knows only the release skips them.
+//! The messages are those of the release, with what later SDKs added to it: `Part.metadata`, `FilePart.name` and
+//! `AgentCard.icon_url`. A reader that knows only the release skips them.
 //!
 //! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the same,
 //! those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which it is,
@@ -31,6 +31,6 @@ mod task;
 pub use crate::v1::grpc::status;
 
 pub(super) use card::{Interfaces, Shown, offered};
-pub(super) use lost::{Lost, Numbers, is_object};
+pub(super) use lost::{Lost, Numbers};
 pub(super) use name::{of_push, of_task, told_push};
 pub(super) use request::{create, no_list};

@@ -6,9 +6,10 @@
 //! | [`write_answer`], [`write_event`] | what they are answered with; `read_…` for clients |
 //! | [`write_error`], [`read_error`] | errors, in a body that every kind of 0.3 peer understands |
 //!
-//! Written are camel case, enum names and what the release's messages have, nothing else: strict readers refuse unknown
-//! members. Read are also snake case (the Python SDK sends it), enum numbers, `null` for unset, and the two members
-//! that later SDKs of 0.3 added to parts, `metadata` and a file's `name`.
+//! Written are camel case, enum names and what the proto has, nothing else: the Python SDK refuses an answer with a
+//! member it does not know. That hits its first five releases, 0.3.0 to 0.3.4, where a part has metadata, and two of
+//! them where a file has a name; nothing tells them from those that came after and look for both. Read are also snake
+//! case (the Python SDK sends it), enum numbers, and `null` for unset.
 //!
 //! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
 //! read as what it is.

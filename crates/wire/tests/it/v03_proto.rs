@@ -472,9 +472,6 @@ fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
     if !std::mem::take(&mut left.signatures).is_empty() {
         lost.insert("signatures".into());
     }
-    if left.icon_url.take().is_some() {
-        lost.insert("iconUrl".into());
-    }
     left.security_schemes.retain(|name, scheme| match scheme {
         SecurityScheme::OAuth2 { flows: OAuthFlows::DeviceCode { .. }, .. } => {
             lost.insert(format!("securitySchemes.{name}"));
@@ -491,6 +488,7 @@ fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
     });
     // No presence: what is empty or false is not there.
     left.documentation_url = left.documentation_url.filter(|url| !url.is_empty());
+    left.icon_url = left.icon_url.filter(|url| !url.is_empty());
     let capabilities = &mut left.capabilities;
     for flag in
         [&mut capabilities.streaming, &mut capabilities.push_notifications, &mut capabilities.extended_agent_card]
