@@ -18,7 +18,6 @@ mod card;
 mod error;
 mod read;
 mod reply;
-mod url;
 mod write;
 
 pub use error::{read_error, write_error};
@@ -28,13 +27,13 @@ use super::grpc::{Lost, Numbers, create, no_list};
 use super::json;
 use crate::jsonrpc::read_params;
 use crate::losses::Losses;
+use crate::url::{Query, decode, encode};
 use ::http::Method;
 use sabir_proto::{
     Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, MessageId, SendMessage, Subscribe, TaskRef, Tenant,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use url::{Query, decode, encode};
 
 /// Whether a path is one of this binding's, and what it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ pub fn read_call(
         Route::Stream => Call::Stream(read_send(body, mint, losses)?),
         Route::Get(id) => {
             // As in a body: zero is "no limit" in 0.3.
-            let history_length = query.number(["historyLength", "history_length"])?.filter(|n| *n != 0);
+            let history_length = query.number(&["historyLength", "history_length"])?.filter(|n| *n != 0);
             Call::Get(GetTask { tenant, id: task(id)?, history_length })
         }
         Route::Cancel(id) => {
@@ -125,8 +124,8 @@ pub fn read_call(
         Route::ListPush(id) => Call::ListPush(ListPush {
             tenant,
             task_id: task(id)?,
-            page_size: query.number(["pageSize", "page_size"])?.filter(|n| *n != 0),
-            page_token: query.text(["pageToken", "page_token"])?.unwrap_or_default(),
+            page_size: query.number(&["pageSize", "page_size"])?.filter(|n| *n != 0),
+            page_token: query.text(&["pageToken", "page_token"])?.unwrap_or_default(),
         }),
         Route::GetPush(id, config) => Call::GetPush(GetPush { tenant, task_id: task(id)?, id: push(config)? }),
         Route::DeletePush(id, config) => Call::DeletePush(DeletePush { tenant, task_id: task(id)?, id: push(config)? }),
