@@ -12,7 +12,7 @@
 //! case (the Python SDK sends it), enum numbers, and `null` for unset.
 //!
 //! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
-//! read as what it is.
+//! read as what it is, so a `blocking` that is left out means "wait" in it, and "do not" in the shape of the proto.
 
 mod card;
 mod error;

@@ -86,8 +86,9 @@ impl Configuration {
             task_push_notification_config: self.push_notification.map(|push| push.told(&path, losses)),
             // Zero is "no limit", as on the proto side.
             history_length: self.history_length.filter(|n| *n != 0),
-            // JSON can leave the member out, and whoever does so waits.
-            return_immediately: !self.blocking.unwrap_or(true),
+            // The JSON of protobuf leaves a `false` out, and that is how clients of all SDKs say that they do not wait.
+            // Whoever waits says so, or sends no configuration at all.
+            return_immediately: !self.blocking.unwrap_or(false),
         }
     }
 }
