@@ -13,9 +13,8 @@
 //! The messages are those of the release, with what later SDKs added to it: `Part.metadata`, `FilePart.name` and
 //! `AgentCard.icon_url`. A reader that knows only the release skips them.
 //!
-//! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the same,
-//! those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which it is,
-//! and guessing would damage files that happen to look like base64.
+//! `file_with_bytes` holds the bytes of the file, as its type says. Not all peers do so; [`files`](super::files) knows
+//! who means what, and whoever serves them asks it after reading and before writing.
 
 pub mod reply;
 pub mod request;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | what was written is read again, the same but for its losses |
 //! | `golden` | bytes that the Python SDK writes, and an exchange that was captured |
+//! | `files` | the bytes of a file, as different SDKs write them |
 //! | `limits` | what is lost, what is refused, what is understood all the same |
 //! | `oracle` | another implementation of protobuf's JSON reads ours and is read by us |
 //! | `anything` | no input makes us panic |
@@ -12,6 +13,7 @@
 //! among them.
 
 mod anything;
+mod files;
 mod golden;
 mod limits;
 mod oracle;
