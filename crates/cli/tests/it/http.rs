@@ -278,6 +278,15 @@ impl Stream {
     pub(crate) fn next_any(&mut self) -> Option<Result<Frame, String>> {
         let mut from = 0;
         loop {
+            // A comment is a line of its own; no blank one follows it.
+            if self.text.first() == Some(&b':')
+                && let Some(at) = self.text.iter().position(|b| *b == b'\n')
+            {
+                let rest = self.text.split_off(at + 1);
+                let line = std::mem::replace(&mut self.text, rest);
+                self.comments += 1;
+                return Some(Err(String::from_utf8_lossy(&line).into_owned()));
+            }
             let blank = self.text[from..].windows(2).position(|w| w == b"\n\n");
             if let Some(at) = blank {
                 let rest = self.text.split_off(from + at + 2);
@@ -302,10 +311,6 @@ impl Stream {
         let mut data = String::new();
         for line in block.trim_end_matches('\n').split('\n') {
             match line.split_once(": ").unwrap_or((line, "")) {
-                ("" | ":", comment) => {
-                    self.comments += 1;
-                    return Err(comment.to_owned());
-                }
                 ("id", id) => frame.id = Some(id.parse().expect("an id is a number")),
                 ("event", name) => frame.name = Some(name.to_owned()),
                 ("data", text) => data.push_str(text),
