@@ -253,6 +253,19 @@ fn parts_by_kind_in_a_message_of_10_are_read_or_refused_with_a_reason() {
 }
 
 #[test]
+fn endpoints_are_for_posting() {
+    let sabir = office();
+    for agent in ["", "/agents/desk"] {
+        for path in ["/", "/a2a", "/a2a/", "/_agent-native/a2a", "/_agent-native/a2a/"] {
+            for method in ["GET", "PUT", "DELETE"] {
+                let reply = sabir.ask(&Request::new(method, &format!("{agent}{path}")));
+                assert_eq!((reply.status, reply.header("Allow")), (405, Some("POST")), "{method} {agent}{path}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_endpoint_of_an_unknown_agent_is_not_found() {
     let sabir = office();
     for tongue in ALL {
