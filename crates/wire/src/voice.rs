@@ -112,7 +112,9 @@ impl Voice {
         let mut answer = match answer {
             Answer::Pushes(task, page) if self.form == Form::FirstPush => {
                 let first = page.configs.into_iter().next();
-                let missing = || Fault::PushConfigNotFound { task: task.clone(), config: String::new() };
+                // The caller is told by the name it used; of ours it knows nothing where it names its tasks.
+                let asked = || self.name.clone().unwrap_or_else(|| task.clone());
+                let missing = || Fault::PushConfigNotFound { task: asked(), config: String::new() };
                 Answer::Push(task.clone(), first.ok_or_else(missing)?)
             }
             Answer::SentMessage(message) if self.wants_task() => {

@@ -84,6 +84,7 @@ fn a_task_of_01_has_one_configuration() {
     sabir.tell(V01, DESK, &say("book").to(&name));
     let missing = error(&sabir, V01, DESK, "tasks/pushNotification/get", &json!({"id": name}));
     assert_eq!(missing["code"], -32001);
+    assert_eq!(missing["data"]["taskId"], json!(name), "the name that the caller knows: {missing}");
     let kept = json!({"id": name, "pushNotificationConfig": config()});
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/set", &kept), kept);
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name})), kept);
