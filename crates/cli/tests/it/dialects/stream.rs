@@ -206,6 +206,19 @@ fn a_resubscription_stays_through_a_question() {
 }
 
 #[test]
+fn an_artifact_that_still_grows_is_not_called_whole_in_01() {
+    let sabir = office();
+    let name = unique("grows");
+    let mut told = sabir.tell_streaming(V01, DESK, say("slow").to(&name));
+    while told_chunk(&told.next().unwrap()).is_none() {}
+    // The other half comes later.
+    let frames = sabir.watch(V01, DESK, &name).rest();
+    let artifacts: Vec<Value> =
+        frames.iter().filter_map(|f| f.event().get("artifact")).map(|a| json!([a["append"], a["lastChunk"]])).collect();
+    assert_eq!(artifacts, [json!([false, false]), json!([true, true])]);
+}
+
+#[test]
 fn a_settled_task_has_nothing_to_resubscribe_to_and_says_so_as_an_event() {
     let sabir = office();
     let done = sabir.tell(V1, DESK, &say("quick"));
