@@ -125,6 +125,9 @@ impl Voice {
         match &mut answer {
             Answer::SentTask(task) | Answer::Task(task) => {
                 place_answer(task, Manner::of(self.dialect), &Path::Root, losses);
+                if self.form == Form::Canceled {
+                    task.history.clear();
+                }
                 // XPR tells when a task was made, which only the id that we gave it knows.
                 if let (Some(name), Dialect::V01) = (&self.name, self.dialect) {
                     task.id = name.clone();

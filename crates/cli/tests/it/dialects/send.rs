@@ -188,6 +188,14 @@ fn history_is_shown_in_01_only_when_asked_for() {
     assert!(sabir.look(V01, DESK, &seen.id).raw.get("history").is_none());
     let asked = sabir.ask(&V01.rpc(DESK, "tasks/get", &json!({"id": seen.id, "historyLength": 10}))).json();
     assert_eq!(asked["result"]["history"][0]["parts"], json!([{"type": "text", "text": "words"}]), "{asked}");
+    // A cancel cannot ask for it; also one that is only known for 0.1 by the name.
+    for tongue in [V01, V03] {
+        let name = unique("h");
+        sabir.tell(V01, DESK, &say("book").to(&name));
+        let canceled = sabir.ask(&tongue.rpc(DESK, "tasks/cancel", &json!({"id": name}))).json();
+        assert_eq!(canceled["result"]["status"]["state"], "canceled", "{canceled}");
+        assert!(canceled["result"].get("history").is_none(), "{canceled}");
+    }
     let params = json!({"id": unique("h"), "message": V01.message(&say("words")), "historyLength": 10});
     let sent = sabir.ask(&V01.rpc(DESK, "tasks/send", &params)).json();
     assert_eq!(sent["result"]["history"][0]["role"], "user", "{sent}");
