@@ -189,7 +189,7 @@ fn read_older(
     let method = &*envelope.method;
     let params = envelope.params.map_or("{}", RawValue::get);
     if !matches!(method, "message/send" | "message/stream") {
-        let marks = Marks { xpr: params.contains("\"xpr:"), ..Marks::default() };
+        let marks = Marks { xpr: detect::has_xpr_members(params), ..Marks::default() };
         let detected = detect::among_older(facts, method, versioned, marks);
         let said = match detected.dialect() {
             Dialect::V1 | Dialect::V03 | Dialect::V02 => v03::json::read_call(method, params, losses),

@@ -1,6 +1,6 @@
 //! Which dialect a request is taken for: the rules in their order, on the wire.
 
-use super::tongue::Tongue::{Native, V01, V03};
+use super::tongue::Tongue::{Native, V01, V03, Xpr};
 use super::tongue::{ALL, say, unique};
 use super::{DESK, office};
 use crate::http::{Reply, Request};
@@ -314,4 +314,19 @@ fn the_json_of_json_rpc_is_understood_on_the_rest_of_03() {
     let task = reply.json()["task"].take();
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{}", reply.text());
     assert_eq!(task["history"][0]["content"], json!([{"text": "hello"}]), "and answered in the other: {task}");
+}
+
+#[test]
+fn xpr_members_inside_words_are_no_members() {
+    let sabir = office();
+    // Who writes about XPR does not speak it.
+    let params = json!({"message": {"role": "user", "parts": [{"type": "text", "text": "what is \"xpr:jobId\"?"}]}});
+    let task = result(&sabir, "/", "", "message/send", &params);
+    assert_eq!(spoken(&task), "agent-native", "{task}");
+    let params = json!({"message": V03.message(&say("x")), "metadata": {"note": "about \"xpr:jobId\""}});
+    let task = result(&sabir, "/", "", "message/send", &params);
+    assert_eq!(spoken(&task), "0.3", "{task}");
+    let id = sabir.tell(Xpr, "", &say("x")).id;
+    let task = result(&sabir, "/", "", "tasks/get", &json!({"id": id, "metadata": {"note": "\"xpr:jobId\""}}));
+    assert_eq!(spoken(&task), "0.3", "{task}");
 }
