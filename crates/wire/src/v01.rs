@@ -121,6 +121,7 @@ struct TaskQuery {
 #[serde(rename_all = "camelCase")]
 struct TaskConfig {
     id: TaskRef,
+    #[serde(deserialize_with = "object")]
     push_notification_config: Config,
 }
 

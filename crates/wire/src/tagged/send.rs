@@ -46,7 +46,7 @@ struct ConfigurationIn {
     #[serde(default, deserialize_with = "int32")]
     history_length: Option<i32>,
     // The proto of 0.3 calls it by the shorter name, and some clients do so here too.
-    #[serde(default, alias = "pushNotification")]
+    #[serde(default, alias = "pushNotification", deserialize_with = "optional_object")]
     push_notification_config: Option<Config>,
 }
 

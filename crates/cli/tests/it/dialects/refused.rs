@@ -235,6 +235,36 @@ fn what_is_no_request_is_told_as_the_endpoint_does() {
 }
 
 #[test]
+fn a_list_is_never_taken_for_the_object_whose_members_it_has_in_order() {
+    let sabir = office();
+    let id = sabir.tell(V1, "", &say("x")).id;
+    for (path, version, method) in [
+        ("/", "1.0", "GetTask"),
+        ("/", "0.3", "tasks/get"),
+        ("/a2a", "", "tasks/get"),
+        ("/_agent-native/a2a", "", "tasks/get"),
+    ] {
+        let body = json!(["2.0", 1, method, {"id": id}]).to_string();
+        let told = sabir.ask(&Request::post(path, body).with("A2A-Version", version)).json();
+        assert_eq!(told["error"]["code"], -32600, "{path} {method}: {told}");
+        assert!(!told.to_string().contains("struct "), "{told}");
+    }
+    for (tongue, tag) in TAGGED {
+        refused(&sabir, tongue, &sending(tongue, &json!([{tag: "file", "file": ["a.txt", "text/plain", "aGk="]}])));
+    }
+    let config = json!([null, "https://x.example/h"]);
+    let params = json!({"message": V03.message(&say("book")), "configuration": {"pushNotificationConfig": config}});
+    assert_eq!(V03.read(&sabir.ask(&V03.rpc(DESK, "message/send", &params))).unwrap_err(), -32602);
+    let name = unique("listed");
+    sabir.tell(V01, DESK, &say("book").to(&name));
+    for config in [config, json!({"url": "https://x.example/h", "authentication": [["Bearer"], "x"]})] {
+        let params = json!({"id": name, "pushNotificationConfig": config});
+        let reply = sabir.ask(&V01.rpc(DESK, "tasks/pushNotification/set", &params));
+        assert_eq!(reply.json()["error"]["code"], -32602, "{}", reply.text());
+    }
+}
+
+#[test]
 fn a_request_without_an_id_is_served_where_it_may_be_without_one() {
     let sabir = office();
     for tongue in [Native, Xpr] {
