@@ -8,7 +8,7 @@ use crate::tagged::task::task_of;
 use crate::teller;
 use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
@@ -54,10 +54,14 @@ impl Kind {
             code: Option<serde::de::IgnoredAny>,
             #[serde(default)]
             skills: Option<serde::de::IgnoredAny>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
         }
-        let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+        // Only configurations are ever listed without an object around them.
+        if is_list(text) {
+            return Ok(Self::Reply);
+        }
+        let seen: Seen<'_> = members(text)?;
         Ok(match seen {
             Seen { method: Some(_), .. } => Self::Request,
             Seen { error: Some(_), .. } | Seen { code: Some(_), .. } => Self::Error,
@@ -260,7 +264,7 @@ fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }
-    let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    let seen: Seen<'_> = members(text)?;
     let given = seen.error.map_or(text, RawValue::get);
     let fault = peer::read_error(from, given);
     if let Fault::InvalidAgentResponse(_) = fault {
@@ -307,6 +311,25 @@ fn error_losses(from: Dialect, to: Dialect, given: &str, fault: &Fault, losses: 
     }
 }
 
+/// Whether a text is a JSON list.
+fn is_list(text: &str) -> bool {
+    text.trim_ascii_start().starts_with('[')
+}
+
+/// Reads some members of an object. A derived reader alone would take a list of their values, too.
+fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
+    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Fault::invalid("", "must be an object"));
+    }
+    serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))
+}
+
+/// A member that is there, be it `null`: that is the answer to a deletion.
+fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
+}
+
 /// The JSON-RPC answer around a result, where there is one.
 struct Wrapper {
     id: Option<Box<str>>,
@@ -328,7 +351,7 @@ impl Wrapper {
             <&RawValue>::deserialize(d).map(Some)
         }
         // A bare list has no members at all.
-        let seen: Option<Seen<'_>> = serde_json::from_str(text).ok();
+        let seen: Option<Seen<'_>> = members(text).ok();
         match seen {
             Some(Seen { jsonrpc: Some(_), id, result: Some(result) }) => {
                 Ok((Self { id: Some(id.map_or("null", RawValue::get).into()) }, result.get()))

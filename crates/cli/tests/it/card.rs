@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CARD: &str = "/.well-known/agent-card.json";
 
 fn card(sabir: &Sabir, path: &str) -> Reply {
-    sabir.ask(&Request::get(&format!("{path}{CARD}")).without("A2A-Version"))
+    sabir.ask(&Request::get(&format!("{path}{CARD}")))
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_public_url_is_what_cards_say() {
     let sabir = Sabir::at(&home);
     let urls = |path: &str| -> Vec<Value> {
         let card = sabir.ask(&Request::get(&format!("{path}{CARD}"))).json();
-        card["supportedInterfaces"].as_array().unwrap().iter().map(|i| i["url"].clone()).collect()
+        card["supportedInterfaces"].as_array().unwrap().iter().take(3).map(|i| i["url"].clone()).collect()
     };
     let (root, grpc) = ("https://agents.example.com/", "agents.example.com:443");
     assert_eq!(urls(""), [root, root, grpc, root, root, grpc]);

@@ -27,7 +27,7 @@ struct Members {
     type_: Option<String>,
     #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "sabir_proto::lenient::optional_object")]
     file: Option<File>,
     #[serde(default)]
     data: Option<Json>,
