@@ -2,7 +2,7 @@
 
 use crate::detect::speakers;
 use crate::hear::{Asked, Form, read_as};
-use crate::jsonrpc::{self, Envelope};
+use crate::jsonrpc::{self, Envelope, present};
 use crate::path::Path;
 use crate::tagged::task::task_of;
 use crate::teller;
@@ -320,18 +320,19 @@ impl Wrapper {
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
             id: Option<&'a RawValue>,
+            // What was deleted is answered with `null`, which is a result like any other.
             #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
-        }
-        // What was deleted is answered with `null`, which is a result like any other.
-        fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
-            <&RawValue>::deserialize(d).map(Some)
+            #[serde(default)]
+            error: Option<serde::de::IgnoredAny>,
         }
         // A bare list has no members at all.
         let seen: Option<Seen<'_>> = serde_json::from_str(text).ok();
         match seen {
-            Some(Seen { jsonrpc: Some(_), id, result: Some(result) }) => {
-                Ok((Self { id: Some(id.map_or("null", RawValue::get).into()) }, result.get()))
+            // The Python SDKs before 1.0 leave a `null` out.
+            Some(Seen { jsonrpc: Some(_), id, result, error: None }) => {
+                let id = Some(id.map_or("null", RawValue::get).into());
+                Ok((Self { id }, result.map_or("null", RawValue::get)))
             }
             _ => {
                 serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
