@@ -375,6 +375,8 @@ pub fn read_push_payload(
     losses: &mut Losses,
 ) -> Result<TheirEvent, Fault> {
     match from {
+        // The Python SDK 1.x posts events of 1.0 to every webhook, in whichever dialect it was registered.
+        Dialect::V03 | Dialect::V02 if is_wrapped(body) => peer::read_event(Dialect::V1, body, mint, losses),
         // What a webhook gets is a task there, never an event; one without artifacts looks like a status in 0.1.
         Dialect::V01 | Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
             Answer::Task(task) => Ok(TheirEvent::Task(*task)),
@@ -382,4 +384,23 @@ pub fn read_push_payload(
         },
         _ => peer::read_event(from, body, mint, losses),
     }
+}
+
+/// Whether a body is an event by the member that is set, as 1.0 has it, rather than by its `kind`.
+fn is_wrapped(body: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Seen {
+        #[serde(default)]
+        task: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        message: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        status_update: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        artifact_update: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_str::<Seen>(body).is_ok_and(|seen| {
+        seen.task.is_some() || seen.message.is_some() || seen.status_update.is_some() || seen.artifact_update.is_some()
+    })
 }

@@ -1,8 +1,8 @@
 //! What others write otherwise than the documents have it, and is understood all the same. All of it was captured.
 
 use crate::mint;
-use sabir_proto::{Answer, Content, TheirTask};
-use sabir_wire::{Asked, Dialect, Facts, Kind, Losses, convert, hear, read_answer};
+use sabir_proto::{Answer, Content, TheirEvent, TheirTask};
+use sabir_wire::{Asked, Dialect, Facts, Kind, Losses, convert, hear, read_answer, read_push_payload};
 
 fn task(dialect: Dialect, result: &str) -> TheirTask {
     match read_answer(dialect, Asked::Task, result, &mut mint, &mut Losses::new()).unwrap() {
@@ -47,6 +47,15 @@ fn an_answer_may_leave_its_null_out() {
     let bare = r#"{"id":7,"jsonrpc":"2.0"}"#;
     let told = convert(Dialect::V03, Dialect::V1, Kind::Reply, bare, &mut mint, &mut Losses::new()).unwrap();
     assert_eq!(told, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+}
+
+#[test]
+fn a_webhook_of_0_3_may_be_told_an_event_of_1_0() {
+    let body = r#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#;
+    for dialect in [Dialect::V03, Dialect::V02] {
+        let read = read_push_payload(dialect, body, &mut mint, &mut Losses::new()).unwrap();
+        assert!(matches!(read, TheirEvent::StatusUpdate(_)), "{read:?}");
+    }
 }
 
 #[test]
