@@ -145,6 +145,18 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
     }
 }
 
+/// The gRPC status in a dialect.
+pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
+    match (dialect, code) {
+        // The SDKs of 0.3 say so, and the one for JavaScript knows these errors by the status alone.
+        (Dialect::V03, Code::PushNotificationNotSupported | Code::UnsupportedOperation) => Grpc::Unimplemented,
+        (Dialect::V03, Code::ExtensionSupportRequired | Code::VersionNotSupported) => {
+            grpc(Code::UnsupportedOperation, dialect)
+        }
+        _ => numbers(code).grpc,
+    }
+}
+
 /// The kind of failure a number stands for in a dialect. A number of nobody's is an internal error of its server.
 pub fn code_of(number: i32, dialect: Dialect) -> Code {
     let usual = Code::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);

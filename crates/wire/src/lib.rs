@@ -30,6 +30,7 @@ mod path;
 mod peer;
 mod tagged;
 mod teller;
+mod url;
 mod v01;
 mod voice;
 mod xpr;

@@ -13,6 +13,7 @@ use crate::path::Path;
 use crate::tagged::Manner;
 use crate::tagged::task::{self, closing_artifact, place_answer, task_of};
 use crate::v01::EventOut;
+use crate::v03::files::Form;
 use crate::v03::json::put;
 use crate::voice::Voice;
 use crate::{Dialect, LossKind, Losses, jsonrpc, native, sse, v1, v03};
@@ -40,8 +41,8 @@ enum Shape {
     V1,
     /// One event by its `kind`.
     Kinds(Dialect),
-    /// 0.3's REST.
-    Rest,
+    /// 0.3's REST, with files as this peer reads them.
+    Rest(Form),
     /// Statuses and indexed artifacts.
     Updates { artifacts: Vec<ArtifactId> },
     /// Whole tasks.
@@ -69,15 +70,15 @@ impl Teller {
         Self { shape: Shape::V1, open: Vec::new(), close: b"", voice: None }
     }
 
-    /// For 0.3's REST.
-    pub const fn rest_v03() -> Self {
-        Self { shape: Shape::Rest, open: Vec::new(), close: b"", voice: None }
+    /// For 0.3's REST, to a peer that means this by the bytes of a file.
+    pub const fn rest_v03(files: Form) -> Self {
+        Self { shape: Shape::Rest(files), open: Vec::new(), close: b"", voice: None }
     }
 
     /// Whether frames are numbered, so that a client can take the stream up by `Last-Event-ID`.
     pub const fn numbers(&self) -> bool {
         match self.shape {
-            Shape::V1 | Shape::Kinds(_) | Shape::Rest => true,
+            Shape::V1 | Shape::Kinds(_) | Shape::Rest(_) => true,
             Shape::Updates { .. } | Shape::Whole { .. } => false,
         }
     }
@@ -87,6 +88,13 @@ impl Teller {
         if matches!(self.shape, Shape::V1) {
             sse::frame(Some(event.seq), &self.open, &v1::json::event_bytes(event), self.close, out);
             return;
+        }
+        if matches!(self.shape, Shape::Kinds(_)) {
+            let mut payload = Vec::with_capacity(event.json.len() + 64);
+            if v03::swift::event(&event.json, last, &mut payload).is_some() {
+                sse::frame(Some(event.seq), &self.open, &payload, self.close, out);
+                return;
+            }
         }
         // A damaged record is the store's misfortune, and was reported where it was read.
         let Some(shown) = event.show() else { return };
@@ -98,8 +106,8 @@ impl Teller {
         let mut payload = Vec::new();
         match self.shape {
             Shape::V1 => v1::json::write_message(message, &mut payload),
-            Shape::Kinds(_) | Shape::Rest => {
-                self.write_event(&TheirEvent::Message(message.clone()), true, losses, &mut payload);
+            Shape::Kinds(_) | Shape::Rest(_) => {
+                self.write_event(TheirEvent::Message(message.clone()), true, losses, &mut payload);
             }
             Shape::Updates { .. } | Shape::Whole { .. } => {
                 let task = task_of(message, self.name().cloned(), losses);
@@ -118,7 +126,7 @@ impl Teller {
                 // The status has left already; what tells an error from an event here is its name. The Python SDK
                 // needs it.
                 match self.shape {
-                    Shape::Rest => v03::rest::write_error(fault, &mut payload),
+                    Shape::Rest(_) => v03::rest::write_error(fault, &mut payload),
                     _ => v1::http::write_error(fault, &mut payload),
                 };
                 out.extend_from_slice(b"event: error\n");
@@ -131,18 +139,23 @@ impl Teller {
         self.voice.as_ref().and_then(|v| v.name.as_ref())
     }
 
-    fn write_event(&self, event: &TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
+    fn write_event(&self, mut event: TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         match self.shape {
-            Shape::Kinds(dialect) => v03::json::write_event(event, last, dialect, losses, out),
-            _ => v03::rest::write_event(event, last, losses, out),
+            Shape::Kinds(dialect) => v03::json::write_event(&event, last, dialect, losses, out),
+            Shape::Rest(files) => {
+                files.write_event(&mut event);
+                v03::rest::write_event(&event, last, losses, out);
+            }
+            // These have writers of their own.
+            Shape::V1 | Shape::Updates { .. } | Shape::Whole { .. } => {}
         }
     }
 
     fn tell_shown(&mut self, event: TheirEvent, seq: Seq, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         match &mut self.shape {
-            Shape::V1 | Shape::Kinds(_) | Shape::Rest => {
+            Shape::V1 | Shape::Kinds(_) | Shape::Rest(_) => {
                 let mut payload = Vec::new();
-                self.write_event(&event, last, losses, &mut payload);
+                self.write_event(event, last, losses, &mut payload);
                 sse::frame(Some(seq), &self.open, &payload, self.close, out);
             }
             Shape::Updates { artifacts } => {

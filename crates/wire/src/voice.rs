@@ -6,7 +6,7 @@ use crate::tagged::Manner;
 use crate::tagged::task::{place_answer, task_of};
 use crate::teller::Teller;
 use crate::{Dialect, Losses, codes, jsonrpc, native, sse, v01, v1, v03, xpr};
-use sabir_proto::{Answer, Call, Code, Fault, Reply, TaskRef};
+use sabir_proto::{Answer, Call, Code, Fault, Reply, Sent, TaskRef, View};
 use std::sync::Arc;
 
 /// The voice to answer a JSON-RPC request in.
@@ -87,12 +87,32 @@ impl Voice {
         jsonrpc::open_result(self.id.as_deref(), &mut out);
         if self.dialect == Dialect::V1 {
             v1::json::write_reply(reply, &mut out);
-        } else {
+        } else if !self.swift(reply, &mut out) {
             let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
             self.write(answer, losses, &mut out)?;
         }
         out.push(b'}');
         Ok(out)
+    }
+
+    /// The short way, for the usual answers of the dialect that is asked for most.
+    fn swift<S>(&self, reply: &Reply<S>, out: &mut Vec<u8>) -> bool {
+        let (Reply::Sent(Sent::Task(task, view)) | Reply::Task(task, view)) = reply else { return false };
+        if !matches!(self.dialect, Dialect::V03 | Dialect::V02) {
+            return false;
+        }
+        let begun = out.len();
+        let written = if *view == View::WHOLE {
+            v03::swift::task(&task.json, out)
+        } else {
+            let mut cut = Vec::with_capacity(task.json.len());
+            task.write(*view, &mut cut);
+            v03::swift::task(&cut, out)
+        };
+        if written.is_none() {
+            out.truncate(begun);
+        }
+        written.is_some()
     }
 
     pub(crate) fn write(&self, answer: Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {

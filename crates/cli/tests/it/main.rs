@@ -4,7 +4,7 @@
 //! |---|---|
 //! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
-//! | one port, many agents | `protocols`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
+//! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -40,3 +40,4 @@ mod store;
 mod stream;
 mod subscribe;
 mod turns;
+mod v03;

@@ -101,7 +101,7 @@ fn what_could_be_read_in_two_ways_is_not_read_at_all() {
 }
 
 /// HTTP/2 by hand: frames, and headers that are never compressed.
-struct Http2 {
+pub(crate) struct Http2 {
     wire: Wire,
     stream: u32,
 }
@@ -114,7 +114,7 @@ const GOAWAY: u8 = 7;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 impl Http2 {
-    fn open(sabir: &Sabir) -> Self {
+    pub(crate) fn open(sabir: &Sabir) -> Self {
         let mut wire = Wire::open(sabir.address);
         wire.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         let mut client = Self { wire, stream: 1 };
@@ -140,7 +140,6 @@ impl Http2 {
 
     /// Sends a request and returns its stream.
     fn send(&mut self, method: &str, host: &str, path: &str, body: &str) -> u32 {
-        let mut block = Vec::new();
         let headers = [
             (":method", method),
             (":scheme", "http"),
@@ -149,10 +148,16 @@ impl Http2 {
             ("content-type", "application/json"),
             ("a2a-version", "1.0"),
         ];
+        self.send_with(&headers, body.as_bytes())
+    }
+
+    /// The same with all headers given.
+    pub(crate) fn send_with(&mut self, headers: &[(&str, &str)], body: &[u8]) -> u32 {
+        let mut block = Vec::new();
         for (name, value) in headers {
             // Literal, not indexed, new name; short enough for lengths of one byte.
             block.push(0);
-            for text in [name, value] {
+            for text in [*name, *value] {
                 block.push(u8::try_from(text.len()).unwrap());
                 block.extend_from_slice(text.as_bytes());
             }
@@ -162,13 +167,19 @@ impl Http2 {
         let (end_headers, end_stream) = (4, 1);
         self.frame(HEADERS, if body.is_empty() { end_headers | end_stream } else { end_headers }, stream, &block);
         if !body.is_empty() {
-            self.frame(DATA, end_stream, stream, body.as_bytes());
+            self.frame(DATA, end_stream, stream, body);
         }
         stream
     }
 
     /// The bodies of some streams, in the order they end.
     fn bodies(&mut self, wanted: &[u32]) -> Vec<(u32, String)> {
+        let text = |(stream, body)| (stream, String::from_utf8(body).unwrap());
+        self.raw_bodies(wanted).into_iter().map(text).collect()
+    }
+
+    /// The same where they need not be text.
+    pub(crate) fn raw_bodies(&mut self, wanted: &[u32]) -> Vec<(u32, Vec<u8>)> {
         let mut open: Vec<(u32, Vec<u8>)> = wanted.iter().map(|s| (*s, Vec::new())).collect();
         let mut done = Vec::new();
         while !open.is_empty() {
@@ -179,8 +190,7 @@ impl Http2 {
                 open[at].1.extend_from_slice(&payload);
             }
             if matches!(kind, DATA | HEADERS) && flags & 1 == 1 {
-                let (stream, body) = open.remove(at);
-                done.push((stream, String::from_utf8(body).unwrap()));
+                done.push(open.remove(at));
             }
         }
         done

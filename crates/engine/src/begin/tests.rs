@@ -79,7 +79,8 @@ impl Bench {
         let mut message = Message::text(MessageId::parse(text).unwrap(), Role::User, text);
         message.task_id = to.map(|task| task.id.into());
         let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
-        let request = Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None });
+        let request =
+            Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false });
         match self.engine.send(&self.resident, self.scope.clone(), request, &Terms::default()).await? {
             Sent::Task(task, _) => Ok(task.thaw().unwrap()),
             Sent::Message(_) => panic!("this agent answers with tasks"),

@@ -17,8 +17,8 @@ use hyper::body::Incoming;
 use sabir_engine::Watch;
 use sabir_engine::watch::Item;
 use sabir_proto::{Call, Caller, Fault, Reply, TheirEvent};
-use sabir_wire::v1::grpc::{EXTENSIONS_KEY, status};
-use sabir_wire::{Dialect, Losses, version as versions};
+use sabir_wire::v1::grpc::EXTENSIONS_KEY;
+use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as versions};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -71,6 +71,13 @@ impl Package {
         }
     }
 
+    fn status(self, fault: &Fault) -> tonic::Status {
+        match self {
+            Self::V1 => wire_v1::grpc::status(fault),
+            Self::V03 => wire_v03::grpc::status(fault),
+        }
+    }
+
     /// A version that is sent must belong to the package.
     fn check(self, version: Option<&str>) -> Result<(), Fault> {
         match self {
@@ -106,7 +113,7 @@ impl Methods {
         .await;
         told.report(&self.app);
         self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
-        let (answer, active) = outcome.map_err(|fault: Fault| status(&fault))?;
+        let (answer, active) = outcome.map_err(|fault: Fault| package.status(&fault))?;
         let mut response = tonic::Response::new(answer);
         if !active.is_empty()
             && let Ok(value) = MetadataValue::try_from(active.join(","))
@@ -116,14 +123,14 @@ impl Methods {
         Ok(response)
     }
 
-    fn events<E: Encode>(&self, reply: Reply<Watch>) -> Result<Events<E>, Fault> {
+    fn events<E: Encode>(&self, reply: Reply<Watch>, encode: E) -> Result<Events<E>, Fault> {
         match reply {
             Reply::Stream(watch) => Ok(Events {
                 watch: Some(watch),
-                told: Told::new(E::DIALECT, Losses::new(), None, &self.app),
+                told: Told::new(E::PACKAGE.dialect(), Losses::new(), None, &self.app),
                 app: self.app.clone(),
+                encode,
                 _open_streams: self.app.metrics.stream(),
-                _encode: std::marker::PhantomData,
             }),
             other => Err(unexpected(&other)),
         }
@@ -147,11 +154,11 @@ fn damaged() -> Fault {
 
 /// How a package writes the events of a stream.
 trait Encode: Send + Unpin + 'static {
-    const DIALECT: Dialect;
+    const PACKAGE: Package;
     type Response: Send + 'static;
 
     /// `last`: this stream carries no more.
-    fn event(event: &TheirEvent, last: bool, losses: &mut Losses) -> Self::Response;
+    fn event(&self, event: TheirEvent, last: bool, losses: &mut Losses) -> Self::Response;
 }
 
 /// A task's events on their way to a client.
@@ -159,8 +166,8 @@ struct Events<E> {
     watch: Option<Watch>,
     told: Told,
     app: Arc<App>,
+    encode: E,
     _open_streams: Gauged,
-    _encode: std::marker::PhantomData<E>,
 }
 
 impl<E: Encode> Stream for Events<E> {
@@ -174,16 +181,16 @@ impl<E: Encode> Stream for Events<E> {
             Poll::Ready(None) => None,
             Poll::Ready(Some(Ok(Item::Event(event)))) => Some(match event.show() {
                 Some(shown) => {
-                    let response = E::event(&shown, watch.is_over(), this.told.losses());
+                    let response = this.encode.event(shown, watch.is_over(), this.told.losses());
                     this.told.about_event(&event);
                     Ok(response)
                 }
-                None => Err(status(&damaged())),
+                None => Err(E::PACKAGE.status(&damaged())),
             }),
             Poll::Ready(Some(Ok(Item::Reply(message)))) => {
-                Some(Ok(E::event(&TheirEvent::Message(*message), true, this.told.losses())))
+                Some(Ok(this.encode.event(TheirEvent::Message(*message), true, this.told.losses())))
             }
-            Poll::Ready(Some(Err(fault))) => Some(Err(status(&fault))),
+            Poll::Ready(Some(Err(fault))) => Some(Err(E::PACKAGE.status(&fault))),
         };
         this.told.report(&this.app);
         if !matches!(next, Some(Ok(_))) {

@@ -7,8 +7,10 @@ use crate::call::Ask;
 use crate::losses::Told;
 use crate::sse::EventStream;
 use bytes::Bytes;
+use http::header::USER_AGENT;
 use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::{Answer, Caller, Fault, Reply};
+use sabir_wire::v03::files::Form;
 use sabir_wire::v03::rest::{self, Route};
 use sabir_wire::{Dialect, Losses, Teller, version as versions};
 use std::sync::Arc;
@@ -28,9 +30,12 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let mut operation = "unknown";
     let mut told = Told::new(Dialect::V03, Losses::new(), at, app);
+    // The Python SDK means something else by the bytes of a file.
+    let files = Form::of(headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
     let outcome = async {
         versions::require_older(version(headers, query))?;
-        let call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
+        let mut call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
+        files.read_call(&mut call);
         operation = call.operation();
         let terms = terms(headers)?;
         app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
@@ -39,11 +44,11 @@ pub(crate) async fn serve(
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok((Reply::Stream(watch), active)) => {
-            let mut response = EventStream::new(watch, Teller::rest_v03(), told, app).into_response();
+            let mut response = EventStream::new(watch, Teller::rest_v03(files), told, app).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::WithX);
             response
         }
-        Ok((reply, active)) => match write(app, &reply, told) {
+        Ok((reply, active)) => match write(app, &reply, files, told) {
             Ok(body) => {
                 let mut response = answer(StatusCode::OK, JSON, body);
                 echo_extensions(response.headers_mut(), &active, Spelling::WithX);
@@ -55,8 +60,9 @@ pub(crate) async fn serve(
     }
 }
 
-fn write<S>(app: &App, reply: &Reply<S>, mut told: Told) -> Result<Vec<u8>, Fault> {
-    let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+fn write<S>(app: &App, reply: &Reply<S>, files: Form, mut told: Told) -> Result<Vec<u8>, Fault> {
+    let mut answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+    files.write_answer(&mut answer);
     let mut body = Vec::with_capacity(1024);
     rest::write_answer(&answer, told.losses(), &mut body)?;
     told.about(reply);

@@ -45,6 +45,9 @@ pub struct TaskStatus {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Part {
+    /// Younger than the release: the Python SDK has it from 0.3.5 on.
+    #[prost(message, optional, tag = "4")]
+    pub metadata: ::core::option::Option<::prost_types::Struct>,
     #[prost(oneof = "part::Part", tags = "1, 2, 3")]
     pub part: ::core::option::Option<part::Part>,
 }
@@ -64,6 +67,9 @@ pub mod part {
 pub struct FilePart {
     #[prost(string, tag = "3")]
     pub mime_type: ::prost::alloc::string::String,
+    /// Younger than the release: the Python SDK has it from 0.3.2 on.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
     #[prost(oneof = "file_part::File", tags = "1, 2")]
     pub file: ::core::option::Option<file_part::File>,
 }
@@ -77,7 +83,7 @@ pub mod file_part {
         FileWithBytes(::prost::alloc::vec::Vec<u8>),
     }
 }
-/// An object; 0.3 has no way to send a bare list or number.
+/// An object. Anything else is sent as `{"value": …}`, with the mark `data_part_compat` in the metadata of the part.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DataPart {
     #[prost(message, optional, tag = "1")]
@@ -237,6 +243,9 @@ pub struct AgentCard {
     pub protocol_version: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "17")]
     pub signatures: ::prost::alloc::vec::Vec<AgentCardSignature>,
+    /// Younger than the release: the Python SDK has it from 0.3.2 on.
+    #[prost(string, tag = "18")]
+    pub icon_url: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AgentProvider {

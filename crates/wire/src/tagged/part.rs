@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 
 /// The mark on a data part that holds something else than an object, wrapped as `{"value": …}`. The Python SDK's layer
-/// for 0.3 reads and writes it.
-const WRAPPED: &str = "data_part_compat";
+/// for 0.3 reads and writes it, in every binding.
+pub(crate) const WRAPPED: &str = "data_part_compat";
 
 /// A part as read, with the member that tagged it.
 #[derive(Debug)]
@@ -91,8 +91,8 @@ impl<'de> Deserialize<'de> for Tagged {
     }
 }
 
-/// Undoes what [`wrap_data`] does.
-fn unwrap_data(part: &mut Part) {
+/// Undoes what [`DataOut`] and [`marked`] do.
+pub(crate) fn unwrap_data(part: &mut Part) {
     let Content::Data(data) = &part.content else { return };
     let Some(mut metadata) = part.metadata.as_ref().map(Object::to_map) else { return };
     if metadata.remove(WRAPPED) != Some(serde_json::Value::Bool(true)) {
@@ -121,9 +121,61 @@ pub(crate) struct PartOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Cow<'a, Json>>,
+    data: Option<DataOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Cow<'a, Object>>,
+}
+
+/// An object as it is; anything else as the only member of one, because the older dialects only have objects as data.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum DataOut<'a> {
+    Object(&'a Json),
+    Wrapped { value: &'a Json },
+}
+
+impl<'a> DataOut<'a> {
+    pub(crate) fn of(json: &'a Json, metadata: Option<&Object>) -> Self {
+        if is_wrapped(json, metadata) { Self::Wrapped { value: json } } else { Self::Object(json) }
+    }
+}
+
+/// Whether a data part of the older dialects can hold a value as it is.
+pub(crate) fn is_object(json: &Json) -> bool {
+    json.as_str().starts_with('{')
+}
+
+/// Whether a value has to be wrapped. So has an object that bears the mark by itself, or its reader would take it for a
+/// wrapper.
+pub(crate) fn is_wrapped(json: &Json, metadata: Option<&Object>) -> bool {
+    !is_object(json) || own_mark(metadata) == Some(true.into())
+}
+
+/// What stands in metadata in the place of the mark.
+fn own_mark(metadata: Option<&Object>) -> Option<serde_json::Value> {
+    metadata.filter(|m| m.as_str().contains(WRAPPED)).and_then(|m| m.get(WRAPPED))
+}
+
+/// Notes what a reader will take for our mark, and remove.
+pub(crate) fn note_own_mark(part: &Part, path: &Path<'_>, losses: &mut Losses) {
+    let Content::Data(json) = &part.content else { return };
+    let metadata = part.metadata.as_ref();
+    if own_mark(metadata).is_some() && is_wrapped(json, metadata) {
+        losses.note(LossKind::Metadata, path.member("metadata"));
+    }
+}
+
+/// The metadata of a part as it is written: with the mark where the data is wrapped.
+pub(crate) fn marked(part: &Part) -> Option<Cow<'_, Object>> {
+    let metadata = part.metadata.as_ref();
+    match &part.content {
+        Content::Data(json) if is_wrapped(json, metadata) => {
+            let mut marked = metadata.map(Object::to_map).unwrap_or_default();
+            marked.insert(WRAPPED.into(), true.into());
+            Object::from_map(&marked).ok().map(Cow::Owned)
+        }
+        _ => metadata.map(Cow::Borrowed),
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -152,15 +204,14 @@ pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses:
         Tag::Kind => (Some(word), None),
         Tag::Type => (None, Some(word)),
     };
-    let metadata = part.metadata.as_ref().map(Cow::Borrowed);
-    let mut out = PartOut { kind, type_, text: None, file: None, data: None, metadata };
+    let mut out = PartOut { kind, type_, text: None, file: None, data: None, metadata: marked(part) };
     match &part.content {
         Content::Text(text) => out.text = Some(text),
         Content::Raw(bytes) => out.file = file(Some(encode_base64(bytes)), None),
         Content::Url(url) => out.file = file(None, Some(url)),
         Content::Data(json) => {
-            out.data = Some(Cow::Borrowed(json));
-            wrap_data(json, part.metadata.as_ref(), &mut out, path, losses);
+            out.data = Some(DataOut::of(json, part.metadata.as_ref()));
+            note_own_mark(part, path, losses);
         }
     }
     if word != "file" {
@@ -174,22 +225,18 @@ pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses:
     out
 }
 
-/// The older dialects only have objects as data, so everything else is wrapped and marked. So is an object that bears
-/// the mark by itself, or its reader would take it for a wrapper.
-fn wrap_data(json: &Json, metadata: Option<&Object>, out: &mut PartOut<'_>, path: &Path<'_>, losses: &mut Losses) {
-    let is_object = json.as_str().starts_with('{');
-    if is_object && !metadata.is_some_and(|m| m.as_str().contains(WRAPPED)) {
-        return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dialect;
+
+    #[test]
+    fn data_as_deep_as_json_may_be_is_wrapped_all_the_same() {
+        let deep = format!("{}{}", "[".repeat(sabir_proto::JSON_DEPTH_MAX), "]".repeat(sabir_proto::JSON_DEPTH_MAX));
+        let part = Part::data(Json::parse(&deep).unwrap());
+        let mut losses = Losses::new();
+        let written = write(&part, Manner::of(Dialect::V03), &Path::Root, &mut losses);
+        let expected = format!(r#"{{"kind":"data","data":{{"value":{deep}}},"metadata":{{"data_part_compat":true}}}}"#);
+        assert_eq!(serde_json::to_string(&written).unwrap(), expected);
     }
-    let mut marked = metadata.map(Object::to_map).unwrap_or_default();
-    let own = marked.insert(WRAPPED.into(), true.into());
-    if is_object && own != Some(true.into()) {
-        return;
-    }
-    if own.is_some() {
-        // The reader takes the mark for ours and removes it.
-        losses.note(LossKind::Metadata, path.member("metadata"));
-    }
-    out.data = Json::parse(&format!("{{\"value\":{}}}", json.as_str())).ok().map(Cow::Owned);
-    out.metadata = Object::from_map(&marked).ok().map(Cow::Owned);
 }

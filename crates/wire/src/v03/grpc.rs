@@ -4,23 +4,23 @@
 //! |---|---|
 //! | [`request`] | what the ten methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
 //! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
-//! | [`status`] | a fault as a gRPC status with its details, as in 1.0 |
+//! | [`status`] | a fault as a gRPC status, with its details as in 1.0 |
 //!
 //! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`); a loss names it as 1.0 does
 //! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost on
 //! the way out is the same for gRPC and REST and is decided in one file, `lost`.
 //!
-//! The messages are those of the release. Later SDKs of 0.3 added `Part.metadata`, `FilePart.name` and
-//! `AgentCard.icon_url`; a reader that knows only the release skips them.
+//! The messages are those of the release, with what later SDKs added to it: `Part.metadata`, `FilePart.name` and
+//! `AgentCard.icon_url`. A reader that knows only the release skips them.
 //!
-//! `file_with_bytes` holds the bytes of the file, as its type says. The SDKs disagree: those for JavaScript do the same,
-//! those for Python put the base64 text of the file there and expect it back. Nothing in the message tells which it is,
-//! and guessing would damage files that happen to look like base64.
+//! `file_with_bytes` holds the bytes of the file, as its type says. Not all peers do so; [`files`](super::files) knows
+//! who means what, and whoever serves them asks it after reading and before writing.
 
 pub mod reply;
 pub mod request;
 
 mod card;
+mod error;
 mod lost;
 mod message;
 mod name;
@@ -28,9 +28,10 @@ mod push;
 mod security;
 mod task;
 
-pub use crate::v1::grpc::status;
+pub use error::status;
 
 pub(super) use card::{Interfaces, Shown, offered};
-pub(super) use lost::{Lost, Numbers, is_object};
+pub(super) use error::{class, shown};
+pub(super) use lost::{Lost, Numbers};
 pub(super) use name::{of_push, of_task, told_push};
 pub(super) use request::{create, no_list};

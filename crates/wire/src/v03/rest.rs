@@ -6,18 +6,18 @@
 //! | [`write_answer`], [`write_event`] | what they are answered with; `read_…` for clients |
 //! | [`write_error`], [`read_error`] | errors, in a body that every kind of 0.3 peer understands |
 //!
-//! Written are camel case, enum names and what the release's messages have, nothing else: strict readers refuse unknown
-//! members. Read are also snake case (the Python SDK sends it), enum numbers, `null` for unset, and the two members
-//! that later SDKs of 0.3 added to parts, `metadata` and a file's `name`.
+//! Written are camel case, enum names and what the proto has, nothing else: the Python SDK refuses an answer with a
+//! member it does not know. That hits its first five releases, 0.3.0 to 0.3.4, where a part has metadata, and two of
+//! them where a file has a name; nothing tells them from those that came after and look for both. Read are also snake
+//! case (the Python SDK sends it), enum numbers, and `null` for unset.
 //!
 //! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
-//! read as what it is.
+//! read as what it is, so a `blocking` that is left out means "wait" in it, and "do not" in the shape of the proto.
 
 mod card;
 mod error;
 mod read;
 mod reply;
-mod url;
 mod write;
 
 pub use error::{read_error, write_error};
@@ -27,13 +27,13 @@ use super::grpc::{Lost, Numbers, create, no_list};
 use super::json;
 use crate::jsonrpc::read_params;
 use crate::losses::Losses;
+use crate::url::{Query, decode, encode};
 use ::http::Method;
 use sabir_proto::{
     Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, MessageId, SendMessage, Subscribe, TaskRef, Tenant,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use url::{Query, decode, encode};
 
 /// Whether a path is one of this binding's, and what it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub fn read_call(
         Route::Stream => Call::Stream(read_send(body, mint, losses)?),
         Route::Get(id) => {
             // As in a body: zero is "no limit" in 0.3.
-            let history_length = query.number(["historyLength", "history_length"])?.filter(|n| *n != 0);
+            let history_length = query.number(&["historyLength", "history_length"])?.filter(|n| *n != 0);
             Call::Get(GetTask { tenant, id: task(id)?, history_length })
         }
         Route::Cancel(id) => {
@@ -124,8 +124,8 @@ pub fn read_call(
         Route::ListPush(id) => Call::ListPush(ListPush {
             tenant,
             task_id: task(id)?,
-            page_size: query.number(["pageSize", "page_size"])?.filter(|n| *n != 0),
-            page_token: query.text(["pageToken", "page_token"])?.unwrap_or_default(),
+            page_size: query.number(&["pageSize", "page_size"])?.filter(|n| *n != 0),
+            page_token: query.text(&["pageToken", "page_token"])?.unwrap_or_default(),
         }),
         Route::GetPush(id, config) => Call::GetPush(GetPush { tenant, task_id: task(id)?, id: push(config)? }),
         Route::DeletePush(id, config) => Call::DeletePush(DeletePush { tenant, task_id: task(id)?, id: push(config)? }),

@@ -29,6 +29,8 @@ pub(crate) mod value;
 
 pub use error::status;
 
+pub(crate) use error::status_as;
+
 /// The metadata key of the version a caller speaks; see [`crate::version`].
 pub const VERSION_KEY: &str = crate::version::HEADER;
 

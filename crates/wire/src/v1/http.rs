@@ -5,6 +5,7 @@
 
 use crate::codes::{self, Detail};
 use crate::jsonrpc::read_params;
+use crate::url::{Query, decode};
 use crate::v1::json::TaskPushConfig;
 use ::http::Method;
 use sabir_proto::{
@@ -12,8 +13,6 @@ use sabir_proto::{
     TaskState, Tenant, Timestamp,
 };
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::str::FromStr;
 
 /// Whether a path is one of this binding's, and what it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,15 +93,15 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
         Route::Stream => Call::Stream(read_body(body)?),
         Route::List => Call::List(list(&query)?),
         Route::Get(id) => Call::Get(GetTask {
-            tenant: query.tenant()?,
+            tenant: tenant_of(&query)?,
             id: task(id)?,
-            history_length: query.number("historyLength")?,
+            history_length: query.number(&["historyLength"])?,
         }),
         Route::Cancel(id) => {
             let body: CancelBody = read_optional(body)?;
             Call::Cancel(CancelTask { tenant: body.tenant.unwrap_or_default(), id: task(id)?, metadata: body.metadata })
         }
-        Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant: query.tenant()?, id: task(id)? }),
+        Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant: tenant_of(&query)?, id: task(id)? }),
         Route::CreatePush(id) => {
             let mut config: TaskPushConfig = read_body(body)?;
             // The path decides (the body is allowed to repeat it).
@@ -110,20 +109,20 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
             config.try_into()?
         }
         Route::ListPush(id) => Call::ListPush(ListPush {
-            tenant: query.tenant()?,
+            tenant: tenant_of(&query)?,
             task_id: task(id)?,
-            page_size: query.number("pageSize")?,
-            page_token: query.text("pageToken").unwrap_or_default(),
+            page_size: query.number(&["pageSize"])?,
+            page_token: query.text(&["pageToken"])?.unwrap_or_default(),
         }),
         Route::GetPush(id, config) => {
-            Call::GetPush(GetPush { tenant: query.tenant()?, task_id: task(id)?, id: decode(config)?.into_owned() })
+            Call::GetPush(GetPush { tenant: tenant_of(&query)?, task_id: task(id)?, id: decode(config)?.into_owned() })
         }
         Route::DeletePush(id, config) => Call::DeletePush(DeletePush {
-            tenant: query.tenant()?,
+            tenant: tenant_of(&query)?,
             task_id: task(id)?,
             id: decode(config)?.into_owned(),
         }),
-        Route::ExtendedCard => Call::ExtendedCard { tenant: query.tenant()? },
+        Route::ExtendedCard => Call::ExtendedCard { tenant: tenant_of(&query)? },
     };
     if let Some(tenant) = tenant {
         let tenant = Tenant::parse(&decode(tenant)?).map_err(|e| Fault::invalid("tenant", e.to_string()))?;
@@ -161,11 +160,11 @@ fn read_body<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
 }
 
 fn list(query: &Query<'_>) -> Result<ListTasks, Fault> {
-    let context_id = match query.text("contextId").filter(|t| !t.is_empty()) {
+    let context_id = match query.text(&["contextId"])?.filter(|t| !t.is_empty()) {
         Some(text) => Some(ContextId::parse(&text).map_err(|e| Fault::invalid("contextId", e.to_string()))?),
         None => None,
     };
-    let status = match query.text("status").as_deref() {
+    let status = match query.text(&["status"])?.as_deref() {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
         Some(name) => Some(
             TaskState::from_name(name)
@@ -173,25 +172,25 @@ fn list(query: &Query<'_>) -> Result<ListTasks, Fault> {
                 .ok_or_else(|| Fault::invalid("status", format!("unknown task state {name:?}")))?,
         ),
     };
-    let after = match query.text("statusTimestampAfter").filter(|t| !t.is_empty()) {
+    let after = match query.text(&["statusTimestampAfter"])?.filter(|t| !t.is_empty()) {
         Some(text) => Some(Timestamp::parse(&text).ok_or_else(|| {
             Fault::invalid("statusTimestampAfter", "not a timestamp; write it like 2026-01-31T09:30:00.000Z, in UTC")
         })?),
         None => None,
     };
-    let include_artifacts = match query.text("includeArtifacts").as_deref() {
+    let include_artifacts = match query.text(&["includeArtifacts"])?.as_deref() {
         None | Some("") => None,
         Some("true") => Some(true),
         Some("false") => Some(false),
         Some(_) => return Err(Fault::invalid("includeArtifacts", "must be true or false")),
     };
     Ok(ListTasks {
-        tenant: query.tenant()?,
+        tenant: tenant_of(query)?,
         context_id,
         status,
-        page_size: query.number("pageSize")?,
-        page_token: query.text("pageToken").unwrap_or_default(),
-        history_length: query.number("historyLength")?,
+        page_size: query.number(&["pageSize"])?,
+        page_token: query.text(&["pageToken"])?.unwrap_or_default(),
+        history_length: query.number(&["historyLength"])?,
         status_timestamp_after: after,
         include_artifacts,
     })
@@ -201,74 +200,8 @@ fn task(encoded: &str) -> Result<TaskRef, Fault> {
     TaskRef::parse(&decode(encoded)?).map_err(|e| Fault::invalid("id", e.to_string()))
 }
 
-/// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
-struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-/// A query has at most this many parameters; the largest operation knows eight.
-const PARAMETERS_MAX: usize = 64;
-
-impl<'a> Query<'a> {
-    fn read(query: &'a str) -> Result<Self, Fault> {
-        let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
-        for pair in query.split('&').filter(|p| !p.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decode_form(name)?;
-            if pairs.iter().any(|(seen, _)| *seen == name) {
-                return Err(Fault::invalid(name, "is given twice"));
-            }
-            if pairs.len() == PARAMETERS_MAX {
-                return Err(Fault::invalid("", format!("more than {PARAMETERS_MAX} query parameters")));
-            }
-            pairs.push((name, decode_form(value)?));
-        }
-        Ok(Self(pairs))
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone().into_owned())
-    }
-
-    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Fault> {
-        match self.text(name).as_deref() {
-            None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| Fault::invalid(name, "must be a whole number")),
-        }
-    }
-
-    fn tenant(&self) -> Result<Tenant, Fault> {
-        Tenant::parse(&self.text("tenant").unwrap_or_default()).map_err(|e| Fault::invalid("tenant", e.to_string()))
-    }
-}
-
-fn decode_form(text: &str) -> Result<Cow<'_, str>, Fault> {
-    if !text.contains('+') {
-        return decode(text);
-    }
-    decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()))
-}
-
-/// Percent-decoding; the result must be UTF-8.
-fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
-    if !text.contains('%') {
-        return Ok(Cow::Borrowed(text));
-    }
-    let broken = || Fault::invalid("", "the path or query is not properly percent-encoded");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%' {
-            let digits = after.get(..2).and_then(|d| std::str::from_utf8(d).ok()).ok_or_else(broken)?;
-            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return Err(broken());
-            }
-            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| broken())?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| broken())
+fn tenant_of(query: &Query<'_>) -> Result<Tenant, Fault> {
+    Tenant::parse(&query.text(&["tenant"])?.unwrap_or_default()).map_err(|e| Fault::invalid("tenant", e.to_string()))
 }
 
 /// Writes an error body; the HTTP status goes with it.

@@ -11,6 +11,7 @@ mod mask;
 mod oracle;
 mod pairs;
 mod roundtrip;
+mod swift;
 mod v03_proto;
 
 use proptest::test_runner::Config;

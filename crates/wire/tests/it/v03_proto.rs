@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | what was written is read again, the same but for its losses |
 //! | `golden` | bytes that the Python SDK writes, and an exchange that was captured |
+//! | `files` | the bytes of a file, as different SDKs write them |
 //! | `limits` | what is lost, what is refused, what is understood all the same |
 //! | `oracle` | another implementation of protobuf's JSON reads ours and is read by us |
 //! | `anything` | no input makes us panic |
@@ -12,6 +13,7 @@
 //! among them.
 
 mod anything;
+mod files;
 mod golden;
 mod limits;
 mod oracle;
@@ -472,9 +474,6 @@ fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
     if !std::mem::take(&mut left.signatures).is_empty() {
         lost.insert("signatures".into());
     }
-    if left.icon_url.take().is_some() {
-        lost.insert("iconUrl".into());
-    }
     left.security_schemes.retain(|name, scheme| match scheme {
         SecurityScheme::OAuth2 { flows: OAuthFlows::DeviceCode { .. }, .. } => {
             lost.insert(format!("securitySchemes.{name}"));
@@ -491,6 +490,7 @@ fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
     });
     // No presence: what is empty or false is not there.
     left.documentation_url = left.documentation_url.filter(|url| !url.is_empty());
+    left.icon_url = left.icon_url.filter(|url| !url.is_empty());
     let capabilities = &mut left.capabilities;
     for flag in
         [&mut capabilities.streaming, &mut capabilities.push_notifications, &mut capabilities.extended_agent_card]

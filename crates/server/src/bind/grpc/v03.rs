@@ -1,26 +1,67 @@
 //! `a2a.v1.A2AService`: 0.3. It has no tenants, so it reaches the default agent only.
 
-use super::{Encode, Events, Methods, Outcome, Package, damaged, unexpected};
+use super::{Encode, Events, Methods, Outcome, Package, damaged, header, unexpected};
+use http::header::USER_AGENT;
 use sabir_engine::Watch;
-use sabir_proto::{Answer, Fault, Reply, TheirEvent};
+use sabir_proto::{Answer, Call, Fault, Reply, TheirEvent};
+use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
 use sabir_wire::pb::a2a_v03::a2a_service_server::{A2aService, A2aServiceServer};
+use sabir_wire::v03::files::Form;
 use sabir_wire::v03::grpc::{reply, request as read};
-use sabir_wire::{Dialect, Losses};
 
 pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
     A2aServiceServer::new(methods)
 }
 
-/// 0.3 says on the last event of a stream that it is the last.
-pub(super) enum V03 {}
+/// 0.3 says on the last event of a stream that it is the last, and not all its peers mean the same by the bytes of a
+/// file.
+#[derive(Clone, Copy)]
+pub(super) struct V03 {
+    files: Form,
+}
+
+impl V03 {
+    /// What the sender of a request can read.
+    fn of<Q>(request: &tonic::Request<Q>) -> Self {
+        // The Python SDK is told apart by the library it calls with.
+        Self { files: Form::of(header(request.metadata().as_ref(), USER_AGENT.as_str())) }
+    }
+
+    /// Reads a request with files in it.
+    fn read<Q>(
+        self,
+        read: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
+    ) -> impl FnOnce(Q, &mut Losses) -> Result<Call, Fault> {
+        move |request, losses| {
+            let mut call = read(request, losses)?;
+            self.files.read_call(&mut call);
+            Ok(call)
+        }
+    }
+
+    /// A reply in full.
+    fn answer(self, reply: &Reply<Watch>) -> Result<Answer, Fault> {
+        let mut answer = Answer::of(reply).ok_or_else(damaged)?;
+        self.files.write_answer(&mut answer);
+        Ok(answer)
+    }
+
+    fn task(self, reply: &Reply<Watch>, losses: &mut Losses) -> Result<pb::Task, Fault> {
+        match self.answer(reply)? {
+            Answer::Task(task) => Ok(reply::task(&task, losses)),
+            _ => Err(unexpected(reply)),
+        }
+    }
+}
 
 impl Encode for V03 {
-    const DIALECT: Dialect = Dialect::V03;
+    const PACKAGE: Package = Package::V03;
     type Response = pb::StreamResponse;
 
-    fn event(event: &TheirEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
-        reply::event(event, last, losses)
+    fn event(&self, mut event: TheirEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
+        self.files.write_event(&mut event);
+        reply::event(&event, last, losses)
     }
 }
 
@@ -30,28 +71,33 @@ impl A2aService for Methods {
     type TaskSubscriptionStream = Events<V03>;
 
     async fn send_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<pb::SendMessageResponse> {
-        let encode = |answer: Reply<Watch>, losses: &mut Losses| match Answer::of(&answer).ok_or_else(damaged)? {
+        let peer = V03::of(&request);
+        let encode = |answer: Reply<Watch>, losses: &mut Losses| match peer.answer(&answer)? {
             Answer::SentTask(task) => Ok(reply::sent_task(&task, losses)),
             Answer::SentMessage(message) => Ok(reply::sent_message(&message, losses)),
             _ => Err(unexpected(&answer)),
         };
-        self.serve(Package::V03, request, read::send, encode).await
+        self.serve(Package::V03, request, peer.read(read::send), encode).await
     }
 
     async fn send_streaming_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<Events<V03>> {
-        self.serve(Package::V03, request, read::stream, |answer, _| self.events(answer)).await
+        let peer = V03::of(&request);
+        self.serve(Package::V03, request, peer.read(read::stream), |answer, _| self.events(answer, peer)).await
     }
 
     async fn get_task(&self, request: tonic::Request<pb::GetTaskRequest>) -> Outcome<pb::Task> {
-        self.serve(Package::V03, request, read::get_task, task).await
+        let peer = V03::of(&request);
+        self.serve(Package::V03, request, read::get_task, |answer, losses| peer.task(&answer, losses)).await
     }
 
     async fn cancel_task(&self, request: tonic::Request<pb::CancelTaskRequest>) -> Outcome<pb::Task> {
-        self.serve(Package::V03, request, read::cancel_task, task).await
+        let peer = V03::of(&request);
+        self.serve(Package::V03, request, read::cancel_task, |answer, losses| peer.task(&answer, losses)).await
     }
 
     async fn task_subscription(&self, request: tonic::Request<pb::TaskSubscriptionRequest>) -> Outcome<Events<V03>> {
-        self.serve(Package::V03, request, read::subscribe, |answer, _| self.events(answer)).await
+        let peer = V03::of(&request);
+        self.serve(Package::V03, request, read::subscribe, |answer, _| self.events(answer, peer)).await
     }
 
     async fn create_task_push_notification_config(
@@ -96,13 +142,6 @@ impl A2aService for Methods {
             other => Err(unexpected(&other)),
         };
         self.serve(Package::V03, request, read::delete_push, encode).await
-    }
-}
-
-fn task(answer: Reply<Watch>, losses: &mut Losses) -> Result<pb::Task, Fault> {
-    match &answer {
-        Reply::Task(task, view) => Ok(reply::task(&task.show(*view).ok_or_else(damaged)?, losses)),
-        other => Err(unexpected(other)),
     }
 }
 

@@ -3,24 +3,24 @@
 use super::{Encode, Events, Methods, Outcome, Package, unexpected};
 use sabir_engine::Watch;
 use sabir_proto::{Call, Fault, Reply, TheirEvent};
+use sabir_wire::Losses;
 use sabir_wire::pb::lf_a2a_v1 as pb;
 use sabir_wire::pb::lf_a2a_v1::a2a_service_server::{A2aService, A2aServiceServer};
 use sabir_wire::v1::grpc::{reply, request as read};
-use sabir_wire::{Dialect, Losses};
 
 pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
     A2aServiceServer::new(methods)
 }
 
 /// 1.0 writes its events as they are.
-pub(super) enum V1 {}
+pub(super) struct V1;
 
 impl Encode for V1 {
-    const DIALECT: Dialect = Dialect::V1;
+    const PACKAGE: Package = Package::V1;
     type Response = pb::StreamResponse;
 
-    fn event(event: &TheirEvent, _: bool, _: &mut Losses) -> pb::StreamResponse {
-        reply::event(event.clone())
+    fn event(&self, event: TheirEvent, _: bool, _: &mut Losses) -> pb::StreamResponse {
+        reply::event(event)
     }
 }
 
@@ -43,7 +43,7 @@ impl A2aService for Methods {
     }
 
     async fn send_streaming_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<Events<V1>> {
-        self.serve(Package::V1, request, whole(read::stream), |answer, _| self.events(answer)).await
+        self.serve(Package::V1, request, whole(read::stream), |answer, _| self.events(answer, V1)).await
     }
 
     async fn get_task(&self, request: tonic::Request<pb::GetTaskRequest>) -> Outcome<pb::Task> {
@@ -63,7 +63,7 @@ impl A2aService for Methods {
     }
 
     async fn subscribe_to_task(&self, request: tonic::Request<pb::SubscribeToTaskRequest>) -> Outcome<Events<V1>> {
-        self.serve(Package::V1, request, whole(read::subscribe), |answer, _| self.events(answer)).await
+        self.serve(Package::V1, request, whole(read::subscribe), |answer, _| self.events(answer, V1)).await
     }
 
     async fn create_task_push_notification_config(

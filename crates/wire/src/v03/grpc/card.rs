@@ -50,9 +50,6 @@ impl Shown {
         if !std::mem::take(&mut card.signatures).is_empty() {
             losses.note(LossKind::Signature, "signatures");
         }
-        if card.icon_url.take().is_some() {
-            losses.note(LossKind::CardMember, "iconUrl");
-        }
         let schemes = Path::Root.member("securitySchemes");
         card.security_schemes.retain(|name, scheme| keep_scheme(scheme, &schemes.key(name), losses));
         let extensions = Path::Root.member("capabilities");
@@ -196,7 +193,7 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losse
         default_output_modes: card.default_output_modes,
         skills: card.skills.into_iter().map(read_skill).collect(),
         signatures: Vec::new(),
-        icon_url: None,
+        icon_url: unset(card.icon_url),
     })
 }
 
@@ -226,6 +223,7 @@ pub(super) fn write_card(card: &AgentCard, losses: &mut Losses) -> Result<pb::Ag
         additional_interfaces: interfaces.additional.into_iter().map(write_interface).collect(),
         protocol_version: interfaces.protocol_version,
         signatures: Vec::new(),
+        icon_url: card.icon_url.unwrap_or_default(),
     })
 }
 

@@ -4,6 +4,7 @@
 
 use crate::losses::{LossKind, Losses};
 use crate::path::Path;
+use crate::tagged::part::{WRAPPED, is_object};
 use sabir_proto::{
     Artifact, Call, Content, Event, Json, Message, Object, Part, SendMessage, TaskState, TaskStatus, Tenant,
     TheirEvent, TheirTask,
@@ -125,27 +126,24 @@ impl<'a> Lost<'a> {
     }
 
     fn part(&mut self, part: &Part, path: &Path<'_>) {
-        if part.filename.is_some() {
-            self.losses.note(LossKind::PartAttribute, path.member("filename"));
-        }
-        if part.metadata.is_some() {
-            self.losses.note(LossKind::Metadata, path.member("metadata"));
-        }
-        let has_type = match &part.content {
+        let is_file = match &part.content {
             Content::Raw(_) | Content::Url(_) => true,
             Content::Text(_) => false,
             Content::Data(json) => {
-                if is_object(json) {
-                    self.free(json, LossKind::Part, &path.member("data"));
-                } else {
-                    // It travels as `{"value": …}`, and nobody can tell that from an object that is just so.
-                    self.losses.note(LossKind::Part, path.member("data"));
-                }
+                self.free(json, LossKind::Part, &path.member("data"));
                 false
             }
         };
-        if part.media_type.is_some() && !has_type {
+        if part.filename.is_some() && !is_file {
+            self.losses.note(LossKind::PartAttribute, path.member("filename"));
+        }
+        if part.media_type.is_some() && !is_file {
             self.losses.note(LossKind::PartAttribute, path.member("mediaType"));
+        }
+        if is_hidden_by_mark(part) {
+            self.losses.note(LossKind::Metadata, path.member("metadata"));
+        } else {
+            self.optional(part.metadata.as_ref(), &path.member("metadata"));
         }
     }
 
@@ -169,9 +167,12 @@ impl<'a> Lost<'a> {
     }
 }
 
-/// Whether a data part of 0.3 can hold a value as it is.
-pub(in crate::v03) fn is_object(json: &Json) -> bool {
-    json.as_str().starts_with('{')
+/// Whether the mark for wrapped data gets in the way of a part's own metadata: a member of the same name is taken for
+/// it, and an object that holds nothing beside it is taken for none.
+fn is_hidden_by_mark(part: &Part) -> bool {
+    let (Content::Data(json), Some(metadata)) = (&part.content, &part.metadata) else { return false };
+    let text = metadata.as_str();
+    (text == "{}" && !is_object(json)) || (text.contains(WRAPPED) && metadata.to_map().contains_key(WRAPPED))
 }
 
 /// Whether a number of this value is not the same any more as a double.

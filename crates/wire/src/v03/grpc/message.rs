@@ -1,14 +1,14 @@
 //! Messages, artifacts and their parts.
 
-use super::lost::is_object;
 use crate::path::{Path, Wrong, unset};
 use crate::pb::a2a_v03 as pb;
+use crate::tagged::part::{is_wrapped, marked, unwrap_data};
 use crate::v1::grpc::value::{read_optional_struct, read_struct, write_struct, write_value};
 use pb::file_part::File;
 use pb::part::Part as Kind;
 use prost_types::Struct;
 use prost_types::value::Kind as ValueKind;
-use sabir_proto::{Artifact, ArtifactId, Content, ContextId, Json, Message, MessageId, Part, Role, TaskRef};
+use sabir_proto::{Artifact, ArtifactId, Content, ContextId, Json, Message, MessageId, Object, Part, Role, TaskRef};
 
 pub(super) fn read_message(message: pb::Message, path: &Path<'_>) -> Result<Message, Wrong> {
     Ok(Message {
@@ -60,16 +60,19 @@ pub(super) fn write_artifact(artifact: &Artifact) -> pb::Artifact {
 }
 
 fn read_part(part: pb::Part, path: &Path<'_>) -> Result<Part, Wrong> {
-    match part.part {
-        Some(Kind::Text(text)) => Ok(Part::text(text)),
-        Some(Kind::File(file)) => read_file(file, &path.member("file")),
+    let mut read = match part.part {
+        Some(Kind::Text(text)) => Part::text(text),
+        Some(Kind::File(file)) => read_file(file, &path.member("file"))?,
         // A data part that holds nothing holds the empty object.
         Some(Kind::Data(data)) => {
             let object = read_struct(&data.data.unwrap_or_default(), &path.member("data"))?;
-            Ok(Part::data(object.as_json().clone()))
+            Part::data(object.as_json().clone())
         }
-        None => Err(path.wrong("a part has exactly one of text, file, data; this one has none")),
-    }
+        None => return Err(path.wrong("a part has exactly one of text, file, data; this one has none")),
+    };
+    read.metadata = read_optional_struct(part.metadata, &path.member("metadata"))?;
+    unwrap_data(&mut read);
+    Ok(read)
 }
 
 fn read_file(file: pb::FilePart, path: &Path<'_>) -> Result<Part, Wrong> {
@@ -78,26 +81,31 @@ fn read_file(file: pb::FilePart, path: &Path<'_>) -> Result<Part, Wrong> {
         Some(File::FileWithBytes(bytes)) => Content::Raw(bytes),
         None => return Err(path.wrong("a file has exactly one of fileWithUri, fileWithBytes; this one has none")),
     };
-    Ok(Part { media_type: unset(file.mime_type), ..Part::new(content) })
+    Ok(Part { media_type: unset(file.mime_type), filename: unset(file.name), ..Part::new(content) })
 }
 
 fn write_part(part: &Part) -> pb::Part {
-    let file =
-        |file| Kind::File(pb::FilePart { mime_type: part.media_type.clone().unwrap_or_default(), file: Some(file) });
+    let file = |file| {
+        Kind::File(pb::FilePart {
+            mime_type: part.media_type.clone().unwrap_or_default(),
+            name: part.filename.clone().unwrap_or_default(),
+            file: Some(file),
+        })
+    };
     let kind = match &part.content {
         Content::Text(text) => Kind::Text(text.clone()),
         Content::Url(url) => file(File::FileWithUri(url.clone())),
         Content::Raw(bytes) => file(File::FileWithBytes(bytes.clone())),
-        Content::Data(json) => Kind::Data(pb::DataPart { data: Some(write_data(json)) }),
+        Content::Data(json) => Kind::Data(pb::DataPart { data: Some(write_data(json, part.metadata.as_ref())) }),
     };
-    pb::Part { part: Some(kind) }
+    pb::Part { metadata: marked(part).as_deref().map(write_struct), part: Some(kind) }
 }
 
 /// An object as it is; anything else as the only member of one.
-fn write_data(json: &Json) -> Struct {
+fn write_data(json: &Json, metadata: Option<&Object>) -> Struct {
     let value = write_value(json);
     match value.kind {
-        Some(ValueKind::StructValue(object)) if is_object(json) => object,
+        Some(ValueKind::StructValue(object)) if !is_wrapped(json, metadata) => object,
         _ => Struct { fields: [("value".to_owned(), value)].into() },
     }
 }

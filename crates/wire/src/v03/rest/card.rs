@@ -43,6 +43,8 @@ pub(super) fn write(card: &AgentCard, losses: &mut Losses, out: &mut Vec<u8>) ->
         default_output_modes: &'a [String],
         skills: Vec<SkillOut<'a>>,
         supports_authenticated_extended_card: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        icon_url: Option<&'a str>,
     }
     #[derive(Serialize)]
     struct Interface<'a> {
@@ -71,6 +73,7 @@ pub(super) fn write(card: &AgentCard, losses: &mut Losses, out: &mut Vec<u8>) ->
         default_output_modes: &card.default_output_modes,
         skills: card.skills.iter().map(SkillOut::of).collect(),
         supports_authenticated_extended_card: extended,
+        icon_url: card.icon_url.as_deref(),
     };
     write::json(&wire, out);
     Ok(())
@@ -153,7 +156,6 @@ struct Card {
     supports_authenticated_extended_card: bool,
     #[serde(default, deserialize_with = "null_default")]
     signatures: Vec<IgnoredAny>,
-    /// Later SDKs of 0.3 have it.
     #[serde(alias = "icon_url", default, deserialize_with = "empty_none")]
     icon_url: Option<String>,
 }

@@ -6,8 +6,11 @@
 //! | Python 0.3 | `{"message": …}`: the words; the HTTP status says the rest |
 //! | Python 1.x, speaking 0.3 | sends the `error` object of 1.0, reads `{"type": "TaskNotFoundError", "message": …}` |
 //!
-//! What we send is all of it at once. What we read is whichever of it is there, the most telling first.
+//! What we send is all of it at once, and also where a stream was asked for: JavaScript and Python 1.x read it there,
+//! and Python 0.3 tells its caller that there is no stream, where an event with an error in it would fail to parse.
+//! What we read is whichever of it is there, the most telling first.
 
+use super::super::grpc::{class, shown};
 use crate::codes;
 use crate::v1::http::write_error_as;
 use sabir_proto::{Code, Fault, TaskRef};
@@ -34,35 +37,6 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     write_error_as(status, fault, &mut error);
     out.extend_from_slice(&error[1..]);
     status
-}
-
-/// 0.3 knows no numbers past -32007.
-const fn shown(code: Code) -> Code {
-    match code {
-        Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,
-        known => known,
-    }
-}
-
-/// What the Python SDK calls an error.
-const fn class(code: Code) -> &'static str {
-    match code {
-        Code::TaskNotFound => "TaskNotFoundError",
-        Code::TaskNotCancelable => "TaskNotCancelableError",
-        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
-        Code::UnsupportedOperation => "UnsupportedOperationError",
-        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
-        Code::InvalidAgentResponse => "InvalidAgentResponseError",
-        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
-        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
-        Code::VersionNotSupported => "VersionNotSupportedError",
-        Code::ParseError => "JSONParseError",
-        Code::InvalidRequest => "InvalidRequestError",
-        Code::MethodNotFound => "MethodNotFoundError",
-        // It has no names for the last four.
-        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
-    }
 }
 
 /// Reads the answer to a call that failed, whatever its body is.

@@ -7,11 +7,12 @@ use super::super::grpc::reply::Heard;
 use super::super::grpc::told_push;
 use crate::losses::{LossKind, Losses};
 use crate::path::{Path, unset};
+use crate::tagged::part::unwrap_data;
 use sabir_proto::lenient::{empty_none, from_text, int32, null_default, object, optional_object};
 use sabir_proto::{
     self as proto, ArtifactId, ArtifactUpdate, Authentication, Content, ContextId, Event, Fault, Json, MessageId,
     Object, PushConfig, Role, SendConfiguration, SendMessage, StatusUpdate, TaskRef, TaskState, TaskStatus, Tenant,
-    TheirTask, Timestamp,
+    TheirTask, Timestamp, decode_base64,
 };
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
@@ -85,8 +86,9 @@ impl Configuration {
             task_push_notification_config: self.push_notification.map(|push| push.told(&path, losses)),
             // Zero is "no limit", as on the proto side.
             history_length: self.history_length.filter(|n| *n != 0),
-            // JSON can leave the member out, and whoever does so waits.
-            return_immediately: !self.blocking.unwrap_or(true),
+            // The JSON of protobuf leaves a `false` out, and that is how clients of all SDKs say that they do not wait.
+            // Whoever waits says so, or sends no configuration at all.
+            return_immediately: !self.blocking.unwrap_or(false),
         }
     }
 }
@@ -160,7 +162,9 @@ impl<'de> Deserialize<'de> for Part {
             }
             _ => return Err(D::Error::custom("a part has exactly one of text, file, data; this one has several")),
         };
-        Ok(Self(unwrapped(proto::Part { metadata: members.metadata, ..part })))
+        let mut part = proto::Part { metadata: members.metadata, ..part };
+        unwrap_data(&mut part);
+        Ok(Self(part))
     }
 }
 
@@ -181,9 +185,8 @@ impl File {
     fn told(self) -> Result<proto::Part, &'static str> {
         let part = match (self.file_with_uri, self.file_with_bytes) {
             (Some(uri), None) => proto::Part::new(Content::Url(uri)),
-            // The vocabulary knows base64 in all its forms.
             (None, Some(text)) => {
-                serde_json::from_value(serde_json::json!({ "raw": text })).map_err(|_| "fileWithBytes is not base64")?
+                proto::Part::new(Content::Raw(decode_base64(&text).map_err(|_| "fileWithBytes is not base64")?))
             }
             (None, None) => return Err("a file has exactly one of fileWithUri, fileWithBytes; this one has none"),
             (Some(_), Some(_)) => {
@@ -192,24 +195,6 @@ impl File {
         };
         Ok(proto::Part { media_type: self.mime_type, filename: self.name, ..part })
     }
-}
-
-/// Later SDKs mark data that is not an object: it comes as the only member of one, with a word about that in the part's
-/// metadata.
-fn unwrapped(part: proto::Part) -> proto::Part {
-    const MARK: &str = "data_part_compat";
-    let (Content::Data(json), Some(metadata)) = (&part.content, &part.metadata) else { return part };
-    let mut metadata = metadata.to_map();
-    if metadata.remove(MARK) != Some(serde_json::Value::Bool(true)) {
-        return part;
-    }
-    #[derive(Deserialize)]
-    struct Wrapped {
-        value: Json,
-    }
-    let Ok(Wrapped { value }) = json.read() else { return part };
-    let metadata = if metadata.is_empty() { None } else { Object::from_map(&metadata).ok() };
-    proto::Part { metadata, ..proto::Part::data(value) }
 }
 
 #[derive(Deserialize)]

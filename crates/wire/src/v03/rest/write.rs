@@ -1,13 +1,15 @@
-//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the release does not have.
+//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the proto does not have.
 //!
 //! What is left out is noted beside, by [`Lost`](super::super::grpc::Lost).
 
-use super::super::grpc::{is_object, of_push, of_task};
+use super::super::grpc::{of_push, of_task};
+use crate::tagged::part::{DataOut, marked};
 use sabir_proto::{
-    self as proto, ArtifactId, Content, ContextId, Event, Json, MessageId, Object, PushConfig, PushPage, Role,
-    SendMessage, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp,
+    self as proto, ArtifactId, Content, ContextId, Event, MessageId, Object, PushConfig, PushPage, Role, SendMessage,
+    TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp, encode_base64,
 };
 use serde::Serialize;
+use std::borrow::Cow;
 
 pub(super) fn json(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("our types serialise");
@@ -82,11 +84,15 @@ impl<'a> Message<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Part<'a> {
-    Text(&'a str),
-    File(File<'a>),
-    Data { data: Data<'a> },
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<File<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Data<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Cow<'a, Object>>,
 }
 
 #[derive(Serialize)]
@@ -98,34 +104,27 @@ struct File<'a> {
     file_with_bytes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
 }
 
-/// An object as it is; anything else as the only member of one.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Data<'a> {
-    Object(&'a Json),
-    Wrapped { value: &'a Json },
+struct Data<'a> {
+    data: DataOut<'a>,
 }
 
 impl<'a> Part<'a> {
     fn of(part: &'a proto::Part) -> Self {
-        let mime_type = part.media_type.as_deref();
+        let (mime_type, name) = (part.media_type.as_deref(), part.filename.as_deref());
+        let file = |file_with_uri, file_with_bytes| Some(File { file_with_uri, file_with_bytes, mime_type, name });
+        let mut out = Self { text: None, file: None, data: None, metadata: marked(part) };
         match &part.content {
-            Content::Text(text) => Self::Text(text),
-            Content::Url(url) => Self::File(File { file_with_uri: Some(url), file_with_bytes: None, mime_type }),
-            Content::Raw(_) => Self::File(File { file_with_uri: None, file_with_bytes: Some(base64(part)), mime_type }),
-            Content::Data(json) if is_object(json) => Self::Data { data: Data::Object(json) },
-            Content::Data(value) => Self::Data { data: Data::Wrapped { value } },
+            Content::Text(text) => out.text = Some(text),
+            Content::Url(url) => out.file = file(Some(url), None),
+            Content::Raw(bytes) => out.file = file(None, Some(encode_base64(bytes))),
+            Content::Data(json) => out.data = Some(Data { data: DataOut::of(json, part.metadata.as_ref()) }),
         }
-    }
-}
-
-/// The bytes of a part as the vocabulary writes them.
-fn base64(part: &proto::Part) -> String {
-    match serde_json::to_value(part).map(|mut value| value["raw"].take()) {
-        Ok(serde_json::Value::String(text)) => text,
-        _ => String::new(),
+        out
     }
 }
 

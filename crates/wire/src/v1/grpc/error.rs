@@ -1,6 +1,6 @@
 //! A fault as a gRPC status: the code of the table in [`crate::codes`], and the details as `google.rpc.Status`.
 
-use crate::codes::{self, Detail};
+use crate::codes::{self, Detail, Grpc};
 use crate::pb::google_rpc::{BadRequest, ErrorInfo, Status, bad_request::FieldViolation};
 use prost::Message as _;
 use prost_types::Any;
@@ -20,8 +20,14 @@ mod limits {
 
 /// The status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
-    let code = codes::numbers(fault.code()).grpc.number();
-    let message = cut(&fault.to_string(), limits::TEXT_BYTES_MAX);
+    status_as(codes::numbers(fault.code()).grpc, &fault.to_string(), fault)
+}
+
+/// The same with a code and a text of another dialect. Both stand in the details as well: the Python library for rich
+/// errors refuses details that differ from the status around them.
+pub(crate) fn status_as(code: Grpc, text: &str, fault: &Fault) -> tonic::Status {
+    let code = code.number();
+    let message = cut(text, limits::TEXT_BYTES_MAX);
     let details = codes::details(fault).iter().map(detail).collect();
     let details = Status { code, message: message.clone(), details }.encode_to_vec();
     tonic::Status::with_details(tonic::Code::from_i32(code), message, details.into())

@@ -59,7 +59,7 @@ fn a_send_of_the_python_sdk_is_read_over_both() {
 }
 
 #[test]
-fn blocking_is_read_as_each_binding_means_it() {
+fn who_does_not_say_that_it_waits_is_answered_at_once() {
     let mut losses = Losses::new();
     let returns = |call: Call| match call {
         Call::Send(send) => send.configuration.return_immediately,
@@ -70,17 +70,26 @@ fn blocking_is_read_as_each_binding_means_it() {
     assert!(!returns(request::send(whole.clone(), &mut losses).unwrap()), "no configuration");
     let empty = pb::SendMessageRequest { configuration: Some(Default::default()), ..whole };
     assert!(returns(request::send(empty, &mut losses).unwrap()), "an unset boolean is false");
+    let mut read = |message: &str, configuration: &str| {
+        let body = format!(r#"{{"message":{message}{configuration}}}"#);
+        returns(rest::read_call(Route::Send, "", body.as_bytes(), &mut mint, &mut losses).unwrap())
+    };
+    let message = r#"{"messageId":"m","role":1,"content":[{"text":"hold on"}]}"#;
     for (configuration, expected) in [
-        ("null", false),
-        ("{}", false),
-        (r#"{"blocking":null}"#, false),
-        (r#"{"blocking":true}"#, false),
-        (r#"{"blocking":false}"#, true),
+        ("", false),
+        (r#","configuration":null"#, false),
+        (r#","configuration":{"blocking":true}"#, false),
+        (r#","configuration":{"blocking":false}"#, true),
+        (r#","configuration":{"blocking":null}"#, true),
+        // What the SDKs for JavaScript send, and those for Python.
+        (r#","configuration":{}"#, true),
+        (r#","configuration":{"acceptedOutputModes":["text/plain","application/json"]}"#, true),
+        (r#","configuration":{"accepted_output_modes":["text/plain","application/json"]}"#, true),
     ] {
-        let body = format!(r#"{{"message":{{"messageId":"m","role":1}},"configuration":{configuration}}}"#);
-        let call = rest::read_call(Route::Send, "", body.as_bytes(), &mut mint, &mut losses).unwrap();
-        assert_eq!(returns(call), expected, "{configuration}");
+        assert_eq!(read(message, configuration), expected, "{configuration}");
     }
+    let other_shape = r#"{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hold on"}]}"#;
+    assert!(!read(other_shape, r#","configuration":{}"#), "JSON that is not protobuf's leaves nothing out");
 }
 
 #[test]

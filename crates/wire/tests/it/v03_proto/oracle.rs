@@ -73,9 +73,8 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
                 Request::Send(message) | Request::Stream(message) => {
                     seen.note("send");
                     prop_assert_eq!(&understood::<pb::SendMessageRequest>(name, &body.body), message);
-                    // Not the sparse one: in JSON a missing `blocking` is no `false`.
-                    for json in told(name, message).iter().take(3) {
-                        let back = rest::read_call(Route::Send, "", json, &mut mint, &mut losses).unwrap();
+                    for json in told(name, message) {
+                        let back = rest::read_call(Route::Send, "", &json, &mut mint, &mut losses).unwrap();
                         let Request::Send(back) = Request::of(&back, &mut losses).unwrap() else { panic!("a send") };
                         prop_assert_eq!(&back, message);
                     }

@@ -1,4 +1,4 @@
-//! Percent-encoding, both ways, and query parameters.
+//! Percent-encoding, both ways, and query parameters, for every binding that has paths.
 
 use sabir_proto::Fault;
 use std::borrow::Cow;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
-pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-/// A query has at most this many parameters; the largest operation knows two.
+/// A query has at most this many parameters; the largest operation knows eight.
 const PARAMETERS_MAX: usize = 64;
 
 impl<'a> Query<'a> {
-    pub(super) fn read(query: &'a str) -> Result<Self, Fault> {
+    pub(crate) fn read(query: &'a str) -> Result<Self, Fault> {
         let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -28,8 +28,8 @@ impl<'a> Query<'a> {
         Ok(Self(pairs))
     }
 
-    /// A parameter by either of its spellings.
-    pub(super) fn text(&self, names: [&str; 2]) -> Result<Option<String>, Fault> {
+    /// A parameter by any of its spellings; two of them at once are an error.
+    pub(crate) fn text(&self, names: &[&str]) -> Result<Option<String>, Fault> {
         let mut found = self.0.iter().filter(|(name, _)| names.contains(&&**name)).map(|(_, value)| value);
         match (found.next(), found.next()) {
             (_, Some(_)) => Err(Fault::invalid(names[0], "is given twice")),
@@ -37,7 +37,8 @@ impl<'a> Query<'a> {
         }
     }
 
-    pub(super) fn number<T: FromStr>(&self, names: [&str; 2]) -> Result<Option<T>, Fault> {
+    /// The same for a whole number; an empty one is none.
+    pub(crate) fn number<T: FromStr>(&self, names: &[&str]) -> Result<Option<T>, Fault> {
         match self.text(names)?.as_deref() {
             None | Some("") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| Fault::invalid(names[0], "must be a whole number")),
@@ -53,7 +54,7 @@ fn decode_form(text: &str) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Percent-decoding; the result must be UTF-8.
-pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
+pub(crate) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text));
     }
@@ -70,7 +71,7 @@ pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
 
 /// Percent-encoding of everything but the unreserved characters of RFC 3986: right in a segment and in a query. A colon
 /// must not stay, or an id could end in a verb.
-pub(super) fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {

@@ -1,0 +1,89 @@
+//! A fault as a gRPC status, and what 0.3 calls it.
+//!
+//! | Who | What it reads |
+//! |---|---|
+//! | Python 0.3 | nothing: its callers get the status as it is |
+//! | Python 1.x, speaking 0.3 | the class of the error, in the text before the first `: ` |
+//! | JavaScript 0.3 | the code, together with the method |
+//! | JavaScript 1.x, speaking 0.3 | the details, as in 1.0 |
+//!
+//! What we send is all of it at once. The servers of the Python SDK write the text in the same way.
+
+use crate::Dialect;
+use crate::codes;
+use crate::v1::grpc::status_as;
+use sabir_proto::{Code, Fault};
+
+/// The status of a fault.
+pub fn status(fault: &Fault) -> tonic::Status {
+    let code = shown(fault.code());
+    status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", class(code)), fault)
+}
+
+/// 0.3 knows no numbers past -32007.
+pub(in crate::v03) const fn shown(code: Code) -> Code {
+    match code {
+        Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,
+        known => known,
+    }
+}
+
+/// What the Python SDK calls an error.
+pub(in crate::v03) const fn class(code: Code) -> &'static str {
+    match code {
+        Code::TaskNotFound => "TaskNotFoundError",
+        Code::TaskNotCancelable => "TaskNotCancelableError",
+        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        Code::UnsupportedOperation => "UnsupportedOperationError",
+        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        Code::InvalidAgentResponse => "InvalidAgentResponseError",
+        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        Code::VersionNotSupported => "VersionNotSupportedError",
+        Code::ParseError => "JSONParseError",
+        Code::InvalidRequest => "InvalidRequestError",
+        Code::MethodNotFound => "MethodNotFoundError",
+        // It has no names for the last four.
+        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
+        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{TaskRef, TaskState};
+
+    #[track_caller]
+    fn check(fault: &Fault, code: tonic::Code, text: &str) {
+        let status = status(fault);
+        assert_eq!((status.code(), status.message()), (code, text));
+        let details: crate::pb::google_rpc::Status = prost::Message::decode(status.details()).unwrap();
+        assert_eq!((details.code, &*details.message), (code as i32, text));
+        assert!(!details.details.is_empty());
+    }
+
+    #[test]
+    fn the_text_begins_with_the_class_and_the_code_is_that_of_0_3() {
+        use tonic::Code::{FailedPrecondition, InvalidArgument, NotFound, Unimplemented};
+        let task = || TaskRef::parse("t-1").unwrap();
+        let settled = Fault::TaskNotCancelable { id: task(), state: TaskState::Completed };
+        check(&Fault::TaskNotFound(task()), NotFound, "TaskNotFoundError: task t-1 not found");
+        check(&settled, FailedPrecondition, &format!("TaskNotCancelableError: {settled}"));
+        let push = Fault::PushNotificationNotSupported;
+        check(&push, Unimplemented, &format!("PushNotificationNotSupportedError: {push}"));
+        for fault in [Fault::UnsupportedOperation("x".into()), Fault::VersionNotSupported("x".into())] {
+            check(&fault, Unimplemented, &format!("UnsupportedOperationError: {fault}"));
+        }
+        let wrong = Fault::invalid("name", "is required");
+        check(&wrong, InvalidArgument, &format!("InvalidParamsError: {wrong}"));
+    }
+
+    #[test]
+    fn the_reason_stays_that_of_1_0() {
+        let status = status(&Fault::VersionNotSupported("x".into()));
+        let details: crate::pb::google_rpc::Status = prost::Message::decode(status.details()).unwrap();
+        let info: crate::pb::google_rpc::ErrorInfo = prost::Message::decode(&*details.details[0].value).unwrap();
+        assert_eq!(info.reason, "VERSION_NOT_SUPPORTED");
+    }
+}

@@ -1,0 +1,66 @@
+//! The short way from the log to 0.3 writes the same bytes as the long one.
+
+use crate::{any, cases, mint};
+use proptest::prelude::*;
+use sabir_proto::{Event, FrozenEvent, FrozenTask, Reply, Sent, Seq, Task, View};
+use sabir_wire::{Dialect, Kind, Losses, Voice, convert};
+
+/// The long way: through the vocabulary.
+fn converted(kind: Kind, json: &str) -> (String, Losses) {
+    let mut losses = Losses::new();
+    let text = convert(Dialect::V1, Dialect::V03, kind, json, &mut mint, &mut losses).unwrap();
+    (text, losses)
+}
+
+fn voice() -> Voice {
+    Voice::new(Dialect::V03, Some("1".into()))
+}
+
+fn answered(task: &Task, view: View) -> (String, Losses) {
+    let mut losses = Losses::new();
+    let reply: Reply<()> = Reply::Sent(Sent::Task(FrozenTask::freeze(task), view));
+    let text = String::from_utf8(voice().answer(&reply, &mut losses).unwrap()).unwrap();
+    (text, losses)
+}
+
+/// What a client of the answer sees.
+fn wrapped(result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#)
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn tasks(task in any::task(0), keep in 0_u32..4) {
+        let frozen = FrozenTask::freeze(&task);
+        for view in [View::WHOLE, View::with_history(Some(keep)), View { history: None, artifacts: false }] {
+            let mut shown = br#"{"task":"#.to_vec();
+            frozen.write(view, &mut shown);
+            shown.push(b'}');
+            let (long, lost) = converted(Kind::Reply, std::str::from_utf8(&shown).unwrap());
+            let (short, lost_too) = answered(&task, view);
+            prop_assert_eq!((short, lost_too), (wrapped(&long), lost));
+        }
+    }
+
+    #[test]
+    fn events(event in any::event(0), last in any::<bool>()) {
+        if matches!(event, Event::Message(_)) {
+            return Ok(());
+        }
+        let frozen = FrozenEvent::freeze(Seq(7), &event);
+        let (mut out, mut losses) = (Vec::new(), Losses::new());
+        voice().teller().tell(&frozen, last, &mut losses, &mut out);
+        let told = String::from_utf8(out).unwrap();
+        let (mut long, lost) = converted(Kind::Event, std::str::from_utf8(&frozen.json).unwrap());
+        // Offline, the state tells whether an event is the last.
+        if let Event::StatusUpdate(_) = event {
+            for given in ["true", "false"] {
+                long = long.replace(&format!(r#","final":{given}"#), &format!(r#","final":{last}"#));
+            }
+        }
+        prop_assert_eq!(told, format!("id: 7\ndata: {}\n\n", wrapped(&long)));
+        prop_assert_eq!(losses, lost);
+    }
+}
