@@ -5,6 +5,7 @@ mod agreement;
 mod any;
 mod cards;
 mod damage;
+mod fixtures;
 mod generous;
 mod lost;
 mod mask;
