@@ -2,7 +2,7 @@
 
 use crate::detect::speakers;
 use crate::hear::{Asked, Form, read_as};
-use crate::jsonrpc::{self, Envelope};
+use crate::jsonrpc::{self, Envelope, present};
 use crate::path::Path;
 use crate::tagged::task::task_of;
 use crate::teller;
@@ -343,18 +343,19 @@ impl Wrapper {
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
             id: Option<&'a RawValue>,
+            // What was deleted is answered with `null`, which is a result like any other.
             #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
-        }
-        // What was deleted is answered with `null`, which is a result like any other.
-        fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
-            <&RawValue>::deserialize(d).map(Some)
+            #[serde(default)]
+            error: Option<serde::de::IgnoredAny>,
         }
         // A bare list has no members at all.
         let seen: Option<Seen<'_>> = members(text).ok();
         match seen {
-            Some(Seen { jsonrpc: Some(_), id, result: Some(result) }) => {
-                Ok((Self { id: Some(id.map_or("null", RawValue::get).into()) }, result.get()))
+            // The Python SDKs before 1.0 leave a `null` out.
+            Some(Seen { jsonrpc: Some(_), id, result, error: None }) => {
+                let id = Some(id.map_or("null", RawValue::get).into());
+                Ok((Self { id }, result.map_or("null", RawValue::get)))
             }
             _ => {
                 serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
@@ -397,6 +398,8 @@ pub fn read_push_payload(
     losses: &mut Losses,
 ) -> Result<TheirEvent, Fault> {
     match from {
+        // The Python SDK 1.x posts events of 1.0 to every webhook, in whichever dialect it was registered.
+        Dialect::V03 | Dialect::V02 if is_wrapped(body) => peer::read_event(Dialect::V1, body, mint, losses),
         // What a webhook gets is a task there, never an event; one without artifacts looks like a status in 0.1.
         Dialect::V01 | Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
             Answer::Task(task) => Ok(TheirEvent::Task(*task)),
@@ -404,4 +407,23 @@ pub fn read_push_payload(
         },
         _ => peer::read_event(from, body, mint, losses),
     }
+}
+
+/// Whether a body is an event by the member that is set, as 1.0 has it, rather than by its `kind`.
+fn is_wrapped(body: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Seen {
+        #[serde(default)]
+        task: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        message: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        status_update: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        artifact_update: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_str::<Seen>(body).is_ok_and(|seen| {
+        seen.task.is_some() || seen.message.is_some() || seen.status_update.is_some() || seen.artifact_update.is_some()
+    })
 }

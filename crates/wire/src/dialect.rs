@@ -97,6 +97,7 @@ impl Dialect {
                 all_states: false,
                 message_ids: false,
                 extended_card: false,
+                optional_ids: true,
                 numbered_events: false,
                 ..WHOLE
             },

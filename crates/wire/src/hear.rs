@@ -144,8 +144,9 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
         }
         versioned => read_older(facts, &envelope, versioned, mint, &mut losses),
     };
-    let dialect = detected.dialect();
-    let optional = dialect.reach().optional_ids;
+    let (dialect, leaning) = (detected.dialect(), matches!(detected, Detected::Leaning(_)));
+    // What may yet turn out to be 0.1 needs no id either.
+    let optional = dialect.reach().optional_ids || (leaning && envelope.is_without_id());
     let mut voice = Voice::new(dialect, envelope.id_for(optional));
     if let Some(fault) = envelope.id_problem(optional) {
         return Err(unheard(voice, fault));
@@ -153,7 +154,6 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
     match said {
         Ok((Said { call, form }, idempotency_key)) => {
             voice.for_call(&call, form);
-            let leaning = matches!(detected, Detected::Leaning(_));
             Ok(Heard { call, idempotency_key, voice, losses, leaning })
         }
         Err(fault) => {

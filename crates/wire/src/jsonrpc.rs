@@ -3,7 +3,7 @@
 use crate::codes::{self, Detail};
 use sabir_proto::Fault;
 use serde::de::Error as _;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ pub struct Envelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
     /// A string or a number, echoed as it came.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     pub id: Option<&'a RawValue>,
     /// The method's name.
     #[serde(borrow, default)]
@@ -22,6 +22,11 @@ pub struct Envelope<'a> {
     /// The parameters.
     #[serde(borrow)]
     pub params: Option<&'a RawValue>,
+}
+
+/// For a member whose `null` is not the same as its absence.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
 }
 
 /// The text of a request's id, to be echoed; `null` where there is none.
@@ -97,6 +102,11 @@ impl<'a> Envelope<'a> {
             Some(_) => return None,
         };
         Some(Fault::InvalidRequest(problem.into()))
+    }
+
+    /// Has no id, or says that it has none.
+    pub(crate) fn is_without_id(&self) -> bool {
+        self.id.is_none_or(|id| id.get() == "null")
     }
 
     fn id_is_legal(&self) -> bool {

@@ -57,7 +57,13 @@ pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut
             let call = Call::Cancel(CancelTask { tenant, id: p.id, metadata: p.metadata });
             Said { call, form: Form::Canceled }
         }
-        "tasks/resubscribe" => Call::Subscribe(Subscribe { tenant, id: read_params::<TaskQuery>(params)?.id }).into(),
+        "tasks/resubscribe" => {
+            let p: TaskQuery = read_params(params)?;
+            if p.history_length.is_some() {
+                losses.note(LossKind::History, "historyLength");
+            }
+            Call::Subscribe(Subscribe { tenant, id: p.id }).into()
+        }
         "tasks/pushNotification/set" => {
             let p: TaskConfig = read_params(params)?;
             let mut config = p.push_notification_config.read(&Path::Root, losses);
@@ -225,7 +231,9 @@ pub(crate) fn read_answer(
         Asked::Task => Answer::Task(Box::new(read_task(result, mint, losses)?)),
         Asked::Push => {
             let found: TaskConfig = reply(result)?;
-            Answer::Push(found.id, found.push_notification_config.read(&Path::Root, losses))
+            let mut config = found.push_notification_config.read(&Path::Root, losses);
+            config.id = Some(found.id.to_string());
+            Answer::Push(found.id, config)
         }
         Asked::Pushes | Asked::Deletion | Asked::Card | Asked::Tasks => return Err(no_lists(Dialect::V01)),
     })

@@ -1,6 +1,7 @@
 //! Parts with a tag: `{"kind":"text","text":"hi"}`, or the same with `type`.
 
 use super::{Manner, Tag};
+use crate::jsonrpc::present;
 use crate::path::Path;
 use crate::{LossKind, Losses};
 use sabir_proto::{Content, Json, Object, Part, decode_base64, encode_base64};
@@ -29,7 +30,8 @@ struct Members {
     text: Option<String>,
     #[serde(default, deserialize_with = "sabir_proto::lenient::optional_object")]
     file: Option<File>,
-    #[serde(default)]
+    // `null` is data like any other, and servers send it.
+    #[serde(default, deserialize_with = "present")]
     data: Option<Json>,
     #[serde(default)]
     metadata: Option<Object>,
@@ -42,7 +44,8 @@ struct File {
     name: Option<String>,
     #[serde(default, alias = "mime_type")]
     mime_type: Option<String>,
-    #[serde(default)]
+    // fasta2a calls it otherwise.
+    #[serde(default, alias = "data")]
     bytes: Option<String>,
     #[serde(default, alias = "url")]
     uri: Option<String>,

@@ -34,19 +34,23 @@ pub(crate) struct TaskIn {
 impl TaskIn {
     /// The canonical task.
     pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirTask, Wrong> {
-        let artifacts = path.member("artifacts");
+        let at = path.member("artifacts");
+        let mut artifacts: Vec<Artifact> = Vec::with_capacity(self.artifacts.len());
+        for (i, artifact) in self.artifacts.into_iter().enumerate() {
+            let Chunk { artifact, append, .. } = artifact.read(i, &at.item(i))?;
+            // Servers of 0.1 keep an artifact as the chunks it came in.
+            match artifacts.iter_mut().find(|known| append && known.artifact_id == artifact.artifact_id) {
+                Some(known) => known.append(artifact),
+                None => artifacts.push(artifact),
+            }
+        }
         Ok(TheirTask {
             id: self.id,
             context_id: one_context(self.context_id, self.session_id, path)?,
             status: self.status.read(&path.member("status"), mint, losses)?,
             metadata: self.metadata,
             history: self.history.into_iter().map(|m| m.into_message(mint)).collect(),
-            artifacts: self
-                .artifacts
-                .into_iter()
-                .enumerate()
-                .map(|(i, artifact)| Ok(artifact.read(i, &artifacts.item(i))?.artifact))
-                .collect::<Result<_, Wrong>>()?,
+            artifacts,
         })
     }
 }

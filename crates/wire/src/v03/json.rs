@@ -93,6 +93,8 @@ struct ConfigQuery {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskConfig {
+    // a2a-js asks in the words of 0.2 with the members of 0.1.
+    #[serde(alias = "id")]
     task_id: TaskRef,
     push_notification_config: Config,
 }

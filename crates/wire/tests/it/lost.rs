@@ -49,6 +49,12 @@ fn how_much_history_is_wanted() {
 }
 
 #[test]
+fn how_much_history_a_resubscription_wants() {
+    let resubscribe = request("tasks/resubscribe", r#"{"id":"t","historyLength":1}"#);
+    check(Dialect::V01, Dialect::V1, Kind::Request, &resubscribe, "SubscribeToTask", &["history: historyLength"]);
+}
+
+#[test]
 fn the_first_of_a_tasks_webhooks() {
     let first = request("tasks/pushNotification/get", r#"{"id":"t"}"#);
     check(Dialect::V01, Dialect::V01, Kind::Request, &first, "tasks/pushNotification/get", &[]);

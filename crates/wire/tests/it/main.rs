@@ -5,6 +5,8 @@ mod agreement;
 mod any;
 mod cards;
 mod damage;
+mod fixtures;
+mod generous;
 mod lost;
 mod mask;
 mod oracle;

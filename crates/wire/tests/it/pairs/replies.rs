@@ -152,7 +152,14 @@ fn push_configurations_mean_the_same_in_every_dialect() {
                 &reply(&flat(task, config)),
                 |d| d.reach().push,
                 tally,
-                |_, _, trip| same(&trip.meant[0]["result"], &trip.got[0]["result"], &trip.losses),
+                |_, by, trip| {
+                    let (mut meant, got) = (trip.meant[0]["result"].clone(), &trip.got[0]["result"]);
+                    // A configuration without a name has the task's in 0.1.
+                    if by == Dialect::V01 && meant.get("id").is_none() {
+                        meant["id"] = meant["taskId"].clone();
+                    }
+                    same(&meant, got, &trip.losses)
+                },
             )?;
         }
         let listed: Vec<_> = configs.iter().map(|config| flat(task, config)).collect();
