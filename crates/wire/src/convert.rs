@@ -8,7 +8,7 @@ use crate::tagged::task::task_of;
 use crate::teller;
 use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
@@ -323,11 +323,6 @@ fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
         return Err(Fault::invalid("", "must be an object"));
     }
     serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))
-}
-
-/// A member that is there, be it `null`: that is the answer to a deletion.
-fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(d).map(Some)
 }
 
 /// The JSON-RPC answer around a result, where there is one.
