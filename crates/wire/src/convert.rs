@@ -5,9 +5,9 @@ use crate::hear::{Asked, read_as};
 use crate::jsonrpc::{self, Envelope};
 use crate::path::Path;
 use crate::teller;
-use crate::{Dialect, Losses, card, codes, native, peer, v1, v03};
+use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
 use sabir_proto::{Answer, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
@@ -53,10 +53,14 @@ impl Kind {
             code: Option<serde::de::IgnoredAny>,
             #[serde(default)]
             skills: Option<serde::de::IgnoredAny>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
         }
-        let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+        // Only configurations are ever listed without an object around them.
+        if is_list(text) {
+            return Ok(Self::Reply);
+        }
+        let seen: Seen<'_> = members(text)?;
         Ok(match seen {
             Seen { method: Some(_), .. } => Self::Request,
             Seen { error: Some(_), .. } | Seen { code: Some(_), .. } => Self::Error,
@@ -109,7 +113,7 @@ pub fn convert(
             let event = peer::read_event(from, result, mint, losses)?;
             write_event(to, event, is_final(result), losses)?.iter().map(|payload| wrapper.around(payload)).collect()
         }
-        Kind::Error => vec![error(from, to, text)?],
+        Kind::Error => vec![error(from, to, text, losses)?],
     };
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|e| Fault::Internal(e.to_string()));
     let lines = out.drain(..).map(text).collect::<Result<Vec<_>, _>>()?;
@@ -222,7 +226,7 @@ fn whole(event: TheirEvent) -> TheirTask {
     }
 }
 
-fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
+fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<Vec<u8>, Fault> {
     #[derive(Deserialize)]
     struct Seen<'a> {
         #[serde(borrow, default)]
@@ -230,10 +234,13 @@ fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }
-    let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    let seen: Seen<'_> = members(text)?;
     let fault = peer::read_error(from, seen.error.map_or(text, RawValue::get));
     if let Fault::InvalidAgentResponse(_) = fault {
         return Err(fault);
+    }
+    if to != Dialect::V1 && has_details(seen.error.map_or(text, RawValue::get)) {
+        losses.note(LossKind::ErrorDetails, "error.data");
     }
     let mut out = Vec::new();
     let id = seen.id.map_or("null", RawValue::get);
@@ -242,6 +249,31 @@ fn error(from: Dialect, to: Dialect, text: &str) -> Result<Vec<u8>, Fault> {
         other => codes::write_older_error(other, Some(id), &fault, &mut out),
     }
     Ok(out)
+}
+
+/// Whether an error has details, as 1.0 has them. Before, an error was a number and words.
+fn has_details(error: &str) -> bool {
+    let value: serde_json::Value = serde_json::from_str(error).unwrap_or_default();
+    value["data"].as_array().is_some_and(|details| !details.is_empty())
+}
+
+/// Whether a text is a JSON list.
+fn is_list(text: &str) -> bool {
+    text.trim_ascii_start().starts_with('[')
+}
+
+/// Reads some members of an object. A derived reader alone would take a list of their values, too.
+fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
+    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Fault::invalid("", "must be an object"));
+    }
+    serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))
+}
+
+/// A member that is there, be it `null`: that is the answer to a deletion.
+fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
 }
 
 /// The JSON-RPC answer around a result, where there is one.
@@ -257,11 +289,11 @@ impl Wrapper {
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
             id: Option<&'a RawValue>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
         }
         // A bare list has no members at all.
-        let seen: Option<Seen<'_>> = serde_json::from_str(text).ok();
+        let seen: Option<Seen<'_>> = members(text).ok();
         match seen {
             Some(Seen { jsonrpc: Some(_), id, result: Some(result) }) => {
                 Ok((Self { id: Some(id.map_or("null", RawValue::get).into()) }, result.get()))

@@ -178,6 +178,18 @@ fn an_error_is_translated_from_every_dialect_into_every_other() {
 }
 
 #[test]
+fn details_of_an_error_that_cannot_travel_are_named() {
+    let details = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "VERSION_NOT_SUPPORTED",
+        "domain": "a2a-protocol.org", "metadata": {}}]);
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32009, "message": "no", "data": details}});
+    let (lines, lost) = converted("1.0", "0.3", &error);
+    assert_eq!(lines[0]["error"], json!({"code": -32004, "message": "no"}));
+    assert_eq!(lost, ["error-details: error.data"]);
+    let (lines, lost) = converted("1.0", "1.0", &error);
+    assert_eq!((&lines[0], lost.len()), (&error, 0));
+}
+
+#[test]
 fn a_card_is_translated_between_every_two_dialects() {
     let newest = json!({"name": "Echo", "description": "d", "version": "1.0.0", "capabilities": {"streaming": true},
         "supportedInterfaces": [{"url": "https://x.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
@@ -216,6 +228,26 @@ fn other_answers_are_known_by_their_shape() {
     let there = one("1.0", "0.3", &wrapped(json!({"message": message})));
     assert_eq!((&there["result"]["kind"], words(&there["result"])), (&json!("message"), &json!("hi")));
     assert_eq!(one("1.0", "0.1", &wrapped(json!({"message": message})))["result"]["status"]["state"], "completed");
+}
+
+#[test]
+fn a_bare_list_of_configurations_is_a_reply_however_long_it_is() {
+    let config = |n: usize| json!({"taskId": "t", "pushNotificationConfig": {"id": format!("p{n}"), "url": "https://x.example/h"}});
+    for length in 0..6 {
+        let list: Vec<Value> = (0..length).map(config).collect();
+        let there = one("0.3", "1.0", &json!(list));
+        assert_eq!(there["configs"].as_array().unwrap().len(), length, "{there}");
+        let named = run(&["--from", "0.3", "--to", "0.2", "--kind", "reply"], json!(list).to_string().as_bytes());
+        let there: Value =
+            serde_json::from_slice(&named.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&named.stderr)));
+        assert_eq!(there, json!(list));
+    }
+}
+
+#[test]
+fn the_answer_to_a_deletion_is_nothing_at_all() {
+    let there = one("0.3", "1.0", &json!({"jsonrpc": "2.0", "id": 1, "result": null}));
+    assert_eq!(there, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
 }
 
 #[test]
@@ -283,12 +315,19 @@ fn what_is_no_json_is_refused_with_a_reason() {
         b"{",
         b"{}}",
         b"\xff\xfe",
+        b"\"words\"",
+        b"7",
+        b"null",
         b"{\"jsonrpc\":\"2.0\"}",
         b"{}",
     ] {
         let said = refused(&to, bad, 1);
         assert!(said.starts_with("sabir: cannot ") && said.len() < 500, "{bad:?}: {said}");
         for kind in ["request", "reply", "event", "card", "error"] {
+            if (kind, bad) == ("reply", b"null") {
+                // The answer to a deletion.
+                continue;
+            }
             let output = run(&[&to[..], &["--kind", kind]].concat(), bad);
             assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{kind} {bad:?}");
         }
