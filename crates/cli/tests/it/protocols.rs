@@ -101,7 +101,7 @@ fn what_could_be_read_in_two_ways_is_not_read_at_all() {
 }
 
 /// HTTP/2 by hand: frames, and headers that are never compressed.
-struct Http2 {
+pub(crate) struct Http2 {
     wire: Wire,
     stream: u32,
 }
@@ -114,7 +114,7 @@ const GOAWAY: u8 = 7;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 impl Http2 {
-    fn open(sabir: &Sabir) -> Self {
+    pub(crate) fn open(sabir: &Sabir) -> Self {
         let mut wire = Wire::open(sabir.address);
         wire.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         let mut client = Self { wire, stream: 1 };
@@ -140,14 +140,19 @@ impl Http2 {
 
     /// Sends a request and returns its stream.
     fn send(&mut self, method: &str, host: &str, path: &str, body: &str) -> u32 {
+        self.send_typed(method, host, path, "application/json", body.as_bytes())
+    }
+
+    fn send_typed(&mut self, method: &str, host: &str, path: &str, content_type: &str, body: &[u8]) -> u32 {
         let mut block = Vec::new();
         let headers = [
             (":method", method),
             (":scheme", "http"),
             (":authority", host),
             (":path", path),
-            ("content-type", "application/json"),
-            ("a2a-version", "1.0"),
+            ("content-type", content_type),
+            ("te", "trailers"),
+            ("a2a-version", if path.contains("/a2a.v1.") { "0.3" } else { "1.0" }),
         ];
         for (name, value) in headers {
             // Literal, not indexed, new name; short enough for lengths of one byte.
@@ -162,13 +167,27 @@ impl Http2 {
         let (end_headers, end_stream) = (4, 1);
         self.frame(HEADERS, if body.is_empty() { end_headers | end_stream } else { end_headers }, stream, &block);
         if !body.is_empty() {
-            self.frame(DATA, end_stream, stream, body.as_bytes());
+            self.frame(DATA, end_stream, stream, body);
         }
         stream
     }
 
+    /// A gRPC call with one message each way; the message of the answer, empty where there is only an error.
+    pub(crate) fn grpc(&mut self, host: &str, path: &str, message: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let body = [&[0], &length[..], message].concat();
+        let stream = self.send_typed("POST", host, path, "application/grpc", &body);
+        let (_, body) = self.bytes(&[stream]).remove(0);
+        body.get(5..).unwrap_or_default().to_vec()
+    }
+
     /// The bodies of some streams, in the order they end.
     fn bodies(&mut self, wanted: &[u32]) -> Vec<(u32, String)> {
+        let all = self.bytes(wanted).into_iter();
+        all.map(|(stream, body)| (stream, String::from_utf8(body).unwrap())).collect()
+    }
+
+    fn bytes(&mut self, wanted: &[u32]) -> Vec<(u32, Vec<u8>)> {
         let mut open: Vec<(u32, Vec<u8>)> = wanted.iter().map(|s| (*s, Vec::new())).collect();
         let mut done = Vec::new();
         while !open.is_empty() {
@@ -179,8 +198,7 @@ impl Http2 {
                 open[at].1.extend_from_slice(&payload);
             }
             if matches!(kind, DATA | HEADERS) && flags & 1 == 1 {
-                let (stream, body) = open.remove(at);
-                done.push((stream, String::from_utf8(body).unwrap()));
+                done.push(open.remove(at));
             }
         }
         done
