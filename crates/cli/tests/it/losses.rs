@@ -1,9 +1,10 @@
 //! What a dialect cannot carry is told: in the metrics, in the log, and beside the task.
 
-use crate::dialects::tongue::Tongue::{self, Native, V01, V1, V03, Xpr};
+use crate::dialects::tongue::Tongue::{self, Native, Rest03, V01, V1, V03, Xpr};
 use crate::dialects::tongue::say;
 use crate::dialects::{DESK, OFFICE};
 use crate::http::Request;
+use crate::protocols::Http2;
 use crate::sabir::{Home, Sabir, eventually};
 use serde_json::json;
 
@@ -58,6 +59,28 @@ fn kinds_of_losses_are_counted_by_themselves() {
         &json!({"id": closing.id, "pushNotificationConfig": schemes}),
     ));
     assert_eq!(lost(&sabir, "0.1", "push-authentication"), 1, "what could not be taken over is lost, too");
+}
+
+#[test]
+fn rest_and_grpc_of_03_lose_the_names_of_files_and_say_so() {
+    let sabir = Sabir::start(OFFICE);
+    let parts = json!([{"url": "https://example.com/a.png", "filename": "a.png", "mediaType": "image/png"}]);
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
+    let id = sabir.send("/", &params)["id"].as_str().unwrap().to_owned();
+    sabir.look(V03, "", &id);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 0, "JSON-RPC has a place for it");
+    let shown = sabir.look(Rest03, "", &id);
+    assert!(!shown.raw.to_string().contains("\"a.png\""), "{}", shown.raw);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 2, "in the history and in the echo");
+    let name = format!("tasks/{id}");
+    let message = [&[0x0a, u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    let answer = Http2::open(&sabir).grpc(&sabir.address.to_string(), "/a2a.v1.A2AService/GetTask", &message);
+    assert!(!answer.is_empty());
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 4);
+    let found = notes(&sabir.stop());
+    let named =
+        found.iter().filter(|(d, k, p, n)| (&**d, &**k, *n) == ("0.3", "part-attribute", 2) && p.ends_with("filename"));
+    assert_eq!(named.count(), 2, "{found:?}");
 }
 
 #[test]
