@@ -141,15 +141,29 @@ fn a_note_of_a_stream_lies_beside_its_task() {
     );
 }
 
+/// The notes of a running server, from a copy of its files; none while the copy cannot be read.
+fn notes_now(home: &Home) -> Vec<(String, String)> {
+    let copy = home.path("copy.db");
+    for end in ["", "-wal"] {
+        let (from, to) = (format!("{}{end}", home.database().display()), format!("{}{end}", copy.display()));
+        let _ = std::fs::copy(from, to);
+    }
+    let read = || -> rusqlite::Result<Vec<(String, String)>> {
+        let database = rusqlite::Connection::open(&copy)?;
+        let mut statement = database.prepare("SELECT dialect, kind FROM note")?;
+        statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+    };
+    read().unwrap_or_default()
+}
+
 #[test]
 fn a_note_is_written_while_the_server_runs() {
     let sabir = Sabir::start(OFFICE);
     let id = sabir.tell(V1, DESK, &say("no such rule")).id;
     sabir.look(V01, DESK, &id);
-    // Written when the writer has nothing else to do, which is soon.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let found = notes(&sabir.kill());
-    assert!(found.iter().any(|(d, k, ..)| (&**d, &**k) == ("0.1", "state")), "{found:?}");
+    let state = ("0.1".to_owned(), "state".to_owned());
+    eventually("the note is in the file", || notes_now(&sabir.home).contains(&state));
+    assert!(notes(&sabir.kill()).iter().any(|(d, k, ..)| (&**d, &**k) == ("0.1", "state")), "and outlives a kill");
 }
 
 #[test]
