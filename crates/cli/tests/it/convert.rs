@@ -324,6 +324,10 @@ fn what_is_no_json_is_refused_with_a_reason() {
         let said = refused(&to, bad, 1);
         assert!(said.starts_with("sabir: cannot ") && said.len() < 500, "{bad:?}: {said}");
         for kind in ["request", "reply", "event", "card", "error"] {
+            if (kind, bad) == ("reply", b"null") {
+                // The answer to a deletion.
+                continue;
+            }
             let output = run(&[&to[..], &["--kind", kind]].concat(), bad);
             assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{kind} {bad:?}");
         }

@@ -140,7 +140,11 @@ impl Wire {
 
     /// No more requests on this connection, but the answer is still wanted.
     pub(crate) fn half_close(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        match self.stream.shutdown(Shutdown::Write) {
+            // The other side was faster and has hung up already.
+            Err(e) if e.kind() == ErrorKind::NotConnected => {}
+            outcome => outcome.unwrap(),
+        }
     }
 
     /// Whether the other side says nothing for this long.

@@ -1,9 +1,10 @@
 //! What a dialect cannot carry is told: in the metrics, in the log, and beside the task.
 
-use crate::dialects::tongue::Tongue::{self, Native, V01, V1, V03, Xpr};
+use crate::dialects::tongue::Tongue::{self, Native, Rest03, V01, V1, V03, Xpr};
 use crate::dialects::tongue::say;
 use crate::dialects::{DESK, OFFICE};
 use crate::http::Request;
+use crate::protocols::Http2;
 use crate::sabir::{Home, Sabir, eventually};
 use serde_json::json;
 
@@ -58,6 +59,28 @@ fn kinds_of_losses_are_counted_by_themselves() {
         &json!({"id": closing.id, "pushNotificationConfig": schemes}),
     ));
     assert_eq!(lost(&sabir, "0.1", "push-authentication"), 1, "what could not be taken over is lost, too");
+}
+
+#[test]
+fn rest_and_grpc_of_03_lose_the_names_of_files_and_say_so() {
+    let sabir = Sabir::start(OFFICE);
+    let parts = json!([{"url": "https://example.com/a.png", "filename": "a.png", "mediaType": "image/png"}]);
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
+    let id = sabir.send("/", &params)["id"].as_str().unwrap().to_owned();
+    sabir.look(V03, "", &id);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 0, "JSON-RPC has a place for it");
+    let shown = sabir.look(Rest03, "", &id);
+    assert!(!shown.raw.to_string().contains("\"a.png\""), "{}", shown.raw);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 2, "in the history and in the echo");
+    let name = format!("tasks/{id}");
+    let message = [&[0x0a, u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    let answer = Http2::open(&sabir).grpc(&sabir.address.to_string(), "/a2a.v1.A2AService/GetTask", &message);
+    assert!(!answer.is_empty());
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 4);
+    let found = notes(&sabir.stop());
+    let named =
+        found.iter().filter(|(d, k, p, n)| (&**d, &**k, *n) == ("0.3", "part-attribute", 2) && p.ends_with("filename"));
+    assert_eq!(named.count(), 2, "{found:?}");
 }
 
 #[test]
@@ -118,15 +141,29 @@ fn a_note_of_a_stream_lies_beside_its_task() {
     );
 }
 
+/// The notes of a running server, from a copy of its files; none while the copy cannot be read.
+fn notes_now(home: &Home) -> Vec<(String, String)> {
+    let copy = home.path("copy.db");
+    for end in ["", "-wal"] {
+        let (from, to) = (format!("{}{end}", home.database().display()), format!("{}{end}", copy.display()));
+        let _ = std::fs::copy(from, to);
+    }
+    let read = || -> rusqlite::Result<Vec<(String, String)>> {
+        let database = rusqlite::Connection::open(&copy)?;
+        let mut statement = database.prepare("SELECT dialect, kind FROM note")?;
+        statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+    };
+    read().unwrap_or_default()
+}
+
 #[test]
 fn a_note_is_written_while_the_server_runs() {
     let sabir = Sabir::start(OFFICE);
     let id = sabir.tell(V1, DESK, &say("no such rule")).id;
     sabir.look(V01, DESK, &id);
-    // Written when the writer has nothing else to do, which is soon.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let found = notes(&sabir.kill());
-    assert!(found.iter().any(|(d, k, ..)| (&**d, &**k) == ("0.1", "state")), "{found:?}");
+    let state = ("0.1".to_owned(), "state".to_owned());
+    eventually("the note is in the file", || notes_now(&sabir.home).contains(&state));
+    assert!(notes(&sabir.kill()).iter().any(|(d, k, ..)| (&**d, &**k) == ("0.1", "state")), "and outlives a kill");
 }
 
 #[test]

@@ -84,6 +84,26 @@ fn a_message_is_known_again_in_another_dialect() {
 }
 
 #[test]
+fn a_key_is_known_again_in_another_dialect() {
+    let sabir = Sabir::start(OFFICE);
+    for (n, first) in (1..).zip(MESSAGE_NAMING) {
+        let (key, id) = (unique("key"), unique("m"));
+        let made = asked(&sabir, first, &keyed(first, &say("words").called(&id), &key));
+        for other in MESSAGE_NAMING {
+            let again = asked(&sabir, other, &keyed(other, &say("words").called(&id), &key));
+            assert_eq!(again.id, made.id, "{first:?} then {other:?}");
+        }
+        assert_eq!(sabir.count(DESK), n);
+    }
+    // Where messages have no names, the key is the name.
+    let (key, made) = (unique("key"), sabir.count(DESK));
+    let native = asked(&sabir, Native, &with_native_key("words", &json!(key), false));
+    let header = asked(&sabir, Native, &keyed(Native, &say("words"), &key));
+    let xpr = asked(&sabir, Xpr, &keyed(Xpr, &say("words"), &key));
+    assert_eq!((&header.id, &xpr.id, sabir.count(DESK)), (&native.id, &native.id, made + 1));
+}
+
+#[test]
 fn a_uuid_in_a_message_of_01_counts_too() {
     let sabir = Sabir::start(OFFICE);
     let id = uuid();

@@ -4,6 +4,7 @@ use super::tongue::Tongue::{Native, Rest1, V01, V1, V03, Xpr};
 use super::tongue::{ALL, CONTINUING, FOLLOWING, NAMING, say, told_state, unique};
 use super::{DESK, OFFICE, office};
 use crate::http::Request;
+use crate::protocols::Http2;
 use crate::sabir::Sabir;
 use serde_json::json;
 
@@ -214,4 +215,48 @@ fn agent_native_ignores_a_name_it_has_no_place_for() {
     let seen = Native.read(&sabir.ask(&Native.rpc(DESK, "message/send", &params))).unwrap();
     assert_ne!(seen.id, "mine");
     assert_eq!(sabir.ask(&Request::get(&format!("{DESK}/tasks/mine"))).status, 404);
+}
+
+/// A protobuf message of texts, by their numbers.
+fn texts(fields: &[(u8, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, text) in fields {
+        out.extend([number << 3 | 2, u8::try_from(text.len()).unwrap()]);
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
+}
+
+fn mentions(message: &[u8], text: &str) -> bool {
+    message.windows(text.len()).any(|w| w == text.as_bytes())
+}
+
+#[test]
+fn a_name_is_resolved_over_grpc_in_both_versions() {
+    let sabir = office();
+    let host = sabir.address.to_string();
+    let mut client = Http2::open(&sabir);
+    for maker in NAMING {
+        let name = format!("{} a/b", unique("grpc"));
+        sabir.tell(maker, "", &say("hello").to(&name));
+        let id = sabir.id_of("", &name);
+        let newest = client.grpc(&host, "/lf.a2a.v1.A2AService/GetTask", &texts(&[(2, &name)]));
+        assert!(mentions(&newest, &id) && mentions(&newest, "hello"), "{maker:?}: {newest:?}");
+        let older = client.grpc(&host, "/a2a.v1.A2AService/GetTask", &texts(&[(1, &format!("tasks/{id}"))]));
+        assert!(mentions(&older, &id) && mentions(&older, "hello"), "{maker:?}: {older:?}");
+        // The tenant names the agent; there the same name is another task.
+        sabir.tell(maker, DESK, &say("book").to(&name));
+        let desk_id = sabir.id_of(DESK, &name);
+        let there = client.grpc(&host, "/lf.a2a.v1.A2AService/GetTask", &texts(&[(1, "desk"), (2, &name)]));
+        assert!(mentions(&there, &desk_id) && !mentions(&there, &id), "{maker:?}: {there:?}");
+        let canceled = client.grpc(&host, "/lf.a2a.v1.A2AService/CancelTask", &texts(&[(1, "desk"), (2, &name)]));
+        assert!(mentions(&canceled, &desk_id), "{maker:?}: {canceled:?}");
+        assert_eq!(sabir.look(maker, DESK, &name).state, "canceled");
+        let nobody = client.grpc(&host, "/lf.a2a.v1.A2AService/GetTask", &texts(&[(2, "nobody")]));
+        assert!(nobody.is_empty(), "{nobody:?}");
+    }
+    let plain = unique("plain");
+    sabir.tell(V01, "", &say("hello").to(&plain));
+    let older = client.grpc(&host, "/a2a.v1.A2AService/GetTask", &texts(&[(1, &format!("tasks/{plain}"))]));
+    assert!(mentions(&older, &sabir.id_of("", &plain)), "{older:?}");
 }

@@ -235,10 +235,7 @@ fn parts_by_kind_in_a_message_of_10_are_read_or_refused_with_a_reason() {
         call(&sabir, "/", "1.0", "SendMessage", &json!({"message": message})).json()
     };
     let unambiguous = send(json!([{"kind": "text", "text": "hello"}]));
-    match unambiguous.get("result") {
-        Some(result) => assert_eq!(result["task"]["artifacts"][0]["parts"][0]["text"], "hello"),
-        None => assert_eq!(unambiguous["error"]["code"], -32602, "{unambiguous}"),
-    }
+    assert_eq!(unambiguous["result"]["task"]["artifacts"][0]["parts"][0]["text"], "hello", "{unambiguous}");
     for parts in [
         json!([{"kind": "file", "file": {"bytes": "aGk="}}]),
         json!([{"kind": "data"}]),
