@@ -135,9 +135,11 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
         Dialect::Xpr => match code {
             Code::TaskNotFound | Code::TaskNotCancelable => usual,
             Code::InvalidRequest | Code::ParseError | Code::MethodNotFound | Code::InvalidParams => usual,
-            Code::UnsupportedOperation | Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
+            Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
             Code::ExtendedAgentCardNotConfigured => -32601,
             Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
+            // Its methods are all there; what is not supported is what they are asked to do with this task.
+            Code::UnsupportedOperation => -32602,
             Code::InvalidAgentResponse | Code::Internal | Code::Unavailable => -32603,
             // Too many requests are refused with the number of everything that is refused at the door.
             Code::Exhausted | Code::Unauthenticated => -32000,

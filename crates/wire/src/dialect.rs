@@ -107,7 +107,7 @@ impl Dialect {
                 push_lists: false,
                 lists_tasks: false,
                 direct_replies: false,
-                // A task that asks goes on through a page of its server, not through a message.
+                // At its own servers a task that asks goes on through a page, not through a message.
                 continues: false,
                 all_states: false,
                 message_ids: false,

@@ -134,7 +134,7 @@ impl Voice {
                 let first = page.configs.into_iter().next();
                 // The caller is told by the name it used; of ours it knows nothing where it names its tasks.
                 let asked = || self.name.clone().unwrap_or_else(|| task.clone());
-                let missing = || Fault::PushConfigNotFound { task: asked(), config: String::new() };
+                let missing = || Fault::PushConfigNotFound { task: asked(), config: "of any name".into() };
                 Answer::Push(task.clone(), first.ok_or_else(missing)?)
             }
             Answer::SentMessage(message) if self.wants_task() => {

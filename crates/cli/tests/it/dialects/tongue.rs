@@ -295,9 +295,11 @@ impl Tongue {
     pub(crate) const fn number(self, json_rpc: i64) -> i64 {
         match (self, json_rpc) {
             (Rest1 | Rest03, -32001) => 404,
+            (Rest03, -32002) => 409,
             (Rest1 | Rest03, _) => 400,
-            // Both count what they cannot do among what they do not have.
-            (Native | Xpr, -32004) => -32601,
+            // What it cannot do counts among what it does not have.
+            (Native, -32004) => -32601,
+            (Xpr, -32004) => -32602,
             _ => json_rpc,
         }
     }
