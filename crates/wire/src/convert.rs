@@ -2,7 +2,7 @@
 
 use crate::detect::speakers;
 use crate::hear::{Asked, Form, read_as};
-use crate::jsonrpc::{self, Envelope, present};
+use crate::jsonrpc::{self, Envelope, present, words};
 use crate::path::Path;
 use crate::tagged::task::task_of;
 use crate::teller;
@@ -57,7 +57,7 @@ impl Kind {
             #[serde(borrow, default)]
             result: Option<&'a RawValue>,
         }
-        let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+        let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))?;
         Ok(match seen {
             Seen { method: Some(_), .. } => Self::Request,
             Seen { error: Some(_), .. } | Seen { code: Some(_), .. } => Self::Error,
@@ -152,7 +152,7 @@ fn reply(
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Answer, Fault> {
-    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(e.to_string()))?;
+    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(words(&e)))?;
     let has = |member: &str| value.get(member).is_some();
     let asked = match from {
         Dialect::V1 if has("tasks") => Asked::Tasks,
@@ -260,7 +260,7 @@ fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }
-    let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))?;
     let given = seen.error.map_or(text, RawValue::get);
     let fault = peer::read_error(from, given);
     if let Fault::InvalidAgentResponse(_) = fault {
@@ -335,7 +335,7 @@ impl Wrapper {
                 Ok((Self { id }, result.map_or("null", RawValue::get)))
             }
             _ => {
-                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
+                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
                 Ok((Self { id: None }, text))
             }
         }
