@@ -200,7 +200,11 @@ fn write_event(
         said_last.unwrap_or_else(|| event.state().is_some_and(|s| s.is_settled() || s == TaskState::InputRequired));
     let mut out = Vec::new();
     match to {
-        Dialect::V1 => v1::json::write_event(&event, &mut out),
+        Dialect::V1 => {
+            let mut event = event;
+            v1::json::show_event(&mut event, losses);
+            v1::json::write_event(&event, &mut out);
+        }
         Dialect::V03 | Dialect::V02 => v03::json::write_event(&event, last, to, losses, &mut out),
         Dialect::V01 => return Ok(teller::updates(&event, &mut Vec::new(), None, last, losses)),
         Dialect::Native => {
@@ -360,7 +364,9 @@ pub fn write_push_payload(
 ) -> Result<(&'static str, Vec<u8>), Fault> {
     let mut out = Vec::new();
     if to == Dialect::V1 {
-        v1::json::write_event(event, &mut out);
+        let mut event = event.clone();
+        v1::json::show_event(&mut event, losses);
+        v1::json::write_event(&event, &mut out);
         return Ok(("application/a2a+json", out));
     }
     write_answer(to, Answer::Task(Box::new(task.clone())), losses, &mut out)?;
