@@ -38,6 +38,18 @@ impl App {
         Ok((reply, active))
     }
 
+    /// Serves a call of 0.3 over gRPC, where the method for the extended card gives *the* card: the Python SDK of 0.3
+    /// begins with it when it knows nothing but an address. Without an extended one it gets the public one.
+    pub(crate) async fn call_grpc_v03(&self, mut ask: Ask<'_>) -> Result<Answered, Fault> {
+        if let Call::ExtendedCard { .. } = ask.call {
+            let served = self.target(ask.at, &mut ask.call)?;
+            if served.card.capabilities.extended_agent_card != Some(true) {
+                return Ok((Reply::Card(Arc::new(served.card.clone())), Vec::new()));
+            }
+        }
+        self.call(ask).await
+    }
+
     async fn call_other(
         &self,
         served: &Served,

@@ -123,7 +123,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
             Err((status, fault)) => rest::refuse_early(status, &fault),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),
-        Routed::Unknown if matches!(below, "/" | "" | "/a2a" | "/a2a/") => {
+        Routed::Unknown if is_endpoint(below) => {
             let fault = Fault::InvalidRequest("JSON-RPC requests are sent by POST".into());
             let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));

@@ -54,10 +54,14 @@ impl Kind {
             code: Option<serde::de::IgnoredAny>,
             #[serde(default)]
             skills: Option<serde::de::IgnoredAny>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
         }
-        let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))?;
+        // Only configurations are ever listed without an object around them.
+        if is_list(text) {
+            return Ok(Self::Reply);
+        }
+        let seen: Seen<'_> = members(text)?;
         Ok(match seen {
             Seen { method: Some(_), .. } => Self::Request,
             Seen { error: Some(_), .. } | Seen { code: Some(_), .. } => Self::Error,
@@ -264,7 +268,7 @@ fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }
-    let seen: Seen<'_> = serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))?;
+    let seen: Seen<'_> = members(text)?;
     let given = seen.error.map_or(text, RawValue::get);
     let fault = peer::read_error(from, given);
     if let Fault::InvalidAgentResponse(_) = fault {
@@ -311,6 +315,20 @@ fn error_losses(from: Dialect, to: Dialect, given: &str, fault: &Fault, losses: 
     }
 }
 
+/// Whether a text is a JSON list.
+fn is_list(text: &str) -> bool {
+    text.trim_ascii_start().starts_with('[')
+}
+
+/// Reads some members of an object. A derived reader alone would take a list of their values, too.
+fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
+    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Fault::invalid("", "must be an object"));
+    }
+    serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))
+}
+
 /// The JSON-RPC answer around a result, where there is one.
 struct Wrapper {
     id: Option<Box<str>>,
@@ -331,7 +349,7 @@ impl Wrapper {
             error: Option<serde::de::IgnoredAny>,
         }
         // A bare list has no members at all.
-        let seen: Option<Seen<'_>> = serde_json::from_str(text).ok();
+        let seen: Option<Seen<'_>> = members(text).ok();
         match seen {
             // The Python SDKs before 1.0 leave a `null` out.
             Some(Seen { jsonrpc: Some(_), id, result, error: None }) => {

@@ -85,6 +85,17 @@ impl Detected {
     }
 }
 
+/// Whether an object has `xpr:` members, itself or in its `metadata`. Words about them are not such.
+pub(crate) fn has_xpr_members(object: &str) -> bool {
+    // Nearly nobody has one, and then nothing is parsed.
+    if !object.contains("\"xpr:") {
+        return false;
+    }
+    let value: serde_json::Value = serde_json::from_str(object).unwrap_or_default();
+    let marked = |v: &serde_json::Value| v.as_object().is_some_and(|o| o.keys().any(|k| k.starts_with("xpr:")));
+    marked(&value) || marked(&value["metadata"])
+}
+
 /// The dialects that have a method, likeliest first. Empty: nobody has it.
 pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
     use Dialect::{Native, V01, V1, V02, V03, Xpr};

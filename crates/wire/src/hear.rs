@@ -41,8 +41,10 @@ impl Heard {
     /// The task was made in 0.1 (only its clients name tasks at an endpoint that all share), so this is 0.1 too.
     #[must_use]
     pub fn as_v01(mut self) -> Self {
-        if let Call::Get(call) = &mut self.call {
-            call.history_length = v01::history(call.history_length);
+        match &mut self.call {
+            Call::Get(call) => call.history_length = v01::history(call.history_length),
+            Call::Cancel(_) => self.voice.form = Form::Canceled,
+            _ => {}
         }
         self.voice = self.voice.in_v01(self.call.named());
         self
@@ -79,6 +81,8 @@ pub(crate) enum Form {
     Plain,
     /// The first of the configurations that were listed.
     FirstPush,
+    /// 0.1: a task that was canceled, without its history, which a cancel has no way to ask for.
+    Canceled,
     /// agent-native: a task that is asked about.
     Polled,
     /// agent-native: the outcome of this action.
@@ -185,7 +189,7 @@ fn read_older(
     let method = &*envelope.method;
     let params = envelope.params.map_or("{}", RawValue::get);
     if !matches!(method, "message/send" | "message/stream") {
-        let marks = Marks { xpr: params.contains("\"xpr:"), ..Marks::default() };
+        let marks = Marks { xpr: detect::has_xpr_members(params), ..Marks::default() };
         let detected = detect::among_older(facts, method, versioned, marks);
         let said = match detected.dialect() {
             Dialect::V1 | Dialect::V03 | Dialect::V02 => v03::json::read_call(method, params, losses),

@@ -2,6 +2,7 @@
 
 use crate::codes::{self, Detail};
 use sabir_proto::Fault;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -43,7 +44,12 @@ pub struct Malformed {
 impl<'a> Envelope<'a> {
     /// Reads an envelope.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
-        let envelope: Self = serde_json::from_slice(body).map_err(|error| {
+        let read = match serde_json::from_slice(body) {
+            // A derived reader would take a list of the members in order, too.
+            Ok(_) if !body.trim_ascii_start().starts_with(b"{") => Err(serde_json::Error::custom("not an object")),
+            read => read,
+        };
+        let envelope: Self = read.map_err(|error| {
             let fault = match error.classify() {
                 // The wrong members were met before the text broke off; it is not JSON all the same.
                 Category::Data if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() => {
@@ -51,6 +57,9 @@ impl<'a> Envelope<'a> {
                 }
                 Category::Data if body.trim_ascii_start().starts_with(b"[") => {
                     Fault::InvalidRequest("batches are not supported; send one request at a time".into())
+                }
+                Category::Data if !body.trim_ascii_start().starts_with(b"{") => {
+                    Fault::InvalidRequest("a request is a JSON object".into())
                 }
                 Category::Data => Fault::InvalidRequest(words(&error)),
                 Category::Syntax | Category::Eof | Category::Io => Fault::Parse(words(&error)),
@@ -215,6 +224,7 @@ mod tests {
         refused(br#"{"jsonrpc":"2.0","id":1,"method":"x"}trailing"#, -32700, "null");
         refused(b"[]", -32600, "null");
         refused(b"3", -32600, "null");
+        refused(br#"["2.0",1,"x",{}]"#, -32600, "null");
         refused(br#"[{"jsonrpc":"2.0","id":1,"method":"x"}]"#, -32600, "null");
         refused(br#"{"jsonrpc":"2.0","id":1}"#, -32600, "1");
         refused(br#"{"jsonrpc":"1.0","id":"a","method":"x"}"#, -32600, "\"a\"");

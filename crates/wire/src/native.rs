@@ -123,7 +123,7 @@ pub(crate) fn write_answer(answer: &Answer, form: &Form, losses: &mut Losses, ou
     match answer {
         Answer::SentTask(task) | Answer::Task(task) => match form {
             Form::Action(action) => write_outcome(action, task, out),
-            Form::Polled | Form::Plain | Form::FirstPush => {
+            Form::Polled | Form::Plain | Form::FirstPush | Form::Canceled => {
                 write_task(task, *form == Form::Polled, &Path::Root, losses, out);
             }
         },

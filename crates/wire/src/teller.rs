@@ -251,7 +251,9 @@ pub(crate) fn updates(
             for (i, artifact) in task.artifacts.iter().enumerate() {
                 let at = index(&artifact.artifact_id);
                 let written = task::write_artifact(artifact, at, MANNER, &artifacts.item(i), losses);
-                frame(&EventOut { artifact: Some(written.chunk(false, true)), ..quiet(id) });
+                // Until the task settles, nobody knows but that more of it comes.
+                let whole = task.status.state.is_settled();
+                frame(&EventOut { artifact: Some(written.chunk(false, whole)), ..quiet(id) });
             }
             let status = task::write_status(&task.status, MANNER, &path.member("status"), losses);
             frame(&EventOut { status: Some(status), last: Some(last), metadata: task.metadata.as_ref(), ..quiet(id) });

@@ -54,7 +54,8 @@ pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut
         }
         "tasks/cancel" => {
             let p: TaskQuery = read_params(params)?;
-            Call::Cancel(CancelTask { tenant, id: p.id, metadata: p.metadata }).into()
+            let call = Call::Cancel(CancelTask { tenant, id: p.id, metadata: p.metadata });
+            Said { call, form: Form::Canceled }
         }
         "tasks/resubscribe" => {
             let p: TaskQuery = read_params(params)?;
@@ -126,6 +127,7 @@ struct TaskQuery {
 #[serde(rename_all = "camelCase")]
 struct TaskConfig {
     id: TaskRef,
+    #[serde(deserialize_with = "object")]
     push_notification_config: Config,
 }
 

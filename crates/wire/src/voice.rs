@@ -132,7 +132,9 @@ impl Voice {
         let mut answer = match answer {
             Answer::Pushes(task, page) if self.form == Form::FirstPush => {
                 let first = page.configs.into_iter().next();
-                let missing = || Fault::PushConfigNotFound { task: task.clone(), config: String::new() };
+                // The caller is told by the name it used; of ours it knows nothing where it names its tasks.
+                let asked = || self.name.clone().unwrap_or_else(|| task.clone());
+                let missing = || Fault::PushConfigNotFound { task: asked(), config: String::new() };
                 Answer::Push(task.clone(), first.ok_or_else(missing)?)
             }
             Answer::SentMessage(message) if self.wants_task() => {
@@ -145,6 +147,9 @@ impl Voice {
                 place_answer(task, Manner::of(self.dialect), &Path::Root, losses);
                 if self.dialect == Dialect::V1 {
                     v1::json::show_state(&mut task.status, &Path::Root, losses);
+                }
+                if self.form == Form::Canceled {
+                    task.history.clear();
                 }
                 // XPR tells when a task was made, which only the id that we gave it knows.
                 if let (Some(name), Dialect::V01) = (&self.name, self.dialect) {

@@ -198,8 +198,8 @@ fn reserved_words_are_not_tenants() {
             );
         }
     }
-    // Two of them have paths of their own, which come first.
-    for tenant in reserved.iter().filter(|t| !["agents", "tasks"].contains(t)) {
+    // Three of them have paths of their own, which come first: `v1` is where 0.3 is.
+    for tenant in reserved.iter().filter(|t| !["agents", "tasks", "v1"].contains(t)) {
         let reply = sabir.ask(&Request::post(&format!("/{tenant}/message:send"), saying("x").to_string()));
         assert_eq!(Problem::of_rest(&reply).fields, ["tenant"], "{tenant}: {}", reply.text());
     }

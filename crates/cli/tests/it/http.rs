@@ -140,7 +140,11 @@ impl Wire {
 
     /// No more requests on this connection, but the answer is still wanted.
     pub(crate) fn half_close(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        match self.stream.shutdown(Shutdown::Write) {
+            // The other side was faster and has hung up already.
+            Err(e) if e.kind() == ErrorKind::NotConnected => {}
+            outcome => outcome.unwrap(),
+        }
     }
 
     /// Whether the other side says nothing for this long.
@@ -249,7 +253,14 @@ impl Wire {
     pub(crate) fn try_events(mut self) -> Option<Stream> {
         let head = self.reply_head()?;
         let is_stream = head.status == 200 && head.header("Content-Type") == Some("text/event-stream");
-        is_stream.then(|| Stream { wire: self, head, text: Vec::new(), comments: 0, broken: false, ended: false })
+        // A stream of one error is known in full, so it may have a length.
+        let length = head.header("Content-Length").map(|n| n.parse().unwrap());
+        let text = match length {
+            Some(length) if is_stream => self.take(length)?,
+            _ => Vec::new(),
+        };
+        let ended = length.is_some();
+        is_stream.then(|| Stream { wire: self, head, text, comments: 0, broken: false, ended })
     }
 }
 
@@ -278,11 +289,20 @@ impl Stream {
     pub(crate) fn next_any(&mut self) -> Option<Result<Frame, String>> {
         let mut from = 0;
         loop {
+            // A comment is one line; a blank one after it would be an event with nothing in it to some readers.
+            assert_ne!(self.text.first(), Some(&b'\n'), "an event with nothing in it");
+            let line = self.text.iter().position(|b| *b == b'\n').filter(|_| self.text[0] == b':');
+            if let Some(at) = line {
+                let rest = self.text.split_off(at + 1);
+                let comment = std::mem::replace(&mut self.text, rest);
+                self.comments += 1;
+                return Some(Err(String::from_utf8_lossy(&comment[1..]).trim().to_owned()));
+            }
             let blank = self.text[from..].windows(2).position(|w| w == b"\n\n");
             if let Some(at) = blank {
                 let rest = self.text.split_off(from + at + 2);
                 let block = std::mem::replace(&mut self.text, rest);
-                return Some(self.parse(&String::from_utf8(block).expect("events are UTF-8")));
+                return Some(Ok(Self::parse(&String::from_utf8(block).expect("events are UTF-8"))));
             }
             from = self.text.len().saturating_sub(1);
             if self.ended {
@@ -297,15 +317,11 @@ impl Stream {
         }
     }
 
-    fn parse(&mut self, block: &str) -> Result<Frame, String> {
+    fn parse(block: &str) -> Frame {
         let mut frame = Frame { id: None, name: None, data: Value::Null };
         let mut data = String::new();
         for line in block.trim_end_matches('\n').split('\n') {
             match line.split_once(": ").unwrap_or((line, "")) {
-                ("" | ":", comment) => {
-                    self.comments += 1;
-                    return Err(comment.to_owned());
-                }
                 ("id", id) => frame.id = Some(id.parse().expect("an id is a number")),
                 ("event", name) => frame.name = Some(name.to_owned()),
                 ("data", text) => data.push_str(text),
@@ -313,7 +329,7 @@ impl Stream {
             }
         }
         frame.data = serde_json::from_str(&data).unwrap_or_else(|e| panic!("data that is not JSON ({e}): {data}"));
-        Ok(frame)
+        frame
     }
 
     /// The next event; `None` at the end.

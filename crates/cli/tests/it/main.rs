@@ -5,6 +5,7 @@
 //! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
+//! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -23,11 +24,15 @@ mod bad_json;
 mod bad_members;
 mod cancel;
 mod card;
+mod cards;
+mod convert;
 mod damage;
+mod dialects;
 mod door;
 mod history;
 mod limits;
 mod list;
+mod losses;
 mod memory;
 mod operate;
 mod protocols;

@@ -140,15 +140,20 @@ impl Http2 {
 
     /// Sends a request and returns its stream.
     fn send(&mut self, method: &str, host: &str, path: &str, body: &str) -> u32 {
+        self.send_typed(method, host, path, "application/json", body.as_bytes())
+    }
+
+    fn send_typed(&mut self, method: &str, host: &str, path: &str, content_type: &str, body: &[u8]) -> u32 {
         let headers = [
             (":method", method),
             (":scheme", "http"),
             (":authority", host),
             (":path", path),
-            ("content-type", "application/json"),
-            ("a2a-version", "1.0"),
+            ("content-type", content_type),
+            ("te", "trailers"),
+            ("a2a-version", if path.contains("/a2a.v1.") { "0.3" } else { "1.0" }),
         ];
-        self.send_with(&headers, body.as_bytes())
+        self.send_with(&headers, body)
     }
 
     /// The same with all headers given.
@@ -170,6 +175,15 @@ impl Http2 {
             self.frame(DATA, end_stream, stream, body);
         }
         stream
+    }
+
+    /// A gRPC call with one message each way; the message of the answer, empty where there is only an error.
+    pub(crate) fn grpc(&mut self, host: &str, path: &str, message: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let body = [&[0], &length[..], message].concat();
+        let stream = self.send_typed("POST", host, path, "application/grpc", &body);
+        let (_, body) = self.raw_bodies(&[stream]).remove(0);
+        body.get(5..).unwrap_or_default().to_vec()
     }
 
     /// The bodies of some streams, in the order they end.

@@ -106,7 +106,11 @@ impl Methods {
             let call = decode(message, told.losses())?;
             operation = call.operation();
             let terms = terms(&headers)?;
-            let (reply, active) = self.app.call(Ask { at: None, caller: Caller::anonymous(), call, terms }).await?;
+            let ask = Ask { at: None, caller: Caller::anonymous(), call, terms };
+            let (reply, active) = match package {
+                Package::V1 => self.app.call(ask).await?,
+                Package::V03 => self.app.call_grpc_v03(ask).await?,
+            };
             told.about(&reply);
             Ok((encode(reply, told.losses())?, active))
         }

@@ -28,7 +28,7 @@ struct Members {
     type_: Option<String>,
     #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "sabir_proto::lenient::optional_object")]
     file: Option<File>,
     // `null` is data like any other, and servers send it.
     #[serde(default, deserialize_with = "present")]

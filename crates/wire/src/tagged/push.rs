@@ -2,7 +2,7 @@
 
 use crate::path::Path;
 use crate::{LossKind, Losses};
-use sabir_proto::lenient::{empty_none, null_default};
+use sabir_proto::lenient::{empty_none, null_default, optional_object};
 use sabir_proto::{Authentication, PushConfig};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub(crate) struct Config {
     url: String,
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     authentication: Option<Schemes>,
 }
 

@@ -6,6 +6,7 @@ use super::push::Config;
 use super::{Mint, Tag};
 use crate::Losses;
 use crate::card::modes::media_type;
+use crate::detect::has_xpr_members;
 use crate::path::Path;
 use sabir_proto::lenient::{empty_none, int32, null_default, object, optional_object};
 use sabir_proto::{ContextId, Fault, Object, SendConfiguration, SendMessage, Tenant};
@@ -45,7 +46,7 @@ struct ConfigurationIn {
     #[serde(default, deserialize_with = "int32")]
     history_length: Option<i32>,
     // The proto of 0.3 calls it by the shorter name, and some clients do so here too.
-    #[serde(default, alias = "pushNotification")]
+    #[serde(default, alias = "pushNotification", deserialize_with = "optional_object")]
     push_notification_config: Option<Config>,
 }
 
@@ -55,7 +56,7 @@ impl SendIn {
         crate::detect::Marks {
             kind_parts: self.message.tag() == Some(Tag::Kind) || self.message.is_named(),
             type_parts: self.message.tag() == Some(Tag::Type),
-            xpr: self.caller_account.is_some() || self.metadata.as_ref().is_some_and(|m| m.as_str().contains("\"xpr:")),
+            xpr: self.caller_account.is_some() || self.metadata.as_ref().is_some_and(|m| has_xpr_members(m.as_str())),
             native: self.asynchronous.is_some() || self.idempotency_key.is_some(),
         }
     }

@@ -27,7 +27,12 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
         r#type: &'a str,
         message: String,
     }
-    let (code, status) = (shown(fault.code()), codes::numbers(fault.code()).http);
+    let code = shown(fault.code());
+    let status = match code {
+        // 0.3's own servers say so, and the Python client shows its user nothing but the status.
+        Code::TaskNotCancelable => 409,
+        _ => codes::numbers(fault.code()).http,
+    };
     let head = Head { code: codes::numbers(code).json_rpc, r#type: class(code), message: fault.to_string() };
     serde_json::to_writer(&mut *out, &head).expect("strings and numbers serialise");
     // One object out of two: a comma in place of the brace that closes the first and the one that opens the second.
@@ -138,7 +143,8 @@ mod tests {
             let fault = Fault::Peer { code, message: "words".into(), task: TaskRef::parse("t").ok() };
             let mut out = Vec::new();
             let status = write_error(&fault, &mut out);
-            assert_eq!(status, codes::numbers(code).http);
+            let own = if code == Code::TaskNotCancelable { 409 } else { codes::numbers(code).http };
+            assert_eq!(status, own);
             assert_eq!(read_error(status, &out), fault, "by the reason");
 
             let value: serde_json::Value = serde_json::from_slice(&out).unwrap();

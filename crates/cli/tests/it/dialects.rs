@@ -1,0 +1,104 @@
+//! Every dialect against the running program: what each can do alone, and that all of them speak of the same tasks.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `tongue` | the same words in each dialect: writes requests, reads answers |
+//! | `send`, `stream`, `ends`, `push` | each dialect alone |
+//! | `together`, `names`, `again` | one task in all of them; names; retries |
+//! | `recognised` | which dialect a request is taken for |
+//! | `refused` | what none of them takes |
+
+mod again;
+mod ends;
+mod names;
+mod push;
+mod recognised;
+mod refused;
+mod send;
+mod stream;
+mod together;
+pub(crate) mod tongue;
+
+use crate::sabir::Sabir;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Where the script is.
+pub(crate) const DESK: &str = "/agents/desk";
+
+/// The agents of these tests: `demo` says it again, `desk` does what it is told and takes webhooks.
+pub(crate) const OFFICE: &str = r#"
+[limits]
+cancel_grace_seconds = 1
+
+[[agent]]
+name = "demo"
+kind = "echo"
+default = true
+
+[[agent]]
+name = "other"
+kind = "echo"
+
+[[agent]]
+name = "desk"
+kind = "script"
+[agent.card.capabilities]
+push_notifications = true
+[[agent.rule]]
+when = { text_contains = "book" }
+do = [{ status = "looking" }, { ask_input = "Which day?" }]
+then = [{ complete = "Booked." }]
+[[agent.rule]]
+when = { text_contains = "twice" }
+do = [{ artifact = { id = "first", text = "1" } }, { ask_input = "More?" }]
+then = [{ artifact = { id = "second", text = "2" } }, { complete = "Both." }]
+[[agent.rule]]
+when = { text_contains = "chat" }
+do = [{ message = "Just so." }]
+[[agent.rule]]
+when = { text_contains = "forever" }
+do = [{ status = "at it" }, { wait_ms = 86400000 }]
+[[agent.rule]]
+when = { text_contains = "words" }
+do = [{ status = "thinking" }, { complete = "Only words." }]
+[[agent.rule]]
+when = { text_contains = "thing" }
+do = [{ artifact = { id = "made", text = "Only a thing." } }]
+[[agent.rule]]
+when = { text_contains = "quick" }
+do = [
+    { status = "quickly" },
+    { artifact = { id = "q", text = "a" } },
+    { artifact = { id = "q", text = "b", append = true, last_chunk = true } },
+    { artifact = { id = "r", text = "c" } },
+    { complete = "done" },
+]
+[[agent.rule]]
+when = { text_contains = "slow" }
+do = [
+    { status = "slowly" },
+    { artifact = { id = "s", text = "a" } }, { wait_ms = 400 },
+    { artifact = { id = "s", text = "b", append = true, last_chunk = true } },
+    { complete = "done" },
+]
+[[agent.rule]]
+when = { text_contains = "sign" }
+do = [{ ask_auth = "Who are you?" }]
+then = [{ complete = "Welcome." }]
+[[agent.rule]]
+when = { text_contains = "break" }
+do = [{ fail = "It broke." }]
+[[agent.rule]]
+do = [{ reject = "No." }]
+"#;
+
+/// One server for all tests here that neither list nor count nor restart.
+pub(crate) fn office() -> Arc<Sabir> {
+    static SHARED: Mutex<Weak<Sabir>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let sabir = Arc::new(Sabir::start(OFFICE));
+        *shared = Arc::downgrade(&sabir);
+        sabir
+    })
+}

@@ -1,0 +1,81 @@
+//! Each dialect alone: canceling.
+
+use super::tongue::Tongue::{Native, V01, V1, V03, Xpr};
+use super::tongue::{ALL, say, unique};
+use super::{DESK, office};
+use crate::sabir::eventually;
+use serde_json::json;
+
+#[test]
+fn a_task_at_work_is_canceled_in_every_dialect() {
+    let sabir = office();
+    for tongue in ALL {
+        let begun = sabir.tell(V1, DESK, &say("forever").at_once());
+        eventually("it works", || sabir.look(V1, DESK, &begun.id).state == "working");
+        let canceled = sabir.call_off(tongue, DESK, &begun.id).unwrap();
+        assert_eq!((&canceled.id, &*canceled.state), (&begun.id, "canceled"), "{tongue:?}");
+        assert_eq!(sabir.look(tongue, DESK, &begun.id).state, "canceled", "{tongue:?}");
+    }
+}
+
+#[test]
+fn a_task_that_waits_is_canceled_in_every_dialect() {
+    let sabir = office();
+    for tongue in ALL {
+        let asked = sabir.tell(tongue, DESK, &say("book"));
+        assert_eq!(sabir.call_off(tongue, DESK, &asked.id).unwrap().state, "canceled", "{tongue:?}");
+    }
+}
+
+#[test]
+fn a_settled_task_cannot_be_canceled_in_any_dialect() {
+    let sabir = office();
+    for tongue in ALL {
+        for text in ["quick", "break", "nothing of the kind"] {
+            let done = sabir.tell(tongue, DESK, &say(text));
+            let code = sabir.call_off(tongue, DESK, &done.id).unwrap_err();
+            assert_eq!(code, tongue.number(-32002), "{tongue:?} {text}");
+            assert_eq!(sabir.look(tongue, DESK, &done.id).state, done.state, "{tongue:?}: and it stays what it was");
+        }
+    }
+}
+
+#[test]
+fn a_canceled_task_stays_canceled_however_often_it_is_asked_for() {
+    let sabir = office();
+    for tongue in ALL {
+        let asked = sabir.tell(tongue, DESK, &say("book"));
+        sabir.call_off(tongue, DESK, &asked.id).unwrap();
+        let again = sabir.call_off(tongue, DESK, &asked.id);
+        assert!(again.is_err() || again.unwrap().state == "canceled", "{tongue:?}");
+        assert_eq!(sabir.look(tongue, DESK, &asked.id).state, "canceled");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_not_found_in_the_words_of_the_dialect() {
+    let sabir = office();
+    for tongue in ALL {
+        for request in [tongue.get(DESK, "nobody"), tongue.cancel(DESK, "nobody")] {
+            let reply = sabir.ask(&request);
+            assert_eq!(tongue.read(&reply).unwrap_err(), tongue.number(-32001), "{tongue:?}: {}", reply.text());
+        }
+    }
+    let error = |tongue: super::tongue::Tongue| sabir.ask(&tongue.get(DESK, "nobody")).json()["error"].take();
+    assert_eq!(error(V01)["data"], json!({"taskId": "nobody"}));
+    assert_eq!(error(Xpr), json!({"code": -32001, "message": "Task not found: nobody"}));
+    assert_eq!(error(Native), json!({"code": -32001, "message": "Task not found"}));
+    assert!(error(V03).get("data").is_none(), "a number and words: {}", error(V03));
+    assert!(error(V1)["data"].is_array());
+}
+
+#[test]
+fn a_cancel_under_a_name_ends_the_task_of_that_name() {
+    let sabir = office();
+    for tongue in [V01, Xpr] {
+        let name = unique("off");
+        sabir.tell(tongue, DESK, &say("book").to(&name));
+        let canceled = sabir.call_off(tongue, DESK, &name).unwrap();
+        assert_eq!((&canceled.id, &*canceled.state), (&name, "canceled"), "{tongue:?}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Each dialect alone: push configurations, and one task's configurations in all of them.
+
+use super::tongue::Tongue::{Native, Rest03, V01, V1, V02, V03, Xpr};
+use super::tongue::{Tongue, say, unique};
+use super::{DESK, office};
+use crate::http::Request;
+use crate::sabir::Sabir;
+use serde_json::{Value, json};
+
+const HOOK: &str = "https://hooks.example.com/a2a";
+
+fn config() -> Value {
+    json!({"url": HOOK, "token": "t0ken", "authentication": {"schemes": ["Bearer"], "credentials": "s3cret"}})
+}
+
+#[track_caller]
+fn result(sabir: &Sabir, tongue: Tongue, method: &str, params: &Value) -> Value {
+    let mut body = sabir.ask(&tongue.rpc(DESK, method, params)).json();
+    assert!(body.get("error").is_none(), "{tongue:?} {method}: {body}");
+    body["result"].take()
+}
+
+#[track_caller]
+fn error(sabir: &Sabir, tongue: Tongue, agent: &str, method: &str, params: &Value) -> Value {
+    let mut body = sabir.ask(&tongue.rpc(agent, method, params)).json();
+    assert!(body.get("error").is_some(), "{tongue:?} {method}: {body}");
+    body["error"].take()
+}
+
+#[test]
+fn configurations_of_03_are_set_got_listed_and_deleted() {
+    let sabir = office();
+    for tongue in [V03, V02] {
+        let task = sabir.tell(tongue, DESK, &say("book")).id;
+        let call = |method: &str, params: &Value| {
+            result(&sabir, tongue, &format!("tasks/pushNotificationConfig/{method}"), params)
+        };
+        let mut named = config();
+        named["id"] = json!("mine");
+        let kept = json!({"taskId": task, "pushNotificationConfig": named});
+        assert_eq!(call("set", &kept), kept);
+        assert_eq!(call("get", &json!({"id": task, "pushNotificationConfigId": "mine"})), kept);
+        assert_eq!(call("get", &json!({"id": task})), kept, "without an id, the first");
+        assert_eq!(call("list", &json!({"id": task})), json!([kept]));
+        let unnamed = json!({"taskId": task, "pushNotificationConfig": {"url": HOOK}});
+        call("set", &unnamed);
+        let second = call("set", &unnamed);
+        assert_eq!(second["pushNotificationConfig"]["id"], json!(task), "unnamed, it goes by the task's: {second}");
+        assert_eq!(call("list", &json!({"id": task})).as_array().unwrap().len(), 2, "and a second one replaces it");
+        for id in ["mine", &task] {
+            assert_eq!(call("delete", &json!({"id": task, "pushNotificationConfigId": id})), Value::Null);
+        }
+        assert_eq!(call("list", &json!({"id": task})), json!([]));
+        let gone = error(&sabir, tongue, DESK, "tasks/pushNotificationConfig/get", &json!({"id": task}));
+        assert_eq!(gone["code"], -32001, "{gone}");
+    }
+}
+
+#[test]
+fn configurations_of_03_are_resources_over_rest() {
+    let sabir = office();
+    let task = sabir.tell(Rest03, DESK, &say("book")).id;
+    let path = format!("{DESK}/v1/tasks/{task}/pushNotificationConfigs");
+    let ask = |request: Request| {
+        let reply = sabir.ask(&request.without("A2A-Version"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    };
+    let name = format!("tasks/{task}/pushNotificationConfigs/mine");
+    let body = json!({"parent": format!("tasks/{task}"), "configId": "mine",
+        "config": {"name": name, "pushNotificationConfig": {"id": "mine", "url": HOOK, "token": "t0ken"}}});
+    let made = ask(Request::post(&path, body.to_string()));
+    assert_eq!((&made["name"], &made["pushNotificationConfig"]["url"]), (&json!(name), &json!(HOOK)), "{made}");
+    assert_eq!(ask(Request::get(&format!("{path}/mine"))), made);
+    assert_eq!(ask(Request::get(&path))["configs"], json!([made]));
+    ask(Request::new("DELETE", &format!("{path}/mine")));
+    assert_eq!(sabir.ask(&Request::get(&format!("{path}/mine")).without("A2A-Version")).status, 404);
+}
+
+#[test]
+fn a_task_of_01_has_one_configuration() {
+    let sabir = office();
+    let name = unique("hooked");
+    sabir.tell(V01, DESK, &say("book").to(&name));
+    let missing = error(&sabir, V01, DESK, "tasks/pushNotification/get", &json!({"id": name}));
+    assert_eq!(missing["code"], -32001);
+    assert_eq!(missing["data"]["taskId"], json!(name), "the name that the caller knows: {missing}");
+    let kept = json!({"id": name, "pushNotificationConfig": config()});
+    assert_eq!(result(&sabir, V01, "tasks/pushNotification/set", &kept), kept);
+    assert_eq!(result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name})), kept);
+    let other = json!({"id": name, "pushNotificationConfig": {"url": "http://127.0.0.1:9/x"}});
+    assert_eq!(result(&sabir, V01, "tasks/pushNotification/set", &other), other);
+    assert_eq!(result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name})), other);
+    let listed = result(&sabir, V03, "tasks/pushNotificationConfig/list", &json!({"id": name}));
+    assert_eq!(listed.as_array().unwrap().len(), 1, "set twice, kept once: {listed}");
+}
+
+#[test]
+fn a_configuration_may_come_with_the_message() {
+    let sabir = office();
+    let name = unique("inline");
+    let params = json!({"id": name, "message": V01.message(&say("book")), "pushNotification": config()});
+    result(&sabir, V01, "tasks/send", &params);
+    let kept = result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name}));
+    assert_eq!(kept, json!({"id": name, "pushNotificationConfig": config()}));
+    let params = json!({"message": V03.message(&say("book")), "configuration": {"pushNotificationConfig": config()}});
+    let task = result(&sabir, V03, "message/send", &params);
+    let kept = result(&sabir, V03, "tasks/pushNotificationConfig/get", &json!({"id": task["id"]}));
+    assert_eq!(kept["pushNotificationConfig"]["authentication"], config()["authentication"], "{kept}");
+}
+
+#[test]
+fn a_configuration_set_in_one_dialect_is_seen_in_the_others() {
+    let sabir = office();
+    let name = unique("everywhere");
+    sabir.tell(V01, DESK, &say("book").to(&name));
+    let id = sabir.id_of(DESK, &name);
+    result(&sabir, V01, "tasks/pushNotification/set", &json!({"id": name, "pushNotificationConfig": config()}));
+    let listed = result(&sabir, V1, "ListTaskPushNotificationConfigs", &json!({"taskId": name}));
+    let seen = &listed["configs"][0];
+    assert_eq!(
+        (&seen["taskId"], &seen["url"], &seen["token"]),
+        (&json!(id), &json!(HOOK), &json!("t0ken")),
+        "{listed}"
+    );
+    assert_eq!(seen["authentication"], json!({"scheme": "Bearer", "credentials": "s3cret"}));
+    let listed = result(&sabir, V03, "tasks/pushNotificationConfig/list", &json!({"id": name}));
+    assert_eq!((&listed[0]["taskId"], &listed[0]["pushNotificationConfig"]["url"]), (&json!(id), &json!(HOOK)));
+    let escaped = format!("{DESK}/v1/tasks/{name}/pushNotificationConfigs");
+    let listed = sabir.ask(&Request::get(&escaped).without("A2A-Version")).json();
+    assert_eq!(listed["configs"][0]["pushNotificationConfig"]["token"], "t0ken", "{listed}");
+}
+
+#[test]
+fn an_agent_without_webhooks_says_so_in_every_dialect() {
+    let sabir = office();
+    let params = json!({"id": "x", "taskId": "x", "pushNotificationConfigId": "c", "pushNotificationConfig": config()});
+    for method in ["set", "get", "list", "delete"] {
+        let told = error(&sabir, V03, "", &format!("tasks/pushNotificationConfig/{method}"), &params);
+        assert_eq!(told["code"], -32003, "{told}");
+    }
+    for method in ["set", "get"] {
+        let told = error(&sabir, V01, "", &format!("tasks/pushNotification/{method}"), &params);
+        assert_eq!(told["code"], -32003, "{told}");
+    }
+    for tongue in [Native, Xpr] {
+        // They have no such methods; at their endpoints these are 0.3's.
+        let told = error(&sabir, tongue, "", "tasks/pushNotificationConfig/list", &params);
+        assert_eq!(told["code"], -32003, "{told}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What a dialect cannot carry is told: in the metrics, in the log, and beside the task.
+
+use crate::dialects::tongue::Tongue::{self, Native, Rest03, V01, V1, V03, Xpr};
+use crate::dialects::tongue::say;
+use crate::dialects::{DESK, OFFICE};
+use crate::http::Request;
+use crate::protocols::Http2;
+use crate::sabir::{Home, Sabir, eventually};
+use serde_json::json;
+
+/// The counter of one kind of loss; nothing told is nothing lost.
+fn lost(sabir: &Sabir, dialect: &str, kind: &str) -> u64 {
+    let text = sabir.ask(&Request::get("/metrics")).text();
+    let name = format!("sabir_translation_losses_total{{dialect=\"{dialect}\",kind=\"{kind}\"}} ");
+    text.lines().find_map(|l| l.strip_prefix(&name)).map_or(0, |n| n.parse().unwrap())
+}
+
+fn all_lost(sabir: &Sabir) -> usize {
+    let text = sabir.ask(&Request::get("/metrics")).text();
+    text.lines().filter(|l| l.starts_with("sabir_translation_losses_total{")).count()
+}
+
+#[test]
+fn a_state_that_a_dialect_does_not_have_is_counted() {
+    let sabir = Sabir::start(OFFICE);
+    for (n, (tongue, name)) in [(V01, "0.1"), (Native, "agent-native"), (Xpr, "xpr")].into_iter().enumerate() {
+        let id = sabir.tell(V1, DESK, &say("no such rule")).id;
+        assert_eq!(lost(&sabir, name, "state"), 0, "{name}");
+        sabir.look(tongue, DESK, &id);
+        assert_eq!(lost(&sabir, name, "state"), 1, "{name}");
+        sabir.look(tongue, DESK, &id);
+        assert_eq!(lost(&sabir, name, "state"), 2, "{name}: each time it is shown");
+        assert!(all_lost(&sabir) > n);
+    }
+    let before = all_lost(&sabir);
+    let id = sabir.tell(V1, DESK, &say("no such rule")).id;
+    sabir.look(V1, DESK, &id);
+    sabir.look(V03, DESK, &id);
+    assert_eq!(all_lost(&sabir), before, "1.0 and 0.3 have all states");
+}
+
+#[test]
+fn kinds_of_losses_are_counted_by_themselves() {
+    let sabir = Sabir::start(OFFICE);
+    let parts = json!([{"text": "x", "filename": "a.txt", "mediaType": "text/plain"}]);
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
+    let id = sabir.send("/", &params)["id"].as_str().unwrap().to_owned();
+    sabir.look(V03, "", &id);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 4, "a name and a type, in the history and in the echo");
+    assert_eq!((lost(&sabir, "0.3", "message-id"), lost(&sabir, "1.0", "part-attribute")), (0, 0));
+    sabir.look(Xpr, "", &id);
+    assert!(lost(&sabir, "xpr", "message-id") > 0 && lost(&sabir, "xpr", "artifact-id") > 0);
+    let closing = sabir.tell(V01, DESK, &say("words"));
+    assert_eq!((lost(&sabir, "0.1", "answer-place"), closing.artifact(0).is_some()), (1, true));
+    let schemes = json!({"url": "https://x.example/h", "authentication": {"schemes": ["Basic", "Bearer"]}});
+    sabir.ask(&V01.rpc(
+        DESK,
+        "tasks/pushNotification/set",
+        &json!({"id": closing.id, "pushNotificationConfig": schemes}),
+    ));
+    assert_eq!(lost(&sabir, "0.1", "push-authentication"), 1, "what could not be taken over is lost, too");
+}
+
+#[test]
+fn rest_and_grpc_of_03_lose_the_names_of_files_and_say_so() {
+    let sabir = Sabir::start(OFFICE);
+    let parts = json!([{"url": "https://example.com/a.png", "filename": "a.png", "mediaType": "image/png"}]);
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
+    let id = sabir.send("/", &params)["id"].as_str().unwrap().to_owned();
+    sabir.look(V03, "", &id);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 0, "JSON-RPC has a place for it");
+    let shown = sabir.look(Rest03, "", &id);
+    assert!(!shown.raw.to_string().contains("\"a.png\""), "{}", shown.raw);
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 2, "in the history and in the echo");
+    let name = format!("tasks/{id}");
+    let message = [&[0x0a, u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    let answer = Http2::open(&sabir).grpc(&sabir.address.to_string(), "/a2a.v1.A2AService/GetTask", &message);
+    assert!(!answer.is_empty());
+    assert_eq!(lost(&sabir, "0.3", "part-attribute"), 4);
+    let found = notes(&sabir.stop());
+    let named =
+        found.iter().filter(|(d, k, p, n)| (&**d, &**k, *n) == ("0.3", "part-attribute", 2) && p.ends_with("filename"));
+    assert_eq!(named.count(), 2, "{found:?}");
+}
+
+#[test]
+fn losses_on_a_stream_are_counted_as_they_happen() {
+    let sabir = Sabir::start(OFFICE);
+    sabir.tell_streaming(V01, DESK, say("no such rule")).rest();
+    eventually("the state is counted", || lost(&sabir, "0.1", "state") == 1);
+    sabir.tell_streaming(Native, DESK, say("thing")).rest();
+    eventually("the place is counted", || lost(&sabir, "agent-native", "answer-place") == 1);
+}
+
+#[test]
+fn a_refused_request_loses_nothing() {
+    let sabir = Sabir::start(OFFICE);
+    for tongue in [V03, V01, Native, Xpr] as [Tongue; 4] {
+        sabir.ask(&tongue.get(DESK, "nobody"));
+    }
+    assert_eq!(all_lost(&sabir), 0);
+}
+
+/// The notes in the store: dialect, kind, path, how often.
+fn notes(home: &Home) -> Vec<(String, String, String, i64)> {
+    let database = home.open_database();
+    let sql = "SELECT dialect, kind, path, count FROM note JOIN task USING (k) ORDER BY dialect, kind, path";
+    let mut statement = database.prepare(sql).unwrap();
+    let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_note_lies_beside_the_task() {
+    let sabir = Sabir::start(OFFICE);
+    let id = sabir.tell(V1, DESK, &say("no such rule")).id;
+    for _ in 0..3 {
+        sabir.look(V01, DESK, &id);
+    }
+    sabir.look(Xpr, DESK, &id);
+    let home = sabir.stop();
+    let found = notes(&home);
+    let state = |dialect: &str, count| (dialect.to_owned(), "state".to_owned(), "status.state".to_owned(), count);
+    assert!(found.contains(&state("0.1", 3)), "{found:?}");
+    assert!(found.contains(&state("xpr", 1)), "{found:?}");
+    // A restart neither loses nor repeats them.
+    let sabir = Sabir::at(&home);
+    sabir.look(V01, DESK, &id);
+    assert!(notes(&sabir.stop()).contains(&state("0.1", 4)));
+}
+
+#[test]
+fn a_note_of_a_stream_lies_beside_its_task() {
+    let sabir = Sabir::start(OFFICE);
+    sabir.tell_streaming(V01, DESK, say("no such rule")).rest();
+    eventually("it is told", || lost(&sabir, "0.1", "state") == 1);
+    let found = notes(&sabir.stop());
+    assert!(
+        found.iter().any(|(d, k, p, _)| (&**d, &**k) == ("0.1", "state") && p.ends_with("status.state")),
+        "{found:?}"
+    );
+}
+
+/// The notes of a running server, from a copy of its files; none while the copy cannot be read.
+fn notes_now(home: &Home) -> Vec<(String, String)> {
+    let copy = home.path("copy.db");
+    for end in ["", "-wal"] {
+        let (from, to) = (format!("{}{end}", home.database().display()), format!("{}{end}", copy.display()));
+        let _ = std::fs::copy(from, to);
+    }
+    let read = || -> rusqlite::Result<Vec<(String, String)>> {
+        let database = rusqlite::Connection::open(&copy)?;
+        let mut statement = database.prepare("SELECT dialect, kind FROM note")?;
+        statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+    };
+    read().unwrap_or_default()
+}
+
+#[test]
+fn a_note_is_written_while_the_server_runs() {
+    let sabir = Sabir::start(OFFICE);
+    let id = sabir.tell(V1, DESK, &say("no such rule")).id;
+    sabir.look(V01, DESK, &id);
+    let state = ("0.1".to_owned(), "state".to_owned());
+    eventually("the note is in the file", || notes_now(&sabir.home).contains(&state));
+    assert!(notes(&sabir.kill()).iter().any(|(d, k, ..)| (&**d, &**k) == ("0.1", "state")), "and outlives a kill");
+}
+
+#[test]
+fn the_log_tells_losses_at_debug_and_not_before() {
+    for (level, told) in [("debug", true), ("info", false)] {
+        let home = Home::new(OFFICE);
+        let mut command = home.command();
+        command.env("SABIR_LOG", level);
+        let sabir = Sabir::run(&home, command);
+        let id = sabir.tell(V1, DESK, &say("no such rule")).id;
+        sabir.look(V01, DESK, &id);
+        let plain = || sabir.said().replace("\u{1b}[0m", "").replace("\u{1b}[2m", "").replace("\u{1b}[3m", "");
+        if told {
+            eventually("it is in the log", || plain().contains("lost in translation"));
+            let said = plain();
+            let line = said.lines().find(|l| l.contains("lost in translation") && l.contains("status.state")).unwrap();
+            assert!(line.contains("dialect=0.1") && line.contains("kind=state") && line.contains(&id), "{line}");
+        } else {
+            assert!(!plain().contains("lost in translation"));
+        }
+    }
+}
