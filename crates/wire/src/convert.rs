@@ -2,7 +2,7 @@
 
 use crate::detect::speakers;
 use crate::hear::{Asked, Form, read_as};
-use crate::jsonrpc::{self, Envelope, present};
+use crate::jsonrpc::{self, Envelope, present, words};
 use crate::path::Path;
 use crate::tagged::task::task_of;
 use crate::teller;
@@ -156,7 +156,7 @@ fn reply(
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Answer, Fault> {
-    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(e.to_string()))?;
+    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(words(&e)))?;
     let has = |member: &str| value.get(member).is_some();
     let asked = match from {
         Dialect::V1 if has("tasks") => Asked::Tasks,
@@ -204,7 +204,11 @@ fn write_event(
         said_last.unwrap_or_else(|| event.state().is_some_and(|s| s.is_settled() || s == TaskState::InputRequired));
     let mut out = Vec::new();
     match to {
-        Dialect::V1 => v1::json::write_event(&event, &mut out),
+        Dialect::V1 => {
+            let mut event = event;
+            v1::json::show_event(&mut event, losses);
+            v1::json::write_event(&event, &mut out);
+        }
         Dialect::V03 | Dialect::V02 => v03::json::write_event(&event, last, to, losses, &mut out),
         Dialect::V01 => return Ok(teller::updates(&event, &mut Vec::new(), None, last, losses)),
         Dialect::Native => {
@@ -318,11 +322,11 @@ fn is_list(text: &str) -> bool {
 
 /// Reads some members of an object. A derived reader alone would take a list of their values, too.
 fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
-    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
+    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
     if !text.trim_ascii_start().starts_with('{') {
         return Err(Fault::invalid("", "must be an object"));
     }
-    serde_json::from_str(text).map_err(|e| Fault::Parse(e.to_string()))
+    serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))
 }
 
 /// The JSON-RPC answer around a result, where there is one.
@@ -353,7 +357,7 @@ impl Wrapper {
                 Ok((Self { id }, result.map_or("null", RawValue::get)))
             }
             _ => {
-                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(e.to_string()))?;
+                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
                 Ok((Self { id: None }, text))
             }
         }
@@ -378,7 +382,9 @@ pub fn write_push_payload(
 ) -> Result<(&'static str, Vec<u8>), Fault> {
     let mut out = Vec::new();
     if to == Dialect::V1 {
-        v1::json::write_event(event, &mut out);
+        let mut event = event.clone();
+        v1::json::show_event(&mut event, losses);
+        v1::json::write_event(&event, &mut out);
         return Ok(("application/a2a+json", out));
     }
     write_answer(to, Answer::Task(Box::new(task.clone())), losses, &mut out)?;

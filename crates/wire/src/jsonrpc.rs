@@ -53,7 +53,7 @@ impl<'a> Envelope<'a> {
             let fault = match error.classify() {
                 // The wrong members were met before the text broke off; it is not JSON all the same.
                 Category::Data if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() => {
-                    Fault::Parse(error.to_string())
+                    Fault::Parse(words(&error))
                 }
                 Category::Data if body.trim_ascii_start().starts_with(b"[") => {
                     Fault::InvalidRequest("batches are not supported; send one request at a time".into())
@@ -61,8 +61,8 @@ impl<'a> Envelope<'a> {
                 Category::Data if !body.trim_ascii_start().starts_with(b"{") => {
                     Fault::InvalidRequest("a request is a JSON object".into())
                 }
-                Category::Data => Fault::InvalidRequest(error.to_string()),
-                Category::Syntax | Category::Eof | Category::Io => Fault::Parse(error.to_string()),
+                Category::Data => Fault::InvalidRequest(words(&error)),
+                Category::Syntax | Category::Eof | Category::Io => Fault::Parse(words(&error)),
             };
             Malformed { id: "null".into(), fault }
         })?;
@@ -144,9 +144,23 @@ pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault>
     })
 }
 
+/// Longest text about what is wrong with JSON, in bytes. It quotes what was not expected, and that may be a megabyte.
+const WORDS_BYTES_MAX: usize = 512;
+
+/// What is wrong with a JSON text, without the middle of a long quotation.
+pub(crate) fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    if text.len() <= WORDS_BYTES_MAX {
+        return text;
+    }
+    let head = text.floor_char_boundary(WORDS_BYTES_MAX / 2);
+    let tail = text.ceil_char_boundary(text.len() - WORDS_BYTES_MAX / 2);
+    format!("{} … {}", &text[..head], &text[tail..])
+}
+
 /// The message without serde's position, which means nothing to the caller: it is counted within the parameters.
 fn brief(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = words(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
@@ -220,6 +234,15 @@ mod tests {
         refused(br#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, -32600, "null");
         refused(br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#, -32600, "null");
         refused(br#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600, "null");
+    }
+
+    #[test]
+    fn what_is_refused_is_not_quoted_in_full() {
+        let long = "é".repeat(1 << 19);
+        let Err(malformed) = Envelope::read(format!("\"{long}\"").as_bytes()) else { panic!("not an envelope") };
+        let text = malformed.fault.to_string();
+        assert!(text.starts_with("invalid request: invalid type: string \"éé"), "{text}");
+        assert!(text.len() < 1024 && text.contains(" … ") && text.contains("expected struct Envelope"), "{text}");
     }
 
     #[test]

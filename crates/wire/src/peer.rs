@@ -2,6 +2,7 @@
 
 use crate::codes::{self, code_of};
 use crate::hear::Asked;
+use crate::jsonrpc::words;
 use crate::{Dialect, LossKind, Losses, native, v01, v1, v03, xpr};
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TheirEvent};
 use serde::Deserialize;
@@ -99,7 +100,7 @@ pub fn read_error(dialect: Dialect, error: &str) -> Fault {
         data: Option<&'a RawValue>,
     }
     match serde_json::from_str::<Error<'_>>(error) {
-        Err(e) => Fault::InvalidAgentResponse(format!("not an error object: {e}")),
+        Err(e) => Fault::InvalidAgentResponse(format!("not an error object: {}", words(&e))),
         Ok(error) => {
             let about = error.data.map(|data| About::read(data.get())).unwrap_or_default();
             let code = about.code.unwrap_or_else(|| code_of(error.code, dialect));
@@ -129,5 +130,5 @@ impl About {
 }
 
 fn raw(text: &str) -> Result<&RawValue, Fault> {
-    serde_json::from_str(text).map_err(|e| Fault::InvalidAgentResponse(e.to_string()))
+    serde_json::from_str(text).map_err(|e| Fault::InvalidAgentResponse(words(&e)))
 }

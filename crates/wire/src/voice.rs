@@ -145,6 +145,9 @@ impl Voice {
         match &mut answer {
             Answer::SentTask(task) | Answer::Task(task) => {
                 place_answer(task, Manner::of(self.dialect), &Path::Root, losses);
+                if self.dialect == Dialect::V1 {
+                    v1::json::show_state(&mut task.status, &Path::Root, losses);
+                }
                 if self.form == Form::Canceled {
                     task.history.clear();
                 }
@@ -157,6 +160,11 @@ impl Voice {
                 if let Some(name) = &self.name {
                     *task = name.clone();
                 }
+            }
+            Answer::Tasks { tasks, .. } if self.dialect == Dialect::V1 => {
+                let path = Path::Root.member("tasks");
+                let all = tasks.iter_mut().enumerate();
+                all.for_each(|(i, task)| v1::json::show_state(&mut task.status, &path.item(i), losses));
             }
             Answer::SentMessage(_) | Answer::Tasks { .. } | Answer::Pushes(..) | Answer::Deleted | Answer::Card(_) => {}
         }

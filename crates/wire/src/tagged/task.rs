@@ -12,6 +12,7 @@ use sabir_proto::{
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// A task as read.
 #[derive(Debug, Deserialize)]
@@ -36,12 +37,16 @@ impl TaskIn {
     pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirTask, Wrong> {
         let at = path.member("artifacts");
         let mut artifacts: Vec<Artifact> = Vec::with_capacity(self.artifacts.len());
+        let mut places = HashMap::new();
         for (i, artifact) in self.artifacts.into_iter().enumerate() {
             let Chunk { artifact, append, .. } = artifact.read(i, &at.item(i))?;
             // Servers of 0.1 keep an artifact as the chunks it came in.
-            match artifacts.iter_mut().find(|known| append && known.artifact_id == artifact.artifact_id) {
-                Some(known) => known.append(artifact),
-                None => artifacts.push(artifact),
+            match places.get(&artifact.artifact_id).filter(|_| append) {
+                Some(place) => Artifact::append(&mut artifacts[*place], artifact),
+                None => {
+                    places.entry(artifact.artifact_id.clone()).or_insert(artifacts.len());
+                    artifacts.push(artifact);
+                }
             }
         }
         Ok(TheirTask {

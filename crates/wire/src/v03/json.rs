@@ -1,7 +1,7 @@
 //! 0.3 and 0.2 as JSON-RPC: requests by method name, answers and events by `kind`.
 
 use crate::hear::{Asked, Form, Said};
-use crate::jsonrpc::read_params;
+use crate::jsonrpc::{read_params, words};
 use crate::path::{Path, Wrong};
 use crate::tagged::push::Config;
 use crate::tagged::send::SendIn;
@@ -409,7 +409,7 @@ fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent
 
 /// Reads what a server said; what is wrong with it is the server's fault.
 pub(crate) fn reply<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
-    serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(e.to_string()))
+    serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(words(&e)))
 }
 
 pub(crate) fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) {

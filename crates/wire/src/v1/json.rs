@@ -2,10 +2,13 @@
 
 use crate::hear::Asked;
 use crate::jsonrpc::Envelope;
+use crate::path::Path;
 use crate::v03::json::{reply, text};
+use crate::{LossKind, Losses};
 use sabir_proto::{
     AgentCard, Answer, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Message,
-    PushConfig, PushPage, Reply, Sent, StatusUpdate, TaskPage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
+    PushConfig, PushPage, Reply, Sent, StatusUpdate, TaskPage, TaskRef, TaskState, TaskStatus, Tenant, TheirEvent,
+    TheirTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -299,6 +302,25 @@ pub fn event_bytes(event: &FrozenEvent) -> Cow<'_, [u8]> {
 
 const TRANSFERRED: &str = "\"state\":\"TASK_STATE_TRANSFERRED\"";
 const COMPLETED: &str = "\"state\":\"TASK_STATE_COMPLETED\"";
+
+/// The same for what was never committed here.
+pub(crate) fn show_state(status: &mut TaskStatus, path: &Path<'_>, losses: &mut Losses) {
+    if status.state == TaskState::Transferred {
+        status.state = TaskState::Completed;
+        losses.note(LossKind::State, path.member("status").member("state"));
+    }
+}
+
+/// The same for an event.
+pub(crate) fn show_event(event: &mut TheirEvent, losses: &mut Losses) {
+    match event {
+        TheirEvent::Task(task) => show_state(&mut task.status, &Path::Root.member("task"), losses),
+        TheirEvent::StatusUpdate(update) => {
+            show_state(&mut update.status, &Path::Root.member("statusUpdate"), losses);
+        }
+        TheirEvent::Message(_) | TheirEvent::ArtifactUpdate(_) => {}
+    }
+}
 
 /// A task as 1.0 shows it: `Transferred` is ours alone, and a strict reader refuses enum values it does not know.
 fn shown(task: &FrozenTask) -> Cow<'_, FrozenTask> {

@@ -1,7 +1,7 @@
 //! What a translation loses is said, and what it keeps is not said to be lost: one line for each that was once wrong.
 
 use crate::mint;
-use sabir_wire::{Dialect, Kind, Losses, convert, read_push_payload};
+use sabir_wire::{Dialect, Kind, Losses, convert, read_push_payload, write_push_payload};
 
 /// Translates a text and returns it with its losses, in the words of `sabir convert`.
 #[track_caller]
@@ -162,5 +162,42 @@ fn a_direct_reply_is_not_swallowed_by_who_has_none() {
         assert!(told.contains(r#""state":"completed""#), "{told}");
         assert!(losses.contains(&"answer-place: ".to_owned()), "{losses:?}");
         assert_eq!(told.contains(r#""final":true"#), to == Dialect::V01, "{told}");
+    }
+}
+
+#[test]
+fn what_only_the_older_dialects_say() {
+    let task = |status: &str| answer(&format!(r#"{{"kind":"task","id":"t","contextId":"c","status":{status}}}"#));
+    let unknown = task(r#"{"state":"unknown"}"#);
+    check(Dialect::V03, Dialect::V1, Kind::Reply, &unknown, "TASK_STATE_WORKING", &["state: status.state"]);
+    let vague = task(r#"{"state":"working","timestamp":"yesterday"}"#);
+    check(Dialect::V03, Dialect::V1, Kind::Reply, &vague, "TASK_STATE_WORKING", &["timestamp: status.timestamp"]);
+    let config = r#"{"url":"https://h/","authentication":{"schemes":["Bearer","Basic"],"credentials":"c"}}"#;
+    let set =
+        request("tasks/pushNotificationConfig/set", &format!(r#"{{"taskId":"t","pushNotificationConfig":{config}}}"#));
+    let lost = ["push-authentication: authentication"];
+    check(Dialect::V03, Dialect::V1, Kind::Request, &set, r#""scheme":"Bearer""#, &lost);
+}
+
+#[test]
+fn a_state_that_is_ours_alone() {
+    let status = r#"{"state":"TASK_STATE_TRANSFERRED"}"#;
+    let task = format!(r#"{{"id":"t","status":{status}}}"#);
+    let whole: sabir_proto::TheirTask = serde_json::from_str(&task).unwrap();
+    let update = format!(r#"{{"statusUpdate":{{"taskId":"t","status":{status}}}}}"#);
+    let event: sabir_proto::TheirEvent = serde_json::from_str(&update).unwrap();
+    for to in Dialect::ALL {
+        let (told, losses) = told(Dialect::V1, to, Kind::Reply, &answer(&task));
+        assert!(told.to_lowercase().contains("completed"), "{told}");
+        assert_eq!(losses[0], "state: status.state", "{to}");
+        if to.reach().streams {
+            let (told, losses) = self::told(Dialect::V1, to, Kind::Event, &answer(&update));
+            assert!(told.to_lowercase().contains("completed"), "{told}");
+            assert!(losses[0].starts_with("state: "), "{to}: {losses:?}");
+        }
+        let mut losses = Losses::new();
+        let (_, body) = write_push_payload(to, &event, &whole, &mut losses).unwrap();
+        let body = String::from_utf8(body).unwrap();
+        assert!(body.to_lowercase().contains("completed") && !losses.is_empty(), "{to}: {body}");
     }
 }

@@ -7,6 +7,7 @@ mod cards;
 mod damage;
 mod fixtures;
 mod generous;
+mod hostile;
 mod lost;
 mod mask;
 mod oracle;
