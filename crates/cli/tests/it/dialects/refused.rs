@@ -283,10 +283,9 @@ fn a_request_without_an_id_is_served_where_it_may_be_without_one() {
             assert_eq!(told["id"], id, "{tongue:?}: any JSON is echoed: {told}");
         }
     }
-    for tongue in [V1, V03, V02, V01] {
+    for tongue in [V1, V03, V02] {
         let (method, params) = match tongue {
             V1 => ("SendMessage", json!({"message": tongue.message(&say("x"))})),
-            V01 => ("tasks/send", json!({"id": unique("t"), "message": tongue.message(&say("x"))})),
             _ => ("message/send", json!({"message": tongue.message(&say("x"))})),
         };
         for id in [None, Some(json!(null)), Some(json!({})), Some(json!(true))] {
