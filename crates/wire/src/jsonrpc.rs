@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn what_is_refused_is_not_quoted_in_full() {
         let long = "é".repeat(1 << 19);
-        let Err(malformed) = Envelope::read(format!("\"{long}\"").as_bytes()) else { panic!("not an envelope") };
-        let text = malformed.fault.to_string();
-        assert!(text.starts_with("invalid request: invalid type: string \"éé"), "{text}");
-        assert!(text.len() < 1024 && text.contains(" … ") && text.contains("expected struct Envelope"), "{text}");
+        let text =
+            read_params::<sabir_proto::SendMessage>(&format!("{{\"message\":\"{long}\"}}")).unwrap_err().to_string();
+        assert!(text.starts_with("invalid parameters: message: invalid type: string \"éé"), "{text}");
+        assert!(text.len() < 1024 && text.contains(" … ") && text.ends_with("expected an object"), "{text}");
     }
 
     #[test]

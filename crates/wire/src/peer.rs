@@ -100,6 +100,7 @@ pub fn read_error(dialect: Dialect, error: &str) -> Fault {
         data: Option<&'a RawValue>,
     }
     match serde_json::from_str::<Error<'_>>(error) {
+        _ if !error.trim_ascii_start().starts_with('{') => Fault::InvalidAgentResponse("not an error object".into()),
         Err(e) => Fault::InvalidAgentResponse(format!("not an error object: {}", words(&e))),
         Ok(error) => {
             let about = error.data.map(|data| About::read(data.get())).unwrap_or_default();

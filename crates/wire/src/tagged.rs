@@ -20,6 +20,8 @@ pub(crate) mod task;
 
 use crate::Dialect;
 use sabir_proto::MessageId;
+use sabir_proto::lenient::object;
+use serde::Deserialize;
 
 /// By which member a dialect tells parts apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,11 @@ impl Manner {
         }
     }
 }
+
+/// A structure from an object and nothing else: derived readers would take a list of its members in order, too.
+#[derive(Debug, Deserialize)]
+#[serde(transparent, bound = "T: Deserialize<'de>")]
+pub(crate) struct Only<T>(#[serde(deserialize_with = "object")] pub(crate) T);
 
 /// Names for messages that came without one. An argument, because translation has no randomness of its own.
 pub(crate) type Mint<'a> = &'a mut dyn FnMut() -> MessageId;

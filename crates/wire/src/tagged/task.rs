@@ -2,10 +2,10 @@
 
 use super::message::{self, MessageIn, MessageOut};
 use super::part::{self, PartOut, Tagged};
-use super::{AnswerPlace, ArtifactName, Manner, Mint};
+use super::{AnswerPlace, ArtifactName, Manner, Mint, Only};
 use crate::path::{Path, Wrong};
 use crate::{Dialect, LossKind, Losses};
-use sabir_proto::lenient::{empty_none, null_default};
+use sabir_proto::lenient::{empty_none, null_default, object, optional_object};
 use sabir_proto::{
     Artifact, ArtifactId, Content, ContextId, Message, MessageId, Object, Part, Role, TaskId, TaskRef, TaskState,
     TaskStatus, TheirTask, Timestamp,
@@ -23,11 +23,12 @@ pub(crate) struct TaskIn {
     context_id: Option<ContextId>,
     #[serde(default, deserialize_with = "empty_none")]
     session_id: Option<ContextId>,
+    #[serde(deserialize_with = "object")]
     status: StatusIn,
     #[serde(default, deserialize_with = "null_default")]
-    artifacts: Vec<ArtifactIn>,
+    artifacts: Vec<Only<ArtifactIn>>,
     #[serde(default, deserialize_with = "null_default")]
-    history: Vec<MessageIn>,
+    history: Vec<Only<MessageIn>>,
     #[serde(default)]
     metadata: Option<Object>,
 }
@@ -38,7 +39,7 @@ impl TaskIn {
         let at = path.member("artifacts");
         let mut artifacts: Vec<Artifact> = Vec::with_capacity(self.artifacts.len());
         let mut places = HashMap::new();
-        for (i, artifact) in self.artifacts.into_iter().enumerate() {
+        for (i, Only(artifact)) in self.artifacts.into_iter().enumerate() {
             let Chunk { artifact, append, .. } = artifact.read(i, &at.item(i))?;
             // Servers of 0.1 keep an artifact as the chunks it came in.
             match places.get(&artifact.artifact_id).filter(|_| append) {
@@ -54,7 +55,7 @@ impl TaskIn {
             context_id: one_context(self.context_id, self.session_id, path)?,
             status: self.status.read(&path.member("status"), mint, losses)?,
             metadata: self.metadata,
-            history: self.history.into_iter().map(|m| m.into_message(mint)).collect(),
+            history: self.history.into_iter().map(|m| m.0.into_message(mint)).collect(),
             artifacts,
         })
     }
@@ -78,7 +79,7 @@ pub(crate) fn one_context(
 #[derive(Debug, Deserialize)]
 pub(crate) struct StatusIn {
     state: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_object")]
     message: Option<MessageIn>,
     #[serde(default)]
     timestamp: Option<String>,

@@ -6,9 +6,9 @@ use crate::path::{Path, Wrong};
 use crate::tagged::push::Config;
 use crate::tagged::send::SendIn;
 use crate::tagged::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn};
-use crate::tagged::{Manner, Mint, message, message::MessageIn};
+use crate::tagged::{Manner, Mint, Only, message, message::MessageIn};
 use crate::{Dialect, LossKind, Losses};
-use sabir_proto::lenient::{empty_none, int32, is_false, null_default, optional_object};
+use sabir_proto::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
 use sabir_proto::{
     Answer, ArtifactUpdate, Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, Object,
     PushConfig, PushPage, SendMessage, StatusUpdate, Subscribe, TaskRef, Tenant, TheirEvent,
@@ -96,6 +96,7 @@ struct TaskConfig {
     // a2a-js asks in the words of 0.2 with the members of 0.1.
     #[serde(alias = "id")]
     task_id: TaskRef,
+    #[serde(deserialize_with = "object")]
     push_notification_config: Config,
 }
 
@@ -310,9 +311,9 @@ pub(crate) fn read_answer(
             Answer::Push(found.task_id, found.push_notification_config.read(&Path::Root, losses))
         }
         Asked::Pushes => {
-            let found: Vec<TaskConfig> = reply(result)?;
-            let task = found.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.task_id.clone());
-            let configs = found.into_iter().map(|c| c.push_notification_config.read(&Path::Root, losses)).collect();
+            let found: Vec<Only<TaskConfig>> = parse(result)?;
+            let task = found.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.0.task_id.clone());
+            let configs = found.into_iter().map(|c| c.0.push_notification_config.read(&Path::Root, losses)).collect();
             Answer::Pushes(task, PushPage { configs, next_page_token: String::new() })
         }
         Asked::Deletion => Answer::Deleted,
@@ -407,8 +408,15 @@ fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent
     Ok(TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
 }
 
-/// Reads what a server said; what is wrong with it is the server's fault.
+/// Reads an object that a server sent; what is wrong with it is the server's fault.
 pub(crate) fn reply<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
+    if !result.get().starts_with('{') {
+        return Err(Fault::InvalidAgentResponse("must be an object".into()));
+    }
+    parse(result)
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
     serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(words(&e)))
 }
 

@@ -186,6 +186,45 @@ fn words_of_another_dialect_are_not_guessed_at() {
     }
 }
 
+/// Derived readers take a list of an object's members in order, which nobody means.
+#[test]
+fn a_list_is_not_an_object() {
+    let request =
+        |method: &str, params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let config = r#"["c","https://h/",null,null]"#;
+    let message = r#""message":{"messageId":"m","role":"user","parts":[]}"#;
+    for (method, params) in [
+        ("message/send", r#"[{"messageId":"m","role":"user","parts":[]}]"#.to_owned()),
+        ("message/send", r#"{"message":["message","m",null,null,"user",[],null,[],[]]}"#.to_owned()),
+        ("message/send", format!(r#"{{{message},"configuration":[[],true,1,null]}}"#)),
+        ("message/send", format!(r#"{{{message},"configuration":{{"pushNotificationConfig":{config}}}}}"#)),
+        ("tasks/pushNotificationConfig/set", format!(r#"{{"taskId":"t","pushNotificationConfig":{config}}}"#)),
+        ("tasks/pushNotification/set", format!(r#"{{"id":"t","pushNotificationConfig":{config}}}"#)),
+        (
+            "tasks/pushNotification/set",
+            r#"{"id":"t","pushNotificationConfig":{"url":"https://h/","authentication":[["Bearer"],"c"]}}"#.to_owned(),
+        ),
+    ] {
+        let fault = refusal(&at(Entry::Root, None), &request(method, &params));
+        assert!(matches!(&fault, Fault::InvalidParams(_)), "{params}: {fault:?}");
+    }
+    let status = r#"["working",null,null]"#;
+    let said = r#"["message","m",null,null,"user",[],null,[],[]]"#;
+    for result in [
+        r#"["t",null,null,{"state":"working"},[],[],null]"#.to_owned(),
+        format!(r#"{{"id":"t","status":{status}}}"#),
+        format!(r#"{{"id":"t","status":{{"state":"working","message":{said}}}}}"#),
+        format!(r#"{{"id":"t","status":{{"state":"working"}},"history":[{said}]}}"#),
+        r#"{"id":"t","status":{"state":"working"},"artifacts":[["a",null,null,null,null,[],null,[],null,null]]}"#
+            .to_owned(),
+    ] {
+        for dialect in [Dialect::V03, Dialect::V01, Dialect::Native, Dialect::Xpr] {
+            let read = read_answer(dialect, Asked::Task, &result, &mut mint, &mut Losses::new());
+            assert!(matches!(&read, Err(Fault::InvalidAgentResponse(_))), "{dialect}, {result}: {read:?}");
+        }
+    }
+}
+
 #[test]
 fn two_names_for_one_conversation_must_agree() {
     let send = |sessions: &str| {
