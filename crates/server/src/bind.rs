@@ -23,7 +23,7 @@ const KEY_BYTES_MAX: usize = 256;
 const EXTENSIONS_MAX: usize = 64;
 
 /// What a caller says in headers beside the operation.
-pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
+pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fault> {
     let mut terms = Terms::default();
     if let Some(value) = headers.get(IDEMPOTENCY_KEY) {
         let key = value.to_str().ok().filter(|k| (1..=KEY_BYTES_MAX).contains(&k.len()));
@@ -35,7 +35,12 @@ pub(crate) fn terms(headers: &HeaderMap) -> Result<Terms, Fault> {
         terms.last_event_id =
             Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
     }
-    for value in headers.get_all(EXTENSIONS).iter().chain(headers.get_all(X_EXTENSIONS)) {
+    // Clients of the older dialects write either.
+    let older = match spelling {
+        Spelling::Plain => None,
+        Spelling::WithX => Some(headers.get_all(X_EXTENSIONS)),
+    };
+    for value in headers.get_all(EXTENSIONS).iter().chain(older.into_iter().flatten()) {
         let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
         terms.extensions.extend(uris.split(',').map(str::trim).filter(|u| !u.is_empty()).map(str::to_owned));
     }

@@ -14,7 +14,8 @@ pub(crate) struct Told {
     dialect: Dialect,
     /// Whose task it is; `None` where there is no agent to have one.
     scope: Option<Arc<Scope>>,
-    task: Option<TaskId>,
+    // Boxed, because a stream that loses nothing never has one.
+    task: Option<Box<TaskId>>,
     losses: Losses,
 }
 
@@ -32,19 +33,22 @@ impl Told {
 
     /// The task they are about, where the answer is one.
     pub(crate) fn about<S>(&mut self, reply: &Reply<S>) {
-        self.task = match reply {
-            Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _) => FrozenTask::id(task),
-            Reply::Push(task, _) | Reply::Pushes(task, _) => Some(*task),
-            Reply::Sent(Sent::Message(_)) | Reply::Tasks(_) | Reply::Deleted | Reply::Card(_) | Reply::Stream(_) => {
-                None
-            }
-        };
+        if !self.losses.is_empty() {
+            self.about_task(task_of(reply));
+        }
+    }
+
+    /// The same, where the answer is gone already.
+    pub(crate) fn about_task(&mut self, task: Option<TaskId>) {
+        if !self.losses.is_empty() {
+            self.task = task.map(Box::new);
+        }
     }
 
     /// The task they are about, from an event of its stream.
     pub(crate) fn about_event(&mut self, event: &sabir_proto::FrozenEvent) {
         if self.task.is_none() && !self.losses.is_empty() {
-            self.task = event.task_id();
+            self.task = event.task_id().map(Box::new);
         }
     }
 
@@ -58,10 +62,19 @@ impl Told {
             app.metrics.loss(dialect.name(), loss.kind.name());
             tracing::debug!(%dialect, kind = %loss.kind, path = loss.path, task = ?self.task, "lost in translation");
         }
-        if let (Some(task), Some(scope)) = (self.task, &self.scope) {
+        if let (Some(task), Some(scope)) = (&self.task, &self.scope) {
             let now = TokioHost.now();
             let note = |loss: &Loss| Note::new(dialect.name(), loss.kind.name(), &loss.path, now);
-            app.engine.note(scope, task, losses.notes().iter().map(note).collect());
+            app.engine.note(scope, **task, losses.notes().iter().map(note).collect());
         }
+    }
+}
+
+/// The task an answer is about.
+pub(crate) fn task_of<S>(reply: &Reply<S>) -> Option<TaskId> {
+    match reply {
+        Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _) => FrozenTask::id(task),
+        Reply::Push(task, _) | Reply::Pushes(task, _) => Some(*task),
+        Reply::Sent(Sent::Message(_)) | Reply::Tasks(_) | Reply::Deleted | Reply::Card(_) | Reply::Stream(_) => None,
     }
 }

@@ -136,9 +136,15 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The losses of one translation.
+/// The losses of one translation. Mostly there are none, and every open stream has one of these, so an empty one is a
+/// pointer to nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
+    noted: Option<Box<Noted>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Noted {
     notes: Vec<Loss>,
     more: usize,
 }
@@ -146,44 +152,48 @@ pub struct Losses {
 impl Losses {
     /// None so far.
     pub const fn new() -> Self {
-        Self { notes: Vec::new(), more: 0 }
+        Self { noted: None }
     }
 
     /// Notes a loss.
     pub(crate) fn note(&mut self, kind: LossKind, path: impl fmt::Display) {
-        if self.notes.len() == LOSSES_MAX {
-            self.more += 1;
+        let noted = self.noted.get_or_insert_default();
+        if noted.notes.len() == LOSSES_MAX {
+            noted.more += 1;
             return;
         }
         let path = path.to_string();
-        if !self.notes.iter().any(|n| n.kind == kind && n.path == path) {
-            self.notes.push(Loss { kind, path });
+        if !noted.notes.iter().any(|n| n.kind == kind && n.path == path) {
+            noted.notes.push(Loss { kind, path });
         }
     }
 
     /// Takes over the notes of a part of the translation, but for those whose content went another way.
     pub(crate) fn take_except(&mut self, other: Self, kept: &[&str]) {
-        self.more += other.more;
+        let Some(other) = other.noted else { return };
         for note in other.notes {
             if !kept.contains(&&*note.path) {
                 self.note(note.kind, note.path);
             }
         }
+        if other.more > 0 {
+            self.noted.get_or_insert_default().more += other.more;
+        }
     }
 
     /// What was lost.
     pub fn notes(&self) -> &[Loss] {
-        &self.notes
+        self.noted.as_ref().map_or(&[], |noted| &noted.notes)
     }
 
     /// How many losses were only counted.
-    pub const fn more(&self) -> usize {
-        self.more
+    pub fn more(&self) -> usize {
+        self.noted.as_ref().map_or(0, |noted| noted.more)
     }
 
     /// Nothing was lost.
     pub const fn is_empty(&self) -> bool {
-        self.notes.is_empty()
+        self.noted.is_none()
     }
 }
 

@@ -2,17 +2,25 @@
 
 use sabir_proto::Seq;
 
-/// Writes one frame. `open` and `close` go around the payload, which must be free of line breaks, as all our JSON is.
-pub fn frame(id: Option<Seq>, open: &[u8], payload: &[u8], close: &[u8], out: &mut Vec<u8>) {
+/// Writes one frame. The payload must be free of line breaks, as all our JSON is.
+pub fn frame(id: Option<Seq>, payload: &[u8], out: &mut Vec<u8>) {
+    open_frame(id, out);
+    out.extend_from_slice(payload);
+    close_frame(out);
+}
+
+/// Writes what comes before a payload.
+pub fn open_frame(id: Option<Seq>, out: &mut Vec<u8>) {
     if let Some(Seq(id)) = id {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(itoa(id, &mut [0; 20]));
         out.push(b'\n');
     }
     out.extend_from_slice(b"data: ");
-    out.extend_from_slice(open);
-    out.extend_from_slice(payload);
-    out.extend_from_slice(close);
+}
+
+/// Writes what comes after it.
+pub fn close_frame(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
@@ -39,9 +47,9 @@ mod tests {
     #[test]
     fn a_frame_is_an_id_a_line_and_a_blank() {
         let mut out = Vec::new();
-        frame(Some(Seq(1_000)), b"[", b"{}", b"]", &mut out);
-        frame(None, b"", b"1", b"", &mut out);
-        frame(Some(Seq(u64::MAX)), b"", b"", b"", &mut out);
+        frame(Some(Seq(1_000)), b"[{}]", &mut out);
+        frame(None, b"1", &mut out);
+        frame(Some(Seq(u64::MAX)), b"", &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "id: 1000\ndata: [{}]\n\ndata: 1\n\nid: 18446744073709551615\ndata: \n\n"

@@ -29,10 +29,33 @@ const NEWS_SHARE: usize = 8;
 #[derive(Debug)]
 pub struct Teller {
     shape: Shape,
-    /// What comes before each payload.
-    open: Vec<u8>,
-    close: &'static [u8],
-    voice: Option<Voice>,
+    wrapping: Wrapping,
+    /// Of the older dialects. 1.0 needs no more than the id, and an open stream is worth every byte.
+    voice: Option<Box<Voice>>,
+}
+
+/// What stands around each payload.
+#[derive(Debug)]
+enum Wrapping {
+    /// The result of the request with this id.
+    JsonRpc(Option<jsonrpc::Id>),
+    /// Nothing: each event stands for itself.
+    Bare,
+}
+
+impl Wrapping {
+    fn frame(&self, seq: Option<Seq>, payload: &[u8], out: &mut Vec<u8>) {
+        sse::open_frame(seq, out);
+        match self {
+            Self::JsonRpc(id) => {
+                jsonrpc::open_result(id.as_deref(), out);
+                out.extend_from_slice(payload);
+                out.push(b'}');
+            }
+            Self::Bare => out.extend_from_slice(payload),
+        }
+        sse::close_frame(out);
+    }
 }
 
 #[derive(Debug)]
@@ -58,21 +81,20 @@ impl Teller {
             Dialect::V01 => Shape::Updates { artifacts: Vec::new() },
             Dialect::Native => Shape::Whole { task: None, told: 0, news: 0 },
         };
-        let mut open = Vec::new();
         // agent-native's events are results of no request in particular.
-        let id = if voice.dialect == Dialect::Native { Some("0") } else { voice.id.as_deref() };
-        jsonrpc::open_result(id, &mut open);
-        Self { shape, open, close: b"}", voice: Some(voice) }
+        let id = if voice.dialect == Dialect::Native { Some("0".into()) } else { voice.id.clone() };
+        let voice = (voice.dialect != Dialect::V1).then(|| Box::new(voice));
+        Self { shape, wrapping: Wrapping::JsonRpc(id), voice }
     }
 
     /// For HTTP+JSON 1.0: each event stands for itself.
     pub const fn http_v1() -> Self {
-        Self { shape: Shape::V1, open: Vec::new(), close: b"", voice: None }
+        Self { shape: Shape::V1, wrapping: Wrapping::Bare, voice: None }
     }
 
     /// For 0.3's REST, to a peer that means this by the bytes of a file.
     pub const fn rest_v03(files: Form) -> Self {
-        Self { shape: Shape::Rest(files), open: Vec::new(), close: b"", voice: None }
+        Self { shape: Shape::Rest(files), wrapping: Wrapping::Bare, voice: None }
     }
 
     /// Whether frames are numbered, so that a client can take the stream up by `Last-Event-ID`.
@@ -86,13 +108,13 @@ impl Teller {
     /// Tells one event. `last`: this stream carries no more.
     pub fn tell(&mut self, event: &FrozenEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         if matches!(self.shape, Shape::V1) {
-            sse::frame(Some(event.seq), &self.open, &v1::json::event_bytes(event), self.close, out);
+            self.wrapping.frame(Some(event.seq), &v1::json::event_bytes(event), out);
             return;
         }
         if matches!(self.shape, Shape::Kinds(_)) {
             let mut payload = Vec::with_capacity(event.json.len() + 64);
             if v03::swift::event(&event.json, last, &mut payload).is_some() {
-                sse::frame(Some(event.seq), &self.open, &payload, self.close, out);
+                self.wrapping.frame(Some(event.seq), &payload, out);
                 return;
             }
         }
@@ -114,15 +136,16 @@ impl Teller {
                 return self.tell_shown(TheirEvent::Task(task), Seq(0), true, losses, out);
             }
         }
-        sse::frame(None, &self.open, &payload, self.close, out);
+        self.wrapping.frame(None, &payload, out);
     }
 
     /// Tells that the stream broke.
     pub fn tell_fault(&self, fault: &Fault, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
-        match &self.voice {
-            Some(voice) => voice.write_error(fault, &mut payload),
-            None => {
+        match (&self.voice, &self.wrapping) {
+            (Some(voice), _) => voice.write_error(fault, &mut payload),
+            (None, Wrapping::JsonRpc(id)) => jsonrpc::write_error(id.as_deref(), fault, &mut payload),
+            (None, Wrapping::Bare) => {
                 // The status has left already; what tells an error from an event here is its name. The Python SDK
                 // needs it.
                 match self.shape {
@@ -132,7 +155,7 @@ impl Teller {
                 out.extend_from_slice(b"event: error\n");
             }
         }
-        sse::frame(None, b"", &payload, b"", out);
+        sse::frame(None, &payload, out);
     }
 
     fn name(&self) -> Option<&TaskRef> {
@@ -156,13 +179,13 @@ impl Teller {
             Shape::V1 | Shape::Kinds(_) | Shape::Rest(_) => {
                 let mut payload = Vec::new();
                 self.write_event(event, last, losses, &mut payload);
-                sse::frame(Some(seq), &self.open, &payload, self.close, out);
+                self.wrapping.frame(Some(seq), &payload, out);
             }
             Shape::Updates { artifacts } => {
                 let frames =
                     updates(&event, artifacts, self.voice.as_ref().and_then(|v| v.name.as_ref()), last, losses);
                 for payload in frames {
-                    sse::frame(None, &self.open, &payload, self.close, out);
+                    self.wrapping.frame(None, &payload, out);
                 }
             }
             Shape::Whole { task, told, news } => {
@@ -191,7 +214,7 @@ impl Teller {
                 let mut payload = Vec::new();
                 native::write_task(&shown, false, &path, losses, &mut payload);
                 (*told, *news) = (payload.len(), 0);
-                sse::frame(None, &self.open, &payload, self.close, out);
+                self.wrapping.frame(None, &payload, out);
             }
         }
     }

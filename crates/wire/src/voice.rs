@@ -178,7 +178,7 @@ impl Voice {
         if is_stream {
             let mut error = Vec::new();
             self.write_error(fault, &mut error);
-            sse::frame(None, b"", &error, b"", &mut body);
+            sse::frame(None, &error, &mut body);
         } else {
             self.write_error(fault, &mut body);
         }

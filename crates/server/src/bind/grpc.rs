@@ -6,11 +6,11 @@
 mod v03;
 mod v1;
 
-use super::terms;
+use super::{Spelling, terms};
 use crate::app::App;
 use crate::body::Body;
 use crate::call::Ask;
-use crate::losses::Told;
+use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
@@ -105,14 +105,16 @@ impl Methods {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
             operation = call.operation();
-            let terms = terms(&headers)?;
+            let terms = terms(&headers, Spelling::of(package.dialect()))?;
             let ask = Ask { at: None, caller: Caller::anonymous(), call, terms };
             let (reply, active) = match package {
                 Package::V1 => self.app.call(ask).await?,
                 Package::V03 => self.app.call_grpc_v03(ask).await?,
             };
-            told.about(&reply);
-            Ok((encode(reply, told.losses())?, active))
+            let about = task_of(&reply);
+            let answer = encode(reply, told.losses())?;
+            told.about_task(about);
+            Ok((answer, active))
         }
         .await;
         told.report(&self.app);

@@ -38,7 +38,7 @@ pub(crate) async fn serve(
         versions::require_v1(version(headers, routed.query))?;
         let call = v1::http::read_call(routed.route, routed.tenant, routed.query, &body)?;
         operation = call.operation();
-        let terms = terms(headers)?;
+        let terms = terms(headers, Spelling::Plain)?;
         app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
     }
     .await;

@@ -10,7 +10,7 @@ use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::{Call, Caller, Fault, MessageId, Reply};
-use sabir_wire::{Dialect, Entry, Facts, Heard, Voice, hear};
+use sabir_wire::{Dialect, Entry, Facts, Heard, Losses, Voice, hear};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,8 +36,11 @@ pub(crate) struct Arrived<'a> {
 
 impl Arrived<'_> {
     fn facts(&self) -> Facts<'_> {
-        let xpr_headers = self.headers.contains_key("x-xpr-account") || self.headers.contains_key("x-xpr-signature");
-        Facts { entry: self.entry, version: version(self.headers, self.query), xpr_headers }
+        let version = version(self.headers, self.query);
+        // Whoever names 1.0 is not looked at twice.
+        let xpr_headers = version != Some("1.0")
+            && (self.headers.contains_key("x-xpr-account") || self.headers.contains_key("x-xpr-signature"));
+        Facts { entry: self.entry, version, xpr_headers }
     }
 }
 
@@ -57,9 +60,8 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
         Some(_) => Box::pin(by_evidence(app, arrived.at, heard)).await,
     };
     let (spoken, operation, caller) = (voice.dialect(), call.operation(), Caller::anonymous());
-    let told = Told::new(spoken, losses, arrived.at, app);
     let outcome = async {
-        let mut terms = terms(arrived.headers)?;
+        let mut terms = terms(arrived.headers, Spelling::of(spoken))?;
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
         if !spoken.reach().numbered_events {
             // Numbers that were never sent cannot be taken up; such a client begins with the present state.
@@ -76,12 +78,13 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
     app.metrics.request(operation, dialect(spoken), outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok((Reply::Stream(watch), active)) => {
+            let told = Told::new(spoken, losses, arrived.at, app);
             let stream = EventStream::new(watch, voice.teller(), told, app);
             let mut response = stream.into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
             response
         }
-        Ok((reply, active)) => match write(app, &voice, &reply, told) {
+        Ok((reply, active)) => match write(app, &voice, &reply, losses, arrived.at) {
             Ok(body) => {
                 let mut response = answer(StatusCode::OK, JSON, body);
                 echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
@@ -99,9 +102,16 @@ fn mint(app: &App, headers: &HeaderMap) -> MessageId {
     key.and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(|| app.engine.mint())
 }
 
-fn write<S>(app: &App, voice: &Voice, reply: &Reply<S>, mut told: Told) -> Result<Vec<u8>, Fault> {
-    let body = voice.answer(reply, told.losses())?;
-    if !told.losses().is_empty() {
+fn write<S>(
+    app: &App,
+    voice: &Voice,
+    reply: &Reply<S>,
+    mut losses: Losses,
+    at: Option<&Arc<Served>>,
+) -> Result<Vec<u8>, Fault> {
+    let body = voice.answer(reply, &mut losses)?;
+    if !losses.is_empty() {
+        let mut told = Told::new(voice.dialect(), losses, at, app);
         told.about(reply);
         told.report(app);
     }

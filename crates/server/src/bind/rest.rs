@@ -37,7 +37,7 @@ pub(crate) async fn serve(
         let mut call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
         files.read_call(&mut call);
         operation = call.operation();
-        let terms = terms(headers)?;
+        let terms = terms(headers, Spelling::WithX)?;
         app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
     }
     .await;
