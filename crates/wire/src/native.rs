@@ -72,6 +72,9 @@ pub(crate) fn read_send(
     };
     // A message without a name takes the key's, so that its repeat is the same message.
     let mut named = || key.as_deref().and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(&mut *mint);
+    if send.approved_actions.is_some() {
+        losses.note(LossKind::Configuration, "approvedActions");
+    }
     // Only the boolean counts; the text "true" does not.
     let at_once = send.asynchronous == Some(Value::Bool(true));
     let context = send.context_id.take();

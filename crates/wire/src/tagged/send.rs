@@ -29,6 +29,9 @@ pub(crate) struct SendIn {
     pub(crate) asynchronous: Option<serde_json::Value>,
     #[serde(default)]
     pub(crate) idempotency_key: Option<serde_json::Value>,
+    /// agent-native: actions that its own approval pages let through. We have no such pages.
+    #[serde(default)]
+    pub(crate) approved_actions: Option<serde::de::IgnoredAny>,
     /// XPR: the caller's own name for the task.
     #[serde(default, deserialize_with = "empty_none")]
     pub(crate) id: Option<String>,
