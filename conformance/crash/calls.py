@@ -44,6 +44,10 @@ class Call:
     def is_log_sync(self):
         return self.name in SYNCS and self.on.endswith('-wal') and self.result == 0
 
+    def is_log_header(self):
+        """The 32 bytes at the beginning of the log, which SQLite writes when the log starts over after a checkpoint."""
+        return self.is_log_write() and self.result == 32 and self.text.rstrip().endswith(', 32, 0) = 32')
+
 
 def parse(lines):
     """The completed calls, in the order of their ends."""
@@ -108,4 +112,7 @@ def passage(calls, text):
     synced = next((call for call in syncs if call.begins > kept.ends and call.ends < shown.begins), None)
     since = asked.ends if asked else kept.ends
     own = [call for call in syncs if call.thread == kept.thread and call.ends > since]
+    # With `normal`, too, SQLite syncs the header of a log that starts over: once per checkpoint, not once per commit.
+    headers = [call for call in before if call.is_log_header() and call.thread == kept.thread and call.ends > since]
+    own = own[len(headers):]
     return Passage(asked, kept, synced, shown, len(own))

@@ -6,7 +6,15 @@
 //! | [`jsonrpc`] | the envelope |
 //! | [`sse`] | frames of event streams |
 //! | [`version`] | `A2A-Version`, and which versions are spoken |
+//! | [`Dialect`] | the dialects, and the table of what each can say |
+//! | [`hear`] | a JSON-RPC request of any dialect, recognised and read |
+//! | [`Voice`], [`Teller`] | answers, refusals and streams in the dialect of the request |
+//! | [`write_call`], [`read_answer`] | the other side: requests to servers of any dialect, and what they answer |
+//! | [`convert`] | one dialect into another, offline |
+//! | [`Losses`] | what a translation could not carry |
+//! | [`card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
+//! | [`v03`] | A2A 0.3 over its three bindings; 0.2 too |
 //! | [`pb`] | generated protobuf; nothing outside this crate and the gRPC binding should need it |
 //!
 //! Absent on purpose: sockets, state, and who the caller is.
