@@ -1,6 +1,6 @@
 //! Agent cards in every form: written from the canonical card, and read back into it.
 //!
-//! The canonical card is 1.0's. [`write`] shows it in another [`Form`] and notes what that form has no place for;
+//! The canonical card is 1.0's. [`write()`] shows it in another [`Form`] and notes what that form has no place for;
 //! [`read`] takes whatever is found at a well-known address, tells the form by its members, and is as generous as it
 //! can be without guessing: a departure from the form's own rules becomes a [`Lint`], not a refusal, since the agent
 //! behind a sloppy card may still be of use. What is refused is what cannot be a card at all.

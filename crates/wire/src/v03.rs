@@ -1,6 +1,6 @@
 //! A2A 0.3 and 0.2 on the wire.
 //!
-//! 0.3 is really two dialects: its JSON-RPC follows a JSON Schema ([`json`]), its REST and gRPC follow a proto of another
+//! 0.3 is really two dialects: its JSON-RPC follows a JSON Schema (`json`), its REST and gRPC follow a proto of another
 //! shape. 0.2 has the payloads of 0.3's JSON-RPC, and fewer of them.
 //!
 //! The proto's peers do not agree on what the bytes of a file are; [`files`] tells them apart.
