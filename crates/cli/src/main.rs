@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Agents of every dialect behind one door, on one durable task log.
 #[derive(Debug, Parser)]
-#[command(name = "sabir", version, about, max_term_width = 100)]
+#[command(name = "sabir", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

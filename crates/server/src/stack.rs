@@ -104,7 +104,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     let query = parts.uri.query().unwrap_or("");
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
-            v03::rest::Routed::Operation(route) => match collect(app, &parts.headers, body).await {
+            v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
                 Ok(body) => rest_v03::serve(app, at, (route, query), &parts.headers, body).await,
                 Err((status, fault)) => rest_v03::refuse_early(status, &fault),
             },
@@ -211,7 +211,7 @@ pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &Publi
         ("HTTP+JSON", "0.3") => {
             let operation = format!("/v1{operation}");
             older(&operation)
-                .is_some_and(|path| matches!(v03::rest::route(&Method::POST, path), v03::rest::Routed::Operation(_)))
+                .is_some_and(|path| matches!(v03::rest::route(&Method::POST, path), v03::rest::Routed::Operation(..)))
         }
         _ => false,
     }

@@ -28,6 +28,9 @@ pub enum Entry {
     Native,
 }
 
+/// The headers that only XPR's clients send.
+pub const XPR_HEADERS: [&str; 2] = ["x-xpr-account", "x-xpr-signature"];
+
 /// What is known about a request before its body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {

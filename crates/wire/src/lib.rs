@@ -44,7 +44,7 @@ mod voice;
 mod xpr;
 
 pub use convert::{Kind, convert, read_push_payload, write_push_payload};
-pub use detect::{Entry, Facts};
+pub use detect::{Entry, Facts, XPR_HEADERS};
 
 pub use dialect::{Dialect, Reach, UnknownDialect};
 pub use hear::{Asked, Heard, Unheard, hear};

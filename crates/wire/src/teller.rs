@@ -97,14 +97,6 @@ impl Teller {
         Self { shape: Shape::Rest(files), wrapping: Wrapping::Bare, voice: None }
     }
 
-    /// Whether frames are numbered, so that a client can take the stream up by `Last-Event-ID`.
-    pub const fn numbers(&self) -> bool {
-        match self.shape {
-            Shape::V1 | Shape::Kinds(_) | Shape::Rest(_) => true,
-            Shape::Updates { .. } | Shape::Whole { .. } => false,
-        }
-    }
-
     /// Tells one event. `last`: this stream carries no more.
     pub fn tell(&mut self, event: &FrozenEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         if matches!(self.shape, Shape::V1) {

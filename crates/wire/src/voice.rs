@@ -57,9 +57,14 @@ impl Voice {
         !self.dialect.reach().direct_replies
     }
 
-    /// The caller must be known by more than what it says about itself.
-    pub const fn needs_identity(&self) -> bool {
-        matches!(self.form, Form::Action(_))
+    /// Whether whoever is not known by more than what it says about itself may ask for this; why not, if it may not.
+    pub fn admit_stranger(&self) -> Result<(), Fault> {
+        match self.form {
+            Form::Action(_) => Err(Fault::Unauthenticated(
+                "A verified, audience-bound user identity is required for direct action invocation".into(),
+            )),
+            Form::Plain | Form::FirstPush | Form::Polled | Form::Canceled => Ok(()),
+        }
     }
 
     pub(crate) fn for_call(&mut self, call: &Call, form: Form) {

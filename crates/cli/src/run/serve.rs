@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
-/// Serve agents over JSON-RPC, HTTP+JSON and gRPC on one port.
+/// Serve agents in every dialect of A2A, over JSON-RPC, HTTP+JSON and gRPC, on one port.
 ///
 /// Without a configuration this starts three demo agents: `echo`, `stream` and `ask`. Tasks are kept in the data
 /// directory and survive a crash.

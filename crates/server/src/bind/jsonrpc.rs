@@ -10,7 +10,7 @@ use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::{Call, Caller, Fault, MessageId, Reply};
-use sabir_wire::{Dialect, Entry, Facts, Heard, Losses, Voice, hear};
+use sabir_wire::{Dialect, Entry, Facts, Heard, Losses, Voice, XPR_HEADERS, hear};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,8 +38,7 @@ impl Arrived<'_> {
     fn facts(&self) -> Facts<'_> {
         let version = version(self.headers, self.query);
         // Whoever names 1.0 is not looked at twice.
-        let xpr_headers = version != Some("1.0")
-            && (self.headers.contains_key("x-xpr-account") || self.headers.contains_key("x-xpr-signature"));
+        let xpr_headers = version != Some("1.0") && XPR_HEADERS.iter().any(|name| self.headers.contains_key(*name));
         Facts { entry: self.entry, version, xpr_headers }
     }
 }
@@ -67,10 +66,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
             // Numbers that were never sent cannot be taken up; such a client begins with the present state.
             terms.last_event_id = None;
         }
-        if voice.needs_identity() {
-            let problem = "A verified, audience-bound user identity is required for direct action invocation";
-            return Err(Fault::Unauthenticated(problem.into()));
-        }
+        voice.admit_stranger()?;
         voice.set_owner(caller.name());
         app.call(Ask { at: arrived.at, caller, call: for_dialect(call, &voice), terms }).await
     }

@@ -20,6 +20,7 @@ mod read;
 mod reply;
 mod write;
 
+pub use crate::v1::http::{Route, Routed};
 pub use error::{read_error, write_error};
 pub use reply::{read_answer, read_event, write_answer, write_event};
 
@@ -28,6 +29,7 @@ use super::json;
 use crate::jsonrpc::read_params;
 use crate::losses::Losses;
 use crate::url::{Query, decode, encode};
+use crate::v1::http::plain;
 use ::http::Method;
 use sabir_proto::{
     Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, MessageId, SendMessage, Subscribe, TaskRef, Tenant,
@@ -35,59 +37,20 @@ use sabir_proto::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Whether a path is one of this binding's, and what it asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Routed<'a> {
-    /// An operation.
-    Operation(Route<'a>),
-    /// A path of ours with another method; these would be right.
-    WrongMethod(&'static str),
-    /// Not a path of ours.
-    Unknown,
-}
-
-/// An operation as the path names it, ids still encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named like the operations")]
-pub enum Route<'a> {
-    Send,
-    Stream,
-    Get(&'a str),
-    Cancel(&'a str),
-    Subscribe(&'a str),
-    CreatePush(&'a str),
-    ListPush(&'a str),
-    GetPush(&'a str, &'a str),
-    DeletePush(&'a str, &'a str),
-    ExtendedCard,
-}
-
-/// Finds the operation of a path, below the agent's own prefix and with its `/v1`. One trailing slash is ignored.
+/// Finds the operation of a path, below the agent's own prefix and with its `/v1`. One trailing slash is ignored. The
+/// paths are those of 1.0 below `/v1`, but for the card, and without a list of tasks or tenants.
 pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
     let segments: Vec<&str> = trimmed.splitn(6, '/').collect();
-    let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
-    let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
-        if allowed { Routed::Operation(route) } else { Routed::WrongMethod(methods) }
-    };
     match *segments {
-        ["v1", "message:send"] => when(post, Route::Send, "POST"),
-        ["v1", "message:stream"] => when(post, Route::Stream, "POST"),
-        ["v1", "card"] => when(get, Route::ExtendedCard, "GET"),
-        ["v1", "tasks", id] if !id.is_empty() => match id.rsplit_once(':') {
-            Some((id, "cancel")) => when(post, Route::Cancel(id), "POST"),
-            // The proto says GET, the prose POST; SDKs use both.
-            Some((id, "subscribe")) => when(get || post, Route::Subscribe(id), "GET, POST"),
-            _ => when(get, Route::Get(id), "GET"),
-        },
+        ["v1", "tasks" | "extendedAgentCard"] => Routed::Unknown,
+        ["v1", "card"] => plain(method, &["extendedAgentCard"]),
         // The proto of the release has `task` here, by mistake and only here.
-        ["v1", "tasks" | "task", id, "pushNotificationConfigs"] if post => Routed::Operation(Route::CreatePush(id)),
-        ["v1", "tasks", id, "pushNotificationConfigs"] => when(get, Route::ListPush(id), "GET, POST"),
-        ["v1", "tasks", task, "pushNotificationConfigs", id] if delete => {
-            Routed::Operation(Route::DeletePush(task, id))
+        ["v1", "task", id, "pushNotificationConfigs"] if method == Method::POST => {
+            Routed::Operation(Route::CreatePush(id), None)
         }
-        ["v1", "tasks", task, "pushNotificationConfigs", id] => when(get, Route::GetPush(task, id), "GET, DELETE"),
+        ["v1", ref below @ ..] => plain(method, below),
         _ => Routed::Unknown,
     }
 }
@@ -130,6 +93,7 @@ pub fn read_call(
         Route::GetPush(id, config) => Call::GetPush(GetPush { tenant, task_id: task(id)?, id: push(config)? }),
         Route::DeletePush(id, config) => Call::DeletePush(DeletePush { tenant, task_id: task(id)?, id: push(config)? }),
         Route::ExtendedCard => Call::ExtendedCard { tenant },
+        Route::List => return Err(no_list()),
     })
 }
 
@@ -281,7 +245,7 @@ mod tests {
             ("DELETE", "/v1/tasks/7/pushNotificationConfigs/c", DeletePush("7", "c")),
             ("GET", "/v1/card", ExtendedCard),
         ] {
-            check(method, path, &Routed::Operation(expected));
+            check(method, path, &Routed::Operation(expected, None));
         }
         check("GET", "/v1/message:send", &Routed::WrongMethod("POST"));
         check("DELETE", "/v1/tasks/7", &Routed::WrongMethod("GET"));

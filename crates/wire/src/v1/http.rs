@@ -59,7 +59,8 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     }
 }
 
-fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
+/// The operation of a path without a tenant.
+pub(crate) fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
     let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
     let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
         if allowed { Routed::Operation(route, None) } else { Routed::WrongMethod(methods) }

@@ -296,7 +296,7 @@ fn calls_over_rest() {
             prop_assert!(matches!(call, Call::List(_)));
             return Ok(());
         };
-        let Routed::Operation(route) = rest::route(&request.method, &request.path) else {
+        let Routed::Operation(route, _) = rest::route(&request.method, &request.path) else {
             return Err(TestCaseError::fail(request.path));
         };
         let back = rest::read_call(route, &request.query, &request.body, &mut mint, &mut losses).unwrap();

@@ -88,7 +88,7 @@ fn nothing_that_arrives_makes_us_panic() {
             poke_json(&damaged(request.body));
         }
         for method in [http::Method::GET, http::Method::POST, http::Method::DELETE] {
-            if let Routed::Operation(route) = rest::route(&method, &format!("/v1/tasks/{path}")) {
+            if let Routed::Operation(route, _) = rest::route(&method, &format!("/v1/tasks/{path}")) {
                 let _ = rest::read_call(route, &path, &random, &mut mint, &mut losses);
             }
         }

@@ -203,7 +203,7 @@ fn every_call_has_its_path() {
         let written = rest::write_call(&call, &mut losses).unwrap();
         assert_eq!((written.method.as_str(), &*written.path), (method, &*format!("{task}{path}")));
         assert_eq!((&*written.query, &*written.body), (query, &b""[..]));
-        let Routed::Operation(route) = rest::route(&written.method, &written.path) else { panic!("{path}") };
+        let Routed::Operation(route, _) = rest::route(&written.method, &written.path) else { panic!("{path}") };
         assert_eq!(rest::read_call(route, &written.query, b"", &mut mint, &mut losses), Ok(call));
         assert!(losses.is_empty());
     }
