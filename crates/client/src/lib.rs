@@ -1,0 +1,1 @@
+//! Calling any agent.
