@@ -1,1 +1,3 @@
 //! Calling any agent.
+
+pub mod secret;
