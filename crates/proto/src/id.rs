@@ -376,6 +376,11 @@ impl Tenant {
         Ok(Self(text.into()))
     }
 
+    /// A tenant as another server's card names it, to be repeated to that server letter for letter. Never one of ours.
+    pub fn of_peer(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The text; empty for none.
     pub fn as_str(&self) -> &str {
         &self.0
