@@ -376,7 +376,8 @@ impl Tenant {
         Ok(Self(text.into()))
     }
 
-    /// A tenant as another server's card names it, to be repeated to that server letter for letter. Never one of ours.
+    /// A tenant of another server, which its card names and its clients repeat to the letter. What characters it has is
+    /// that server's business; never make one of what a caller says.
     pub fn of_peer(text: &str) -> Self {
         Self(text.into())
     }

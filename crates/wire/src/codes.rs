@@ -102,6 +102,31 @@ pub const fn numbers(code: Code) -> Numbers {
     }
 }
 
+/// What the specification calls an error. It names the JSON-RPC ones too, and has no names for what is only ours.
+pub const fn name(code: Code) -> &'static str {
+    match code {
+        Code::TaskNotFound => "TaskNotFoundError",
+        Code::TaskNotCancelable => "TaskNotCancelableError",
+        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        Code::UnsupportedOperation => "UnsupportedOperationError",
+        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        Code::InvalidAgentResponse => "InvalidAgentResponseError",
+        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        Code::VersionNotSupported => "VersionNotSupportedError",
+        Code::ParseError => "JSONParseError",
+        Code::InvalidRequest => "InvalidRequestError",
+        Code::MethodNotFound => "MethodNotFoundError",
+        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
+        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
+    }
+}
+
+/// The kind of failure that a server names, by the first code that has the name.
+pub(crate) fn named(name_of: impl Fn(Code) -> &'static str, told: &str) -> Option<Code> {
+    Code::ALL.into_iter().find(|code| name_of(*code) == told)
+}
+
 /// The JSON-RPC number in a dialect. The older ones have fewer, and agent-native and XPR have their own.
 pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
     let usual = numbers(code).json_rpc;

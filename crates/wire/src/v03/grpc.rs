@@ -31,7 +31,7 @@ mod task;
 pub use error::status;
 
 pub(super) use card::{Interfaces, Shown, offered};
-pub(super) use error::{class, shown};
+pub(super) use error::shown;
 pub(super) use lost::{Lost, Numbers};
 pub(super) use name::{of_push, of_task, told_push};
 pub(super) use request::{create, no_list};

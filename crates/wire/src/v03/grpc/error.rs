@@ -17,7 +17,7 @@ use sabir_proto::{Code, Fault};
 /// The status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
     let code = shown(fault.code());
-    status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", class(code)), fault)
+    status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", codes::name(code)), fault)
 }
 
 /// 0.3 knows no numbers past -32007.
@@ -25,27 +25,6 @@ pub(in crate::v03) const fn shown(code: Code) -> Code {
     match code {
         Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,
         known => known,
-    }
-}
-
-/// What the Python SDK calls an error.
-pub(in crate::v03) const fn class(code: Code) -> &'static str {
-    match code {
-        Code::TaskNotFound => "TaskNotFoundError",
-        Code::TaskNotCancelable => "TaskNotCancelableError",
-        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
-        Code::UnsupportedOperation => "UnsupportedOperationError",
-        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
-        Code::InvalidAgentResponse => "InvalidAgentResponseError",
-        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
-        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
-        Code::VersionNotSupported => "VersionNotSupportedError",
-        Code::ParseError => "JSONParseError",
-        Code::InvalidRequest => "InvalidRequestError",
-        Code::MethodNotFound => "MethodNotFoundError",
-        // It has no names for the last four.
-        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
     }
 }
 
