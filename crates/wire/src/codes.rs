@@ -184,6 +184,38 @@ pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
     }
 }
 
+/// Every gRPC status in the order of its numbers, and what it stands for by itself. Several errors share one, and 1.0.0 and
+/// 1.0.1 disagree about three; then it is the general one of them.
+const STATUSES: [(&str, Code); 17] = [
+    ("OK", Code::Internal),
+    ("CANCELLED", Code::Unavailable),
+    ("UNKNOWN", Code::Internal),
+    ("INVALID_ARGUMENT", Code::InvalidParams),
+    ("DEADLINE_EXCEEDED", Code::Unavailable),
+    ("NOT_FOUND", Code::TaskNotFound),
+    ("ALREADY_EXISTS", Code::Conflict),
+    ("PERMISSION_DENIED", Code::Unauthenticated),
+    ("RESOURCE_EXHAUSTED", Code::Exhausted),
+    ("FAILED_PRECONDITION", Code::UnsupportedOperation),
+    ("ABORTED", Code::Conflict),
+    ("OUT_OF_RANGE", Code::InvalidParams),
+    ("UNIMPLEMENTED", Code::UnsupportedOperation),
+    ("INTERNAL", Code::Internal),
+    ("UNAVAILABLE", Code::Unavailable),
+    ("DATA_LOSS", Code::Internal),
+    ("UNAUTHENTICATED", Code::Unauthenticated),
+];
+
+/// What a gRPC status and its name are, by its number.
+pub(crate) fn by_status(status: tonic::Code) -> (&'static str, Code) {
+    STATUSES[status as usize]
+}
+
+/// The kind of failure that the name of a gRPC status stands for; HTTP+JSON has it in its errors.
+pub(crate) fn by_status_name(name: &str) -> Option<Code> {
+    STATUSES.into_iter().find(|(known, _)| *known == name).map(|(_, code)| code)
+}
+
 /// The kind of failure a number stands for in a dialect. A number of nobody's is an internal error of its server.
 pub fn code_of(number: i32, dialect: Dialect) -> Code {
     let usual = Code::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);
@@ -295,6 +327,19 @@ pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn every_status_is_known_by_its_number_and_its_name() {
+        for (number, (name, code)) in (0..).zip(STATUSES) {
+            let status = tonic::Code::from_i32(number);
+            assert_eq!(by_status(status), (name, code));
+            assert_eq!(by_status_name(name), Some(code));
+        }
+        for code in Code::ALL {
+            let grpc = numbers(code).grpc;
+            assert_eq!(by_status(tonic::Code::from_i32(grpc.number())).0, grpc.name());
+        }
+    }
 
     #[test]
     fn reasons_are_unique_and_a2a_errors_lie_in_their_range() {

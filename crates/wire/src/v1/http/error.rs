@@ -4,7 +4,7 @@
 //! then a name, and only then the HTTP status. The status alone is unsafe: several errors share one, and 1.0.0 and 1.0.1
 //! disagree about six of them. A status without an error of A2A around it may as well be a proxy's.
 
-use crate::codes::{self, Detail, named, numbers};
+use crate::codes::{self, Detail, by_status_name, named, numbers};
 use sabir_proto::{Code, Fault, TaskRef};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub fn read_error(status: u16, body: &[u8]) -> Fault {
 /// Reads a frame of a stream that is not an event: the error that ends it. `None`: it is not one either.
 pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
     let told = Told::read(data);
-    let code = told.code.or_else(|| told.status.as_deref().and_then(by_name));
+    let code = told.code.or_else(|| told.status.as_deref().and_then(by_status_name));
     let is_error = code.is_some() || told.words.is_some();
     is_error.then(|| told.fault(code.unwrap_or(Code::Internal), "the agent ended the stream with an error"))
 }
@@ -57,7 +57,8 @@ pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
 /// What an HTTP status means where nothing in the body says more: that of 1.0.0 where 1.0.1 gave it up, and the general
 /// one of several.
 fn by_status(status: u16, told: &Told) -> Code {
-    let by_name = told.status.as_deref().and_then(by_name);
+    // That something went wrong inside, the status says better.
+    let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != Code::Internal);
     match status {
         401 | 403 => Code::Unauthenticated,
         409 if by_name != Some(Code::Conflict) => Code::TaskNotCancelable,
@@ -75,21 +76,6 @@ fn by_status(status: u16, told: &Told) -> Code {
             _ => Code::InvalidAgentResponse,
         }),
     }
-}
-
-/// What the name of a gRPC status says, which errors carry beside the HTTP status.
-fn by_name(name: &str) -> Option<Code> {
-    Some(match name {
-        "NOT_FOUND" => Code::TaskNotFound,
-        "INVALID_ARGUMENT" | "OUT_OF_RANGE" => Code::InvalidParams,
-        "FAILED_PRECONDITION" | "UNIMPLEMENTED" => Code::UnsupportedOperation,
-        "ALREADY_EXISTS" | "ABORTED" => Code::Conflict,
-        "UNAUTHENTICATED" | "PERMISSION_DENIED" => Code::Unauthenticated,
-        "RESOURCE_EXHAUSTED" => Code::Exhausted,
-        "UNAVAILABLE" | "DEADLINE_EXCEEDED" => Code::Unavailable,
-        "INTERNAL" => Code::Internal,
-        _ => return None,
-    })
 }
 
 /// What a body says about a failure.
