@@ -54,7 +54,9 @@ impl Cache {
         if directives().any(|d| d.eq_ignore_ascii_case("no-store") || d.eq_ignore_ascii_case("private")) {
             return;
         }
-        let age = directives().find_map(|d| d.strip_prefix("max-age=")?.parse().ok()).map_or(Duration::ZERO, Duration::from_secs);
+        let age = directives()
+            .find_map(|d| d.strip_prefix("max-age=")?.parse().ok())
+            .map_or(Duration::ZERO, Duration::from_secs);
         let stale = directives().any(|d| d.eq_ignore_ascii_case("no-cache"));
         let age = if stale { Duration::ZERO } else { age.min(AGE_MAX) };
         let etag = headers.get(header::ETAG).and_then(|v| v.to_str().ok()).map(str::to_owned);

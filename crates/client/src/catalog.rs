@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 /// How deep catalogs may be nested.
-pub const DEPTH_MAX: usize = 4;
+pub(crate) const DEPTH_MAX: usize = 4;
 /// The media type of an entry that is an agent card.
 const CARD_TYPE: &str = "application/a2a-agent-card+json";
 /// The media type of an entry that is a catalog again.
@@ -81,7 +81,8 @@ pub(crate) fn pick(text: &str, name: Option<&str>, at: &Url) -> Result<Entry, Er
             )));
         }
     };
-    let nothing = || Error::CardInvalid { at: at.to_string(), reason: format!("entry {:?} leads nowhere", one.identifier) };
+    let nothing =
+        || Error::CardInvalid { at: at.to_string(), reason: format!("entry {:?} leads nowhere", one.identifier) };
     match (&one.url, one.data) {
         (_, Some(data)) => Ok(Entry::Inline(data.get().to_owned())),
         (Some(url), None) => {

@@ -2,8 +2,8 @@
 
 use crate::discover::Found;
 use crate::{Error, reference};
-use sabir_proto::card::Interface;
 use sabir_proto::Fault;
+use sabir_proto::card::Interface;
 use sabir_wire::card::Form;
 use sabir_wire::{Dialect, version};
 use std::fmt;
@@ -274,11 +274,16 @@ mod tests {
     fn nothing_before_1_0_unless_asked_for() {
         let found = card(&interface("JSONRPC", "0.3.0", "https://h/rpc"));
         let error = choose(&found, &[], Version::Highest).unwrap_err();
-        assert!(matches!(&error, Error::Fault { fault: Fault::VersionNotSupported(_), transport: None, .. }), "{error}");
+        assert!(
+            matches!(&error, Error::Fault { fault: Fault::VersionNotSupported(_), transport: None, .. }),
+            "{error}"
+        );
         assert_eq!(choose(&found, &[], Version::Exactly(Dialect::V03)).unwrap().dialect, Dialect::V03);
         assert_eq!(choose(&found, &[], Version::Any).unwrap().dialect, Dialect::V03);
         let strange = card(&interface("carrier-pigeon", "1.0", "https://h/"));
-        assert!(matches!(choose(&strange, &[], Version::Any), Err(Error::NoInterface { offered }) if offered == ["carrier-pigeon 1.0"]));
+        assert!(
+            matches!(choose(&strange, &[], Version::Any), Err(Error::NoInterface { offered }) if offered == ["carrier-pigeon 1.0"])
+        );
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl Credentials {
                 Ok(attached)
             }
             (None, Some(_)) => Err(Error::CredentialsMissing {
-                wanted: vec!["the card declares no scheme that takes an API key, so there is no place to put it".into()],
+                wanted: vec![
+                    "the card declares no scheme that takes an API key, so there is no place to put it".into(),
+                ],
                 transport: None,
             }),
             (None, None) => Ok(attached),
@@ -101,7 +103,12 @@ impl Credentials {
             .map(|name| card.security_schemes.get(name).filter(|s| self.holds(name, s)).map(|s| (name, s)))
             .collect();
         let mut attached = Attached::default();
-        Some(schemes?.into_iter().try_for_each(|(name, scheme)| self.put(name, scheme, &mut attached)).map(|()| attached))
+        Some(
+            schemes?
+                .into_iter()
+                .try_for_each(|(name, scheme)| self.put(name, scheme, &mut attached))
+                .map(|()| attached),
+        )
     }
 
     fn holds(&self, name: &str, scheme: &SecurityScheme) -> bool {
@@ -174,7 +181,8 @@ impl Credentials {
                 .collect();
             names.join(" with ")
         };
-        let mut wanted: Vec<String> = card.security_requirements.iter().map(schemes).filter(|s| !s.is_empty()).collect();
+        let mut wanted: Vec<String> =
+            card.security_requirements.iter().map(schemes).filter(|s| !s.is_empty()).collect();
         if wanted.is_empty() {
             wanted = card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
         }

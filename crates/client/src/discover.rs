@@ -118,7 +118,9 @@ impl Finder {
                 Err(other) => return Err(other),
             }
         }
-        Err(first.or(missing).unwrap_or_else(|| Error::CardNotFound { at: base.to_string(), reason: "nothing there".into() }))
+        Err(first
+            .or(missing)
+            .unwrap_or_else(|| Error::CardNotFound { at: base.to_string(), reason: "nothing there".into() }))
     }
 
     async fn from_catalog(&self, url: &Url, text: String) -> Result<Found, Error> {
@@ -132,7 +134,10 @@ impl Finder {
                 },
             }
         }
-        Err(Error::CardNotFound { at: url.to_string(), reason: format!("catalogs are nested more than {} deep", catalog::DEPTH_MAX) })
+        Err(Error::CardNotFound {
+            at: url.to_string(),
+            reason: format!("catalogs are nested more than {} deep", catalog::DEPTH_MAX),
+        })
     }
 
     async fn document(&self, url: &Url) -> Result<Document, Error> {

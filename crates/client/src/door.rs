@@ -7,7 +7,6 @@
 use crate::egress::{Egress, Refusal};
 use crate::{Error, Note, Observer, Tls};
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::IpAddr;
@@ -33,11 +32,7 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            answer: Duration::from_secs(60),
-            idle: Duration::from_secs(90),
-        }
+        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(60), idle: Duration::from_secs(90) }
     }
 }
 

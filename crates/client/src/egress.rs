@@ -209,7 +209,9 @@ mod tests {
 
     #[test]
     fn every_way_to_write_an_inner_address_is_seen_through() {
-        for text in ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1"] {
+        for text in
+            ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1"]
+        {
             assert_eq!(class(text), Class::Loopback, "{text}");
         }
         for text in ["10.0.0.1", "172.31.0.1", "192.168.1.1", "100.64.0.1", "fd12::1", "::ffff:10.1.2.3"] {

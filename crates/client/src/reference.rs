@@ -32,7 +32,8 @@ impl Reference {
         }
         if lower.starts_with("file://") {
             let url = Url::parse(text).map_err(|e| Error::Usage(format!("{text}: {e}")))?;
-            let path = url.to_file_path().map_err(|()| Error::Usage(format!("{text} names no file of this machine")))?;
+            let path =
+                url.to_file_path().map_err(|()| Error::Usage(format!("{text} names no file of this machine")))?;
             return Ok(Self::File(path));
         }
         if text.starts_with(['/', '.', '~']) || Path::new(text).is_file() {
@@ -44,7 +45,11 @@ impl Reference {
         // A host, perhaps with a port and a path.
         let probe = Url::parse(&format!("https://{text}"))
             .map_err(|e| Error::Usage(format!("{text} is neither a host nor a URL nor a file: {e}")))?;
-        if is_loopback(&probe) { Self::of_url(&format!("http://{text}")) } else { Self::of_url(&format!("https://{text}")) }
+        if is_loopback(&probe) {
+            Self::of_url(&format!("http://{text}"))
+        } else {
+            Self::of_url(&format!("https://{text}"))
+        }
     }
 
     fn of_url(text: &str) -> Result<Self, Error> {
@@ -54,6 +59,14 @@ impl Reference {
         }
         let bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
         Ok(if bare { Self::Origin(url) } else { Self::At(url) })
+    }
+}
+
+impl std::str::FromStr for Reference {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::parse(text)
     }
 }
 

@@ -22,6 +22,7 @@ use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
 use sabir_wire::{Dialect, Losses, v1, version};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
 
@@ -92,7 +93,7 @@ impl Line {
     }
 
     /// Opens a stream, after an event that was seen before if there was one.
-    pub(crate) async fn open(&self, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
+    pub(crate) async fn open(self: &Arc<Self>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::open(self, call, after).await,
             Binding::HttpJson => http::open(self, call, after).await,
@@ -117,7 +118,8 @@ impl Line {
 
     /// The addresses that may answer, the one that did before first.
     fn addresses(&self) -> Vec<(usize, &Url)> {
-        let all: Vec<(usize, &Url)> = std::iter::once(&self.chosen.url).chain(&self.chosen.others).enumerate().collect();
+        let all: Vec<(usize, &Url)> =
+            std::iter::once(&self.chosen.url).chain(&self.chosen.others).enumerate().collect();
         let known = self.answering.load(Ordering::Relaxed);
         if known > 0 { all.into_iter().filter(|(i, _)| *i == known).collect() } else { all }
     }
@@ -141,7 +143,13 @@ impl Line {
         unreachable!("there is at least one address")
     }
 
-    async fn request(&self, method: Method, url: Url, headers: HeaderMap, body: Option<Bytes>) -> Result<Incoming, Error> {
+    async fn request(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Incoming, Error> {
         let secret_query = self.attached.query.clone();
         let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, As::Ourselves).await?;
         if answer.status.is_redirection() {
@@ -169,7 +177,8 @@ impl Line {
         if self.attached.any {
             return Error::AuthFailed { reason, transport: Some(transport) };
         }
-        let wanted = if self.wanted.is_empty() { vec!["the card does not say which".into()] } else { self.wanted.clone() };
+        let wanted =
+            if self.wanted.is_empty() { vec!["the card does not say which".into()] } else { self.wanted.clone() };
         Error::CredentialsMissing { wanted, transport: Some(transport) }
     }
 
@@ -231,7 +240,11 @@ fn only_event(dialect: Dialect, said: Said<Answer>, retold: Option<&str>) -> Res
     let event = match &said.value {
         Answer::SentTask(task) | Answer::Task(task) => TheirEvent::Task((**task).clone()),
         Answer::SentMessage(message) => TheirEvent::Message((**message).clone()),
-        _ => return Err(Fault::InvalidAgentResponse("the answer to a stream is neither a task nor a message".into()).into()),
+        _ => {
+            return Err(
+                Fault::InvalidAgentResponse("the answer to a stream is neither a task nor a message".into()).into()
+            );
+        }
     };
     let said = said_event(dialect, event, retold, said.losses().clone());
     Ok(Opened::One(Some(Box::new(Numbered { id: None, said }))))

@@ -70,10 +70,7 @@ fn write(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Ready, Err
     let mut losses = Losses::new();
     let request = write_call(line.chosen.dialect, call, retry_key, &mut mint, &mut losses)?;
     let id = uuid::Uuid::now_v7().to_string();
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}","params":{}}}"#,
-        request.method, request.params
-    );
+    let body = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}","params":{}}}"#, request.method, request.params);
     Ok(Ready { id, asked: request.asked, body: body.into(), losses })
 }
 

@@ -70,16 +70,14 @@ impl Events {
                 Ok(said_event(dialect, event, Some(result), losses))
             }
             Framing::Bare => {
+                // A stream that fails ends in an error object, which is read as the fault it is.
                 let event = match dialect {
                     Dialect::V1 => v1::http::read_event(data),
                     _ => v03::rest::read_event(data.as_bytes(), &mut super::mint, &mut losses).map(|h| h.event),
                 };
-                match event {
-                    Ok(event) => Ok(said_event(dialect, event, Some(data), losses)),
-                    // An error after the first event is an object of its own.
-                    Err(_) if data.contains("\"error\"") => Err(super::http::error_in_stream(&self.line, data)),
-                    Err(fault) => Err(fault.into()),
-                }
+                let transport = TransportCode::Http(self.answer.status.as_u16());
+                let event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
+                Ok(said_event(dialect, event, Some(data), losses))
             }
         }
     }
