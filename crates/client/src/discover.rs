@@ -44,6 +44,11 @@ impl Found {
         Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, json: text.trim().to_owned() })
     }
 
+    /// A card that nobody showed.
+    pub(crate) fn made(card: AgentCard, form: Form, url: Url, json: String) -> Self {
+        Self { card, form, url: Some(url), lint: Vec::new(), losses: Losses::new(), xpr: None, json }
+    }
+
     /// The card as it was found.
     pub fn as_found(&self) -> &str {
         &self.json
