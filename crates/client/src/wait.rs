@@ -118,7 +118,7 @@ impl Outcome {
             TaskState::Canceled => Self::Canceled,
             TaskState::InputRequired => Self::InputRequired,
             TaskState::AuthRequired => Self::AuthRequired,
-            TaskState::Submitted | TaskState::Working => return None,
+            TaskState::Submitted | TaskState::Working | TaskState::Unspecified => return None,
         };
         Some(wrap(Box::new(task)))
     }
