@@ -1,6 +1,6 @@
 //! The demo server: an agent to practise on, and a front that misbehaves when it is asked to.
 //!
-//! The first word of a message picks a [scenario](scenario). Most are an ordinary agent's doing (`agent`). Some are not
+//! The first word of a message picks a `scenario`. Most are an ordinary agent's doing (`agent`). Some are not
 //! about tasks but about HTTP: a stream that breaks, a refusal with 401, a state that nobody knows. For those the agent
 //! leaves a wish at the `edge`, and the `front`, which stands between the sockets and the server, grants it when the
 //! answer passes by (`passage`). So the log never holds what never was, and `sabir serve` has none of this on its way.

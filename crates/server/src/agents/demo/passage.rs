@@ -31,7 +31,7 @@ pub(super) struct Passage {
     /// Only streams break.
     streams: bool,
     /// Taken out of `inner` already.
-    first: Option<Frame<Bytes>>,
+    first: Option<Result<Frame<Bytes>, BodyError>>,
     /// Something has passed: nothing breaks before it began.
     begun: bool,
     cut: Option<Pin<Box<Sleep>>>,
@@ -45,10 +45,10 @@ impl Passage {
     /// What is there to send at once, without waiting for anything.
     pub(super) async fn peek(&mut self) -> Option<&[u8]> {
         let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.inner).poll_frame(cx))).await;
-        if let Poll::Ready(Some(Ok(frame))) = at_once {
-            self.first = Some(frame);
+        if let Poll::Ready(frame) = at_once {
+            self.first = frame;
         }
-        self.first.as_ref()?.data_ref().map(|data| &**data)
+        self.first.as_ref()?.as_ref().ok()?.data_ref().map(|data| &**data)
     }
 
     fn pass(&mut self, data: &Bytes) -> Bytes {
@@ -73,16 +73,14 @@ impl http_body::Body for Passage {
             return Poll::Ready(Some(Err(BodyError::aborted("the demo breaks this stream"))));
         }
         let frame = match this.first.take() {
-            Some(frame) => frame,
-            None => match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
-                Some(Ok(frame)) => frame,
-                other => return Poll::Ready(other),
-            },
+            Some(frame) => Some(frame),
+            None => ready!(Pin::new(&mut this.inner).poll_frame(cx)),
         };
-        Poll::Ready(Some(Ok(match frame.into_data() {
+        let pass = |frame: Frame<Bytes>| match frame.into_data() {
             Ok(data) => Frame::data(this.pass(&data)),
             Err(trailers) => trailers,
-        })))
+        };
+        Poll::Ready(frame.map(|frame| frame.map(pass)))
     }
 
     fn is_end_stream(&self) -> bool {
