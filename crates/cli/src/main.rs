@@ -17,6 +17,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(run::serve::Serve),
+    DemoServer(run::demo::DemoServer),
     Convert(look::convert::Convert),
 }
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Serve(serve) => serve.run(),
+        Command::DemoServer(demo) => demo.run(),
         Command::Convert(convert) => convert.run(),
     };
     match outcome {
