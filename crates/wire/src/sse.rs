@@ -1,4 +1,8 @@
-//! Frames of event streams.
+//! Frames of event streams: written by servers here, read by clients with a [`Parser`].
+
+mod parse;
+
+pub use parse::{EVENT_BYTES_MAX, Frame, Parser, Unreadable};
 
 use sabir_proto::Seq;
 

@@ -152,6 +152,13 @@ pub enum Request {
     ExtendedCard(pb::GetExtendedAgentCardRequest),
 }
 
+impl Request {
+    /// Writes a call.
+    pub fn of(call: &Call) -> Self {
+        call.clone().into()
+    }
+}
+
 impl From<Call> for Request {
     fn from(call: Call) -> Self {
         let tenant = call.tenant().as_str().to_owned();

@@ -1,0 +1,368 @@
+//! Reading an event stream as a client: bytes in any pieces, whole frames out.
+//!
+//! The rules are the HTML standard's (§9.2.6). A line ends at LF, CR or CRLF, also where a chunk cuts between the two. A
+//! blank line ends an event, and an event without a line of data is none. An event is only counted as seen, its id
+//! included, when its blank line has come: a client that resumes after half of one must get it again.
+//!
+//! Two things are stricter than in a browser. What is not UTF-8 is refused and not repaired, because the text is JSON that
+//! somebody relies on. And an event has an end: one that grows past the limit is refused.
+
+use std::mem;
+
+/// Bytes of one event, unless said otherwise: the largest task our own server keeps, and an envelope around it.
+pub const EVENT_BYTES_MAX: usize = 65 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// The id that this event itself has. [`Parser::last_id`] is what to resume from.
+    pub id: Option<String>,
+    /// Its type; `None` is `message`.
+    pub event: Option<String>,
+    /// The milliseconds to wait before connecting again, where this event says so.
+    pub retry: Option<u64>,
+    /// Its lines of data, joined.
+    pub data: String,
+}
+
+/// Why a stream cannot be read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It has no end in sight.
+    #[error("an event of the stream is longer than {0} bytes")]
+    TooLong(usize),
+    /// It is not text.
+    #[error("the stream is not UTF-8")]
+    NotText,
+}
+
+/// Takes bytes as they arrive and gives events as they end.
+#[derive(Debug)]
+pub struct Parser {
+    limit: usize,
+    /// What has arrived. Everything before `line` is done with; `line..seen` has no end of line in it.
+    buffer: Vec<u8>,
+    line: usize,
+    seen: usize,
+    /// No line has been read yet, so a byte order mark may come.
+    at_start: bool,
+    /// A CR ended the last line; an LF that comes next belongs to it.
+    after_cr: bool,
+    event: Pending,
+    last_id: Option<String>,
+    retry: Option<u64>,
+    failed: Option<Unreadable>,
+}
+
+/// The event whose blank line has not come.
+#[derive(Debug, Default)]
+struct Pending {
+    frame: Frame,
+    has_data: bool,
+    /// Bytes of its lines so far; comments are not part of any event.
+    bytes: usize,
+}
+
+impl Parser {
+    /// A stream from its beginning. An event may have `limit` bytes, all its lines together; [`EVENT_BYTES_MAX`] is
+    /// the usual choice.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            buffer: Vec::new(),
+            line: 0,
+            seen: 0,
+            at_start: true,
+            after_cr: false,
+            event: Pending::default(),
+            last_id: None,
+            retry: None,
+            failed: None,
+        }
+    }
+
+    /// Takes what has arrived. Ask [`Parser::next`] until it has no more before the next piece: only then is what is kept
+    /// here bounded by the limit.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.buffer.drain(..self.line);
+        self.seen -= self.line;
+        self.line = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event that is whole; `None` until more bytes come. A stream that cannot be read stays so.
+    #[expect(clippy::should_implement_trait, reason = "no iterator: after the last one there may be another")]
+    pub fn next(&mut self) -> Result<Option<Frame>, Unreadable> {
+        match self.failed {
+            Some(failed) => Err(failed),
+            None => self.advance().inspect_err(|failed| {
+                self.failed = Some(*failed);
+                self.buffer = Vec::new();
+                (self.line, self.seen) = (0, 0);
+                self.event = Pending::default();
+            }),
+        }
+    }
+
+    /// The id to resume after: of the last event that was given, or of an earlier one if that had none.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// The milliseconds to wait before connecting again, where the stream has said so, in an event or beside them.
+    pub const fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
+    /// Whether part of an event has come and its end has not: a stream that stops here died in mid-event.
+    pub fn is_mid_event(&self) -> bool {
+        let rest = self.rest();
+        self.event.bytes > 0 || (!rest.is_empty() && rest[0] != b':')
+    }
+
+    fn advance(&mut self) -> Result<Option<Frame>, Unreadable> {
+        loop {
+            if self.after_cr && self.line < self.buffer.len() {
+                self.after_cr = false;
+                if self.buffer[self.line] == b'\n' {
+                    self.line += 1;
+                    self.seen = self.line;
+                }
+            }
+            let Some(length) = self.buffer[self.seen..].iter().position(|b| matches!(b, b'\n' | b'\r')) else {
+                self.seen = self.buffer.len();
+                return if self.event.bytes + self.rest().len() > self.limit {
+                    Err(Unreadable::TooLong(self.limit))
+                } else {
+                    Ok(None)
+                };
+            };
+            let end = self.seen + length;
+            let from = self.line;
+            (self.line, self.seen) = (end + 1, end + 1);
+            self.after_cr = self.buffer[end] == b'\r';
+            let mut line = &self.buffer[from..end];
+            if mem::take(&mut self.at_start) {
+                line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+            }
+            if line.is_empty() {
+                if let Some(frame) = self.dispatch() {
+                    return Ok(Some(frame));
+                }
+            } else if line[0] != b':' {
+                self.event.bytes += line.len();
+                if self.event.bytes > self.limit {
+                    return Err(Unreadable::TooLong(self.limit));
+                }
+                let line = str::from_utf8(line).map_err(|_| Unreadable::NotText)?;
+                if let Some(retry) = self.event.field(line) {
+                    self.retry = Some(retry);
+                }
+            } else if line.len() > self.limit {
+                return Err(Unreadable::TooLong(self.limit));
+            }
+        }
+    }
+
+    /// What a blank line ends. Its id counts even if the event is none.
+    fn dispatch(&mut self) -> Option<Frame> {
+        let Pending { frame, has_data, .. } = mem::take(&mut self.event);
+        if let Some(id) = &frame.id {
+            // An empty id takes the earlier one back.
+            self.last_id = Some(id.clone()).filter(|id| !id.is_empty());
+        }
+        has_data.then_some(frame)
+    }
+
+    /// The bytes of the line that has not ended.
+    fn rest(&self) -> &[u8] {
+        let rest = &self.buffer[self.line..];
+        let rest = if self.after_cr { rest.strip_prefix(b"\n").unwrap_or(rest) } else { rest };
+        if self.at_start { rest.strip_prefix(BYTE_ORDER_MARK).unwrap_or(rest) } else { rest }
+    }
+}
+
+impl Pending {
+    /// Reads one line. A time to wait is told at once: it is about the stream, not about the event.
+    fn field(&mut self, line: &str) -> Option<u64> {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "data" => {
+                if mem::replace(&mut self.has_data, true) {
+                    self.frame.data.push('\n');
+                }
+                self.frame.data.push_str(value);
+            }
+            "event" => self.frame.event = Some(value.to_owned()).filter(|name| !name.is_empty()),
+            "id" if !value.contains('\0') => self.frame.id = Some(value.to_owned()),
+            "retry" if value.bytes().all(|b| b.is_ascii_digit()) => {
+                let retry = value.parse().ok();
+                self.frame.retry = retry.or(self.frame.retry);
+                return retry;
+            }
+            // Unknown fields are for others.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn read(parser: &mut Parser, bytes: &[u8]) -> Vec<Frame> {
+        parser.push(bytes);
+        std::iter::from_fn(|| parser.next().unwrap()).collect()
+    }
+
+    fn all(text: &str) -> Vec<Frame> {
+        read(&mut Parser::new(1000), text.as_bytes())
+    }
+
+    fn data(text: &str) -> Vec<String> {
+        all(text).into_iter().map(|frame| frame.data).collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_standard() {
+        assert_eq!(data("data: YHOO\ndata: +2\ndata: 10\n\n"), ["YHOO\n+2\n10"]);
+        assert_eq!(data("data\n\ndata\ndata\n\ndata:"), ["", "\n"]);
+        assert_eq!(data("data:test\n\ndata: test\n\n"), ["test", "test"]);
+        assert_eq!(data("data:  two spaces\n\n"), [" two spaces"]);
+        let frames =
+            all(": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n");
+        assert_eq!(frames[0], Frame { id: Some("1".into()), data: "first event".into(), ..Frame::default() });
+        assert_eq!(frames[1], Frame { id: Some(String::new()), data: "second event".into(), ..Frame::default() });
+        assert_eq!(frames[2], Frame { data: " third event".into(), ..Frame::default() });
+    }
+
+    #[test]
+    fn lines_end_in_three_ways_and_a_mark_may_come_first() {
+        assert_eq!(data("\u{feff}data: a\r\rdata: b\n\ndata: c\r\n\r\ndata: d\r\n\n"), ["a", "b", "c", "d"]);
+        assert_eq!(data("\u{feff}\u{feff}data: a\n\n"), [""; 0], "only one mark is one");
+        assert_eq!(data("data: a\n\n\u{feff}data: b\n\n"), ["a"], "and only at the beginning");
+    }
+
+    #[test]
+    fn a_carriage_return_ends_an_event_without_waiting_for_more() {
+        let mut parser = Parser::new(100);
+        assert_eq!(read(&mut parser, b"data: a\r\n\r").len(), 1);
+        assert!(!parser.is_mid_event());
+        assert_eq!(read(&mut parser, b"\ndata: b\r"), []);
+        assert_eq!(read(&mut parser, b"\n\r\n").len(), 1);
+    }
+
+    #[test]
+    fn fields_that_say_nothing_are_passed_over() {
+        let frames = all("event: a\nevent:\nid: 1\nid: 2\0\nretry: 5x\nretry:\nother: x\nDATA: x\ndata: a\n\n");
+        assert_eq!(frames, [Frame { id: Some("1".into()), data: "a".into(), ..Frame::default() }]);
+        assert_eq!(all("event: x\n\ndata: a\n\n")[0].event, None, "an event that is none leaves no type behind");
+        assert_eq!(all("retry: 7\nretry: 99999999999999999999\ndata: a\n\n")[0].retry, Some(7));
+    }
+
+    #[test]
+    fn an_id_counts_when_its_event_is_whole_and_stays() {
+        let mut parser = Parser::new(100);
+        read(&mut parser, b"retry: 10\n\nid: 7\ndata: a\n");
+        assert_eq!((parser.last_id(), parser.retry(), parser.is_mid_event()), (None, Some(10), true));
+        read(&mut parser, b"\ndata: b\n\n");
+        assert_eq!(parser.last_id(), Some("7"));
+        read(&mut parser, b"id: 8\n\n");
+        assert_eq!(parser.last_id(), Some("8"), "even of an event without data");
+        read(&mut parser, b"id:\ndata: c\n\n");
+        assert_eq!(parser.last_id(), None);
+    }
+
+    #[test]
+    fn half_an_event_is_told_from_quiet() {
+        for (text, mid) in [
+            ("", false),
+            ("\u{feff}", false),
+            ("data: a\n\n", false),
+            ("data: a\n\n: keep-al", false),
+            ("data: a\n\n: keep-alive\n", false),
+            ("data: a\n", true),
+            ("d", true),
+            ("data: a\n: comment\n", true),
+            ("id: 1\n", true),
+        ] {
+            let mut parser = Parser::new(100);
+            read(&mut parser, text.as_bytes());
+            assert_eq!(parser.is_mid_event(), mid, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_text_is_refused_for_good() {
+        for (bytes, problem) in [
+            (&b"data: 0123456789"[..], Unreadable::TooLong(10)),
+            (b"data: 0123456789\n\n", Unreadable::TooLong(10)),
+            (b"data: 1\ndata: 2\n", Unreadable::TooLong(10)),
+            (b":0123456789\n", Unreadable::TooLong(10)),
+            (b"data: \xFF\n", Unreadable::NotText),
+            (b"data: \xC3\n", Unreadable::NotText),
+        ] {
+            let mut parser = Parser::new(10);
+            parser.push(bytes);
+            assert_eq!(parser.next(), Err(problem));
+            parser.push(b"\n\ndata: a\n\n");
+            assert_eq!(parser.next(), Err(problem));
+            assert!(!parser.is_mid_event());
+        }
+        let mut parser = Parser::new(10);
+        for _ in 0..100 {
+            assert_eq!(read(&mut parser, b": comment\ndata: a\n\n: \xFF\n").len(), 1, "a stream may be long");
+            assert!(parser.buffer.len() < 100);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn where_the_stream_is_cut_makes_no_difference(
+            lines in vec(
+                prop_oneof![
+                    Just("data"), Just("data: a"), Just("data:é\u{1F980}"), Just(": c"), Just("id: 1"), Just("id"),
+                    Just("event: e"), Just("retry: 5"), Just(""), Just(""), Just("\u{feff}data: b"),
+                ],
+                0..20,
+            ),
+            ends in vec(prop_oneof![Just("\n"), Just("\r"), Just("\r\n")], 20),
+            cuts in vec(0_usize..300, 0..20),
+        ) {
+            let text: String = lines.iter().zip(&ends).flat_map(|(line, end)| [*line, *end]).collect();
+            let mut whole = Parser::new(1000);
+            let expected = read(&mut whole, text.as_bytes());
+
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let mut parser = Parser::new(1000);
+            let frames: Vec<Frame> =
+                cuts.windows(2).flat_map(|cut| read(&mut parser, &text.as_bytes()[cut[0]..cut[1]])).collect();
+            prop_assert_eq!(frames, expected);
+            prop_assert_eq!(parser.last_id(), whole.last_id());
+            prop_assert_eq!(parser.retry(), whole.retry());
+            prop_assert_eq!(parser.is_mid_event(), whole.is_mid_event());
+        }
+
+        #[test]
+        fn nothing_that_arrives_makes_it_stumble(chunks in vec(vec(any::<u8>(), 0..40), 0..10)) {
+            let mut parser = Parser::new(50);
+            for chunk in chunks {
+                parser.push(&chunk);
+                while let Ok(Some(_)) = parser.next() {}
+            }
+        }
+    }
+}
