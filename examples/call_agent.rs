@@ -4,9 +4,20 @@
 //! `--public-only` (refuse agents on private networks).
 
 use sabir::client::{CallOptions, Egress, Secret, call_agent};
+use std::process::ExitCode;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let (Some(url), Some(text)) = (words.next(), words.next()) else {
         return Err("usage: call_agent URL TEXT [--api-key-env NAME] [--user-email E] [--org-domain D]".into());

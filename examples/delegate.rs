@@ -1,4 +1,4 @@
-//! An agent that passes its work on to another: `SABIR_PEER=URL cargo run -p sabir --example delegate`.
+//! An agent that passes its work on to another: `PEER_URL=URL cargo run -p sabir --example delegate`.
 //!
 //! What the other agent makes is ours, what it asks is asked in our name, and whoever cancels our task cancels theirs.
 
@@ -54,7 +54,7 @@ impl Agent for Delegate {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let peer = std::env::var("SABIR_PEER").map_err(|_| "SABIR_PEER names the agent to delegate to")?;
+    let peer = std::env::var("PEER_URL").map_err(|_| "PEER_URL names the agent to delegate to")?;
     let client = Client::builder().egress(Egress::anywhere()).build()?;
     let agent = Delegate { peer, client, open: Arc::default() };
     let server = Service::from_env()?.agent("delegate", agent).start().await?;

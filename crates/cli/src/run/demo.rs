@@ -1,5 +1,9 @@
 //! `sabir demo-server`.
 
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use sabir_server::agents::demo::{Access, Demo, Options, Token};
@@ -42,8 +46,18 @@ enum Output {
     Json,
 }
 
+impl Verb for DemoServer {
+    fn run(self, _: Invocation) -> Outcome {
+        let failed = |error: anyhow::Error| {
+            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir demo-server --help")
+        };
+        self.start().map_err(failed)?;
+        Ok(Exit::Done)
+    }
+}
+
 impl DemoServer {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    fn start(self) -> anyhow::Result<()> {
         super::serve::start_log("warn");
         let output = self.output;
         let options = self.options()?;

@@ -1,5 +1,9 @@
 //! `sabir serve`.
 
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
@@ -44,8 +48,18 @@ pub(crate) struct Serve {
 /// What `sabir serve` offers without a configuration.
 const DEMO: &str = include_str!("demo.toml");
 
+impl Verb for Serve {
+    fn run(self, _: Invocation) -> Outcome {
+        let failed = |error: anyhow::Error| {
+            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir serve --help")
+        };
+        self.start().map_err(failed)?;
+        Ok(Exit::Done)
+    }
+}
+
 impl Serve {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    fn start(self) -> anyhow::Result<()> {
         start_log("info");
         let config = self.config()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
