@@ -95,7 +95,7 @@ impl Finder {
             Reference::Origin(origin) => self.well_known(origin, None).await,
             Reference::At(url) => match self.document(url).await {
                 Ok(Document::Card(found)) => Ok(*found),
-                Ok(Document::Catalog(text)) => self.from_catalog(url, text).await,
+                Ok(Document::Catalog(text)) => self.in_catalog(url, text).await,
                 // An agent rather than its card: the card is below it.
                 Err(first @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) if url.fragment().is_none() => {
                     self.well_known(url, Some(first)).await
@@ -112,7 +112,7 @@ impl Finder {
             let at = below(base, path);
             match self.document(&at).await {
                 Ok(Document::Card(found)) => return Ok(*found),
-                Ok(Document::Catalog(text)) => return self.from_catalog(&at, text).await,
+                Ok(Document::Catalog(text)) => return self.in_catalog(&at, text).await,
                 Err(error @ Error::CardNotFound { .. }) => {
                     missing.get_or_insert(error);
                 }
@@ -128,7 +128,7 @@ impl Finder {
             .unwrap_or_else(|| Error::CardNotFound { at: base.to_string(), reason: "nothing there".into() }))
     }
 
-    async fn from_catalog(&self, url: &Url, text: String) -> Result<Found, Error> {
+    async fn in_catalog(&self, url: &Url, text: String) -> Result<Found, Error> {
         let (mut at, mut text) = (url.clone(), text);
         for _ in 0..catalog::DEPTH_MAX {
             match catalog::pick(&text, at.fragment().or_else(|| url.fragment()), &at)? {

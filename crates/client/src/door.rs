@@ -182,8 +182,8 @@ impl Door {
                 return Ok((at, answer));
             };
             if target.origin() != url.origin() {
-                let reason = format!("it redirects to another origin, {}", target.origin().ascii_serialization());
-                return Err(Error::CardNotFound { at: url.to_string(), reason });
+                let to = target.origin().ascii_serialization();
+                return Err(Error::CardElsewhere { at: url.to_string(), to });
             }
             at = target;
         }
