@@ -1,6 +1,6 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
-use crate::lenient::null_default;
+use crate::lenient::{null_default, object};
 use crate::{Artifact, ContextId, Event, Message, Object, TaskId, TaskRef, Timestamp};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -255,7 +255,7 @@ impl Maybe for Option<ContextId> {
             #[serde(default)]
             timestamp: Option<Timestamp>,
         }
-        let TheirStatus { state, message, timestamp } = TheirStatus::deserialize(d)?;
+        let TheirStatus { state, message, timestamp } = object(d)?;
         Ok(TaskStatus { state, message, timestamp })
     }
 }
