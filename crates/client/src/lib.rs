@@ -1,3 +1,4 @@
 //! Calling any agent.
 
 pub mod secret;
+pub mod signature;
