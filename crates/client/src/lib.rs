@@ -1,4 +1,5 @@
 //! Calling any agent.
 
+pub mod oauth;
 pub mod secret;
 pub mod signature;
