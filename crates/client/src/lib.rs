@@ -1,5 +1,6 @@
 //! Calling any agent.
 
+pub mod native_token;
 pub mod oauth;
 pub mod secret;
 pub mod signature;
