@@ -6,7 +6,7 @@
 //! itself is compared with where we asked.
 //!
 //! The network is behind [`Http`] and time is behind [`Clock`]; tests bring their own. The one socket opened here is the
-//! loopback listener that receives a browser's redirect. Storing tokens is the business of `tokens`.
+//! loopback listener that receives a browser's redirect. Storing tokens is the business of [`crate::tokens`].
 
 mod code;
 mod device;
