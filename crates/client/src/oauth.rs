@@ -23,8 +23,8 @@ pub use id_token::{IdTokenFault, Identity};
 pub use metadata::{Metadata, endpoint_or};
 pub use openid::{OpenId, OpenIdLogin};
 
+use crate::reference::is_loopback;
 use crate::secret::Secret;
-use crate::signature::is_loopback;
 use http::StatusCode;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
@@ -233,7 +233,7 @@ impl Error {
 fn check_endpoint(url: &Url) -> Result<(), Error> {
     let secure = match url.scheme() {
         "https" => url.host().is_some(),
-        "http" => url.host().is_some_and(|host| is_loopback(&host)),
+        "http" => is_loopback(url),
         _ => false,
     };
     if secure { Ok(()) } else { Err(Error::Insecure(url.clone())) }

@@ -14,6 +14,7 @@ pub(crate) mod jwks;
 pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
 pub use sabir_proto::digest::Form;
 
+use crate::reference::is_loopback;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use header::Header;
@@ -22,7 +23,7 @@ use sabir_proto::{canon, digest};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::future::Future;
-use url::{Host, Url};
+use url::Url;
 
 /// The largest card whose signatures we check; canonical forms are built in memory, three times over.
 pub const CARD_BYTES_MAX: usize = 1024 * 1024;
@@ -308,7 +309,7 @@ impl Trust {
         let host = url.host().ok_or("no host")?;
         match url.scheme() {
             "https" => {}
-            "http" if self.plain_loopback && is_loopback(&host) => {}
+            "http" if self.plain_loopback && is_loopback(&url) => {}
             _ => return Err("keys are fetched by https only"),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -324,14 +325,6 @@ impl Trust {
 fn is_below(root: &str, path: &str) -> bool {
     let root = root.strip_suffix('/').unwrap_or(root);
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-pub(crate) fn is_loopback(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
-    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ pub struct StatusUpdate<I = TaskId, C: Maybe = ContextId> {
     #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
     pub context_id: C,
     /// The new status.
+    #[serde(deserialize_with = "C::read_status")]
     pub status: TaskStatus,
     /// Free metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]

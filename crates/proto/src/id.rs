@@ -376,6 +376,12 @@ impl Tenant {
         Ok(Self(text.into()))
     }
 
+    /// A tenant of another server, which its card names and its clients repeat to the letter. What characters it has is
+    /// that server's business; never make one of what a caller says.
+    pub fn of_peer(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The text; empty for none.
     pub fn as_str(&self) -> &str {
         &self.0

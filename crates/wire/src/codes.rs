@@ -102,6 +102,31 @@ pub const fn numbers(code: Code) -> Numbers {
     }
 }
 
+/// What the specification calls an error. It names the JSON-RPC ones too, and has no names for what is only ours.
+pub const fn name(code: Code) -> &'static str {
+    match code {
+        Code::TaskNotFound => "TaskNotFoundError",
+        Code::TaskNotCancelable => "TaskNotCancelableError",
+        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        Code::UnsupportedOperation => "UnsupportedOperationError",
+        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        Code::InvalidAgentResponse => "InvalidAgentResponseError",
+        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        Code::VersionNotSupported => "VersionNotSupportedError",
+        Code::ParseError => "JSONParseError",
+        Code::InvalidRequest => "InvalidRequestError",
+        Code::MethodNotFound => "MethodNotFoundError",
+        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
+        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
+    }
+}
+
+/// The kind of failure that a server names, by the first code that has the name.
+pub(crate) fn named(name_of: impl Fn(Code) -> &'static str, told: &str) -> Option<Code> {
+    Code::ALL.into_iter().find(|code| name_of(*code) == told)
+}
+
 /// The JSON-RPC number in a dialect. The older ones have fewer, and agent-native and XPR have their own.
 pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
     let usual = numbers(code).json_rpc;
@@ -157,6 +182,38 @@ pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
         }
         _ => numbers(code).grpc,
     }
+}
+
+/// Every gRPC status in the order of its numbers, and what it stands for by itself. Several errors share one, and 1.0.0 and
+/// 1.0.1 disagree about three; then it is the general one of them.
+const STATUSES: [(&str, Code); 17] = [
+    ("OK", Code::Internal),
+    ("CANCELLED", Code::Unavailable),
+    ("UNKNOWN", Code::Internal),
+    ("INVALID_ARGUMENT", Code::InvalidParams),
+    ("DEADLINE_EXCEEDED", Code::Unavailable),
+    ("NOT_FOUND", Code::TaskNotFound),
+    ("ALREADY_EXISTS", Code::Conflict),
+    ("PERMISSION_DENIED", Code::Unauthenticated),
+    ("RESOURCE_EXHAUSTED", Code::Exhausted),
+    ("FAILED_PRECONDITION", Code::UnsupportedOperation),
+    ("ABORTED", Code::Conflict),
+    ("OUT_OF_RANGE", Code::InvalidParams),
+    ("UNIMPLEMENTED", Code::UnsupportedOperation),
+    ("INTERNAL", Code::Internal),
+    ("UNAVAILABLE", Code::Unavailable),
+    ("DATA_LOSS", Code::Internal),
+    ("UNAUTHENTICATED", Code::Unauthenticated),
+];
+
+/// What a gRPC status and its name are, by its number.
+pub(crate) fn by_status(status: tonic::Code) -> (&'static str, Code) {
+    STATUSES[status as usize]
+}
+
+/// The kind of failure that the name of a gRPC status stands for; HTTP+JSON has it in its errors.
+pub(crate) fn by_status_name(name: &str) -> Option<Code> {
+    STATUSES.into_iter().find(|(known, _)| *known == name).map(|(_, code)| code)
 }
 
 /// The kind of failure a number stands for in a dialect. A number of nobody's is an internal error of its server.
@@ -270,6 +327,19 @@ pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn every_status_is_known_by_its_number_and_its_name() {
+        for (number, (name, code)) in (0..).zip(STATUSES) {
+            let status = tonic::Code::from_i32(number);
+            assert_eq!(by_status(status), (name, code));
+            assert_eq!(by_status_name(name), Some(code));
+        }
+        for code in Code::ALL {
+            let grpc = numbers(code).grpc;
+            assert_eq!(by_status(tonic::Code::from_i32(grpc.number())).0, grpc.name());
+        }
+    }
 
     #[test]
     fn reasons_are_unique_and_a2a_errors_lie_in_their_range() {

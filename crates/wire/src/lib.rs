@@ -49,6 +49,6 @@ pub use detect::{Entry, Facts, XPR_HEADERS};
 pub use dialect::{Dialect, Reach, UnknownDialect};
 pub use hear::{Asked, Heard, Unheard, hear};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
-pub use peer::{Request, read_answer, read_error, read_event, write_call};
+pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
 pub use teller::Teller;
 pub use voice::{Refusal, Voice};

@@ -19,6 +19,19 @@ pub struct Request {
     pub asked: Asked,
 }
 
+/// A request to a server over HTTP+JSON, or over the REST of 0.3.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// Its method.
+    pub method: http::Method,
+    /// Path and query, to be put behind the address on the card.
+    pub path: String,
+    /// Its body, JSON, if it has one.
+    pub body: Option<Vec<u8>>,
+    /// What kind of answer it gets.
+    pub asked: Asked,
+}
+
 /// Writes a request in a dialect. What the dialect cannot ask at all is a fault; what it cannot carry is a loss. `mint`
 /// names tasks where the client must. A retry key travels among the parameters only in agent-native.
 pub fn write_call(

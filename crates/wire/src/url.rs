@@ -83,6 +83,30 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
+/// A query being written: with its question mark, or nothing at all.
+#[derive(Default)]
+pub(crate) struct QueryOut(String);
+
+impl QueryOut {
+    pub(crate) fn add(&mut self, name: &str, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.0.push(if self.0.is_empty() { '?' } else { '&' });
+            self.0.push_str(name);
+            self.0.push('=');
+            self.0.push_str(&encode(&value.to_string()));
+        }
+    }
+
+    /// The same for a text whose absence is emptiness.
+    pub(crate) fn add_text(&mut self, name: &str, value: &str) {
+        self.add(name, Some(value).filter(|value| !value.is_empty()));
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`request`] | what the ten methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
 //! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
-//! | [`status`] | a fault as a gRPC status, with its details as in 1.0 |
+//! | [`status`], [`read_status`] | a fault as a gRPC status, with its details as in 1.0, and back |
 //!
 //! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`); a loss names it as 1.0 does
 //! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost on
@@ -28,10 +28,10 @@ mod push;
 mod security;
 mod task;
 
-pub use error::status;
+pub use error::{read_status, status};
 
 pub(super) use card::{Interfaces, Shown, offered};
-pub(super) use error::{class, shown};
+pub(super) use error::shown;
 pub(super) use lost::{Lost, Numbers};
 pub(super) use name::{of_push, of_task, told_push};
 pub(super) use request::{create, no_list};

@@ -26,9 +26,11 @@ pub use reply::{read_answer, read_event, write_answer, write_event};
 
 use super::grpc::{Lost, Numbers, create, no_list};
 use super::json;
+use crate::hear::Asked;
 use crate::jsonrpc::read_params;
 use crate::losses::Losses;
-use crate::url::{Query, decode, encode};
+use crate::peer::HttpRequest;
+use crate::url::{Query, QueryOut, decode, encode};
 use crate::v1::http::plain;
 use ::http::Method;
 use sabir_proto::{
@@ -159,58 +161,39 @@ fn push(encoded: &str) -> Result<String, Fault> {
     Ok(decode(encoded)?.into_owned())
 }
 
-/// A call, ready to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestRequest {
-    /// The method. A server that answers a `POST …:subscribe` with 405 is one that wants a GET.
-    pub method: Method,
-    /// The path, to be put behind the address on the card.
-    pub path: String,
-    /// The query, without its question mark; mostly empty.
-    pub query: String,
-    /// The body, JSON; empty for none.
-    pub body: Vec<u8>,
-}
-
 /// Writes a call. Fails for the one that 0.3 does not have.
-pub fn write_call(call: &Call, losses: &mut Losses) -> Result<RestRequest, Fault> {
+///
+/// A server that answers a `POST …:subscribe` with 405 is one that wants a GET.
+pub fn write_call(call: &Call, losses: &mut Losses) -> Result<HttpRequest, Fault> {
     let (get, post) = (Method::GET, Method::POST);
     let of_task = |id: &TaskRef| format!("/v1/tasks/{}", encode(&id.to_string()));
     let of_pushes = |id: &TaskRef| format!("{}/pushNotificationConfigs", of_task(id));
     let of_push = |task: &TaskRef, id: &str| format!("{}/{}", of_pushes(task), encode(id));
-    let mut query = Vec::new();
-    let mut body = Vec::new();
-    let (method, path) = match call {
-        Call::Send(send) => {
-            write::json(&write::Send::of(send), &mut body);
-            (post, "/v1/message:send".to_owned())
-        }
-        Call::Stream(send) => {
-            write::json(&write::Send::of(send), &mut body);
-            (post, "/v1/message:stream".to_owned())
-        }
+    let mut query = QueryOut::default();
+    let (method, path, body) = match call {
+        Call::Send(send) => (post, "/v1/message:send".to_owned(), Some(write::body(&write::Send::of(send)))),
+        Call::Stream(send) => (post, "/v1/message:stream".to_owned(), Some(write::body(&write::Send::of(send)))),
         Call::Get(call) => {
-            query.extend(call.history_length.map(|n| format!("historyLength={n}")));
-            (get, of_task(&call.id))
+            query.add("historyLength", call.history_length);
+            (get, of_task(&call.id), None)
         }
-        Call::Cancel(call) => (post, format!("{}:cancel", of_task(&call.id))),
-        Call::Subscribe(call) => (post, format!("{}:subscribe", of_task(&call.id))),
+        Call::Cancel(call) => (post, format!("{}:cancel", of_task(&call.id)), None),
+        Call::Subscribe(call) => (post, format!("{}:subscribe", of_task(&call.id)), None),
         Call::CreatePush { task, config, .. } => {
-            write::json(&write::Create::of(task, config), &mut body);
-            (post, of_pushes(task))
+            (post, of_pushes(task), Some(write::body(&write::Create::of(task, config))))
         }
         Call::ListPush(call) => {
-            query.extend(call.page_size.map(|n| format!("pageSize={n}")));
-            query.extend((!call.page_token.is_empty()).then(|| format!("pageToken={}", encode(&call.page_token))));
-            (get, of_pushes(&call.task_id))
+            query.add("pageSize", call.page_size);
+            query.add_text("pageToken", &call.page_token);
+            (get, of_pushes(&call.task_id), None)
         }
-        Call::GetPush(call) => (get, of_push(&call.task_id, &call.id)),
-        Call::DeletePush(call) => (Method::DELETE, of_push(&call.task_id, &call.id)),
-        Call::ExtendedCard { .. } => (get, "/v1/card".to_owned()),
+        Call::GetPush(call) => (get, of_push(&call.task_id, &call.id), None),
+        Call::DeletePush(call) => (Method::DELETE, of_push(&call.task_id, &call.id), None),
+        Call::ExtendedCard { .. } => (get, "/v1/card".to_owned(), None),
         Call::List(_) => return Err(no_list()),
     };
     Lost::new(Numbers::Text, losses).call(call);
-    Ok(RestRequest { method, path, query: query.join("&"), body })
+    Ok(HttpRequest { method, path: path + query.as_str(), body, asked: Asked::by(call) })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`request`] | what the eleven methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
 //! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
-//! | [`status`] | a fault as a gRPC status with its details |
+//! | [`status`], [`read_status`] | a fault as a gRPC status with its details, and back |
 //!
 //! Both bindings of 1.0 accept and refuse the same things under the same names: a fault says `message.messageId` where
 //! the field is called `message_id`, because that is what the specification and the JSON binding call it. proto3 knows
@@ -27,9 +27,9 @@ mod security;
 mod task;
 pub(crate) mod value;
 
-pub use error::status;
+pub use error::{read_status, status};
 
-pub(crate) use error::status_as;
+pub(crate) use error::{read_status_as, status_as};
 
 /// The metadata key of the version a caller speaks; see [`crate::version`].
 pub const VERSION_KEY: &str = crate::version::HEADER;

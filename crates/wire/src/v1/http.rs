@@ -1,9 +1,22 @@
-//! 1.0 as HTTP+JSON: paths, queries and bodies to calls.
+//! 1.0 as HTTP+JSON.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | here | paths, queries and bodies to calls, for servers |
+//! | [`write_call`], [`read_answer`], [`read_event`] | the same for clients |
+//! | [`write_error`], [`read_error`] | errors |
 //!
 //! Verbs hang on the last segment by a colon (`/tasks/{id}:cancel`), so the split is on the *last* colon, and ids are
 //! percent-decoded after it. Every path may have one segment before it: the tenant.
 
-use crate::codes::{self, Detail};
+mod error;
+mod peer;
+
+pub use error::{read_error, write_error, write_error_as};
+pub use peer::{read_answer, read_event, write_call};
+
+pub(crate) use error::{TEXT_BYTES_MAX, Told, read_stream_error};
+
 use crate::jsonrpc::read_params;
 use crate::url::{Query, decode};
 use crate::v1::json::TaskPushConfig;
@@ -12,7 +25,7 @@ use sabir_proto::{
     Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Subscribe, TaskRef,
     TaskState, Tenant, Timestamp,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Whether a path is one of this binding's, and what it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -203,31 +216,6 @@ fn task(encoded: &str) -> Result<TaskRef, Fault> {
 
 fn tenant_of(query: &Query<'_>) -> Result<Tenant, Fault> {
     Tenant::parse(&query.text(&["tenant"])?.unwrap_or_default()).map_err(|e| Fault::invalid("tenant", e.to_string()))
-}
-
-/// Writes an error body; the HTTP status goes with it.
-pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
-    let status = codes::numbers(fault.code()).http;
-    write_error_as(status, fault, out);
-    status
-}
-
-/// Writes an error body for an HTTP status that says more than the fault's own.
-pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
-    #[derive(Serialize)]
-    struct Body<'a> {
-        error: Error<'a>,
-    }
-    #[derive(Serialize)]
-    struct Error<'a> {
-        code: u16,
-        status: &'static str,
-        message: String,
-        details: Vec<Detail<'a>>,
-    }
-    let status = codes::numbers(fault.code()).grpc.name();
-    let error = Error { code, status, message: fault.to_string(), details: codes::details(fault) };
-    serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
 }
 
 #[cfg(test)]

@@ -264,14 +264,16 @@ fn write_pushes(task: &TaskRef, page: &PushPage, out: &mut Vec<u8>) {
 }
 
 fn write_push(task: &TaskRef, config: &PushConfig, out: &mut Vec<u8>) {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Wire<'a> {
-        task_id: &'a TaskRef,
-        #[serde(flatten)]
-        config: &'a PushConfig,
-    }
-    write(&Wire { task_id: task, config }, out);
+    write(&TaskPush { task_id: task, config }, out);
+}
+
+/// `TaskPushNotificationConfig` as it is written, but for the tenant.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskPush<'a> {
+    pub(crate) task_id: &'a TaskRef,
+    #[serde(flatten)]
+    pub(crate) config: &'a PushConfig,
 }
 
 /// Writes a direct reply as a `StreamResponse` or `SendMessageResponse`; both have the same member.

@@ -18,10 +18,16 @@ mod v03_proto;
 
 use proptest::test_runner::Config;
 use sabir_proto::MessageId;
+use sabir_wire::HttpRequest;
 
 /// How many values a property is tried on. No file of past failures is kept: a failing value is printed in full.
 fn cases() -> Config {
     Config { cases: 1000, failure_persistence: None, ..Config::default() }
+}
+
+/// The path and the query of a request.
+fn target(request: &HttpRequest) -> (&str, &str) {
+    request.path.split_once('?').unwrap_or((&request.path, ""))
 }
 
 /// A name for messages that come without one.

@@ -1,14 +1,16 @@
-//! Decoding what was encoded gives the same value, over real protobuf bytes.
+//! Decoding what was encoded gives the same value, over real protobuf bytes and over real paths.
 
-use crate::{any, cases};
+use crate::{any, cases, target};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use sabir_proto::{
     Answer, Call, Event, Fault, FrozenEvent, FrozenTask, PushPage, Sent, Seq, Task, TaskPage, TaskState, TheirEvent,
     TheirTask, View,
 };
+use sabir_wire::Asked;
 use sabir_wire::v1::grpc::request::Request;
 use sabir_wire::v1::grpc::{reply, request};
+use sabir_wire::v1::http::{self, Routed};
 
 /// What the other side gets.
 fn sent_over<M: prost::Message + Default>(message: &M) -> M {
@@ -59,6 +61,17 @@ proptest! {
     #[test]
     fn calls(call in any::call()) {
         prop_assert_eq!(read(call.clone().into()), Ok(call));
+    }
+
+    #[test]
+    fn calls_over_http(call in any::call()) {
+        let request = http::write_call(&call);
+        let ((path, query), body) = (target(&request), request.body.as_deref().unwrap_or_default());
+        let Routed::Operation(route, tenant) = http::route(&request.method, path) else {
+            return Err(TestCaseError::fail(request.path));
+        };
+        prop_assert_eq!(http::read_call(route, tenant, query, body), Ok(call.clone()));
+        prop_assert_eq!(request.asked, Asked::by(&call));
     }
 
     #[test]

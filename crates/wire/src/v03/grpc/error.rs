@@ -11,13 +11,22 @@
 
 use crate::Dialect;
 use crate::codes;
-use crate::v1::grpc::status_as;
+use crate::v1::grpc::{read_status_as, status_as};
 use sabir_proto::{Code, Fault};
 
 /// The status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
     let code = shown(fault.code());
-    status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", class(code)), fault)
+    status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", codes::name(code)), fault)
+}
+
+/// Reads the status of a call that failed. What a server of the SDKs says is told by its details, its words or its code.
+pub fn read_status(status: &tonic::Status) -> Fault {
+    read_status_as(status, |status| match status {
+        // Nothing else has it in 0.3.
+        tonic::Code::FailedPrecondition => Code::TaskNotCancelable,
+        other => codes::by_status(other).1,
+    })
 }
 
 /// 0.3 knows no numbers past -32007.
@@ -25,27 +34,6 @@ pub(in crate::v03) const fn shown(code: Code) -> Code {
     match code {
         Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,
         known => known,
-    }
-}
-
-/// What the Python SDK calls an error.
-pub(in crate::v03) const fn class(code: Code) -> &'static str {
-    match code {
-        Code::TaskNotFound => "TaskNotFoundError",
-        Code::TaskNotCancelable => "TaskNotCancelableError",
-        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
-        Code::UnsupportedOperation => "UnsupportedOperationError",
-        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
-        Code::InvalidAgentResponse => "InvalidAgentResponseError",
-        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
-        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
-        Code::VersionNotSupported => "VersionNotSupportedError",
-        Code::ParseError => "JSONParseError",
-        Code::InvalidRequest => "InvalidRequestError",
-        Code::MethodNotFound => "MethodNotFoundError",
-        // It has no names for the last four.
-        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
     }
 }
 
@@ -77,6 +65,16 @@ mod tests {
         }
         let wrong = Fault::invalid("name", "is required");
         check(&wrong, InvalidArgument, &format!("InvalidParamsError: {wrong}"));
+    }
+
+    #[test]
+    fn what_we_write_we_read() {
+        for code in Code::ALL {
+            let fault = Fault::Peer { code, message: "it: went wrong".into(), task: TaskRef::parse("t").ok() };
+            assert_eq!(read_status(&status(&fault)), fault);
+        }
+        let settled = read_status(&tonic::Status::failed_precondition("Task not cancelable: t"));
+        assert_eq!(settled.code(), Code::TaskNotCancelable);
     }
 
     #[test]

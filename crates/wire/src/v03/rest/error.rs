@@ -10,14 +10,11 @@
 //! and Python 0.3 tells its caller that there is no stream, where an event with an error in it would fail to parse.
 //! What we read is whichever of it is there, the most telling first.
 
-use super::super::grpc::{class, shown};
+use super::super::grpc::shown;
 use crate::codes;
-use crate::v1::http::write_error_as;
-use sabir_proto::{Code, Fault, TaskRef};
-use serde::{Deserialize, Serialize};
-
-/// Longest text of a peer that is passed on, in bytes. It goes into replies and logs, and a server may send a page.
-const TEXT_BYTES_MAX: usize = 2048;
+use crate::v1::http::{Told, write_error_as};
+use sabir_proto::{Code, Fault};
+use serde::Serialize;
 
 /// Writes an error body; the HTTP status goes with it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
@@ -33,7 +30,7 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
         Code::TaskNotCancelable => 409,
         _ => codes::numbers(fault.code()).http,
     };
-    let head = Head { code: codes::numbers(code).json_rpc, r#type: class(code), message: fault.to_string() };
+    let head = Head { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string() };
     serde_json::to_writer(&mut *out, &head).expect("strings and numbers serialise");
     // One object out of two: a comma in place of the brace that closes the first and the one that opens the second.
     out.pop();
@@ -46,30 +43,16 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
 
 /// Reads the answer to a call that failed, whatever its body is.
 pub fn read_error(status: u16, body: &[u8]) -> Fault {
-    let body: Body = serde_json::from_slice(body).unwrap_or_default();
-    let error = body.error.unwrap_or_default();
-    let detail = error.details.iter().flatten().find(|detail| detail.reason.is_some());
-    let find = |is: &dyn Fn(Code) -> bool| Code::ALL.into_iter().find(|code| is(*code));
-    let by_reason = detail.and_then(|detail| find(&|c| detail.reason.as_deref() == Some(codes::numbers(c).reason)));
-    let by_number = || body.code.and_then(|number| find(&|c| i64::from(codes::numbers(c).json_rpc) == number));
-    let by_class = || body.class.as_deref().and_then(|name| find(&|c| class(c) == name));
-    let words = body.message.or(error.message).filter(|words| !words.is_empty());
-    let code = by_reason.or_else(by_number).or_else(by_class).unwrap_or_else(|| by_status(status, words.is_some()));
-    let task = detail.and_then(|detail| detail.metadata.as_ref()?.task_id.as_deref());
-    let message = match words {
-        Some(mut words) => {
-            words.truncate(words.floor_char_boundary(TEXT_BYTES_MAX));
-            words
-        }
-        None => format!("the agent answered with HTTP status {status}"),
-    };
-    Fault::Peer { code, message, task: task.and_then(|id| TaskRef::parse(id).ok()) }
+    let told = Told::read(body);
+    let code = told.code.unwrap_or_else(|| by_status(status, told.words.is_some()));
+    told.fault_of(status, code)
 }
 
 /// What an HTTP status means. One with words is an agent's, by the table of the Python SDK; one without may as well be
 /// a proxy's or a missing route's.
 const fn by_status(status: u16, has_words: bool) -> Code {
     match status {
+        401 | 403 => Code::Unauthenticated,
         404 if has_words => Code::TaskNotFound,
         404 | 405 => Code::MethodNotFound,
         409 => Code::TaskNotCancelable,
@@ -84,38 +67,10 @@ const fn by_status(status: u16, has_words: bool) -> Code {
     }
 }
 
-/// All that may be in an error. A member of another type makes the whole body unreadable, and then the status counts.
-#[derive(Default, Deserialize)]
-struct Body {
-    code: Option<i64>,
-    #[serde(rename = "type")]
-    class: Option<String>,
-    message: Option<String>,
-    error: Option<Error>,
-}
-
-#[derive(Default, Deserialize)]
-struct Error {
-    message: Option<String>,
-    details: Option<Vec<Detail>>,
-}
-
-#[derive(Deserialize)]
-struct Detail {
-    reason: Option<String>,
-    metadata: Option<Metadata>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(alias = "task_id")]
-    task_id: Option<String>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sabir_proto::TaskRef;
 
     #[track_caller]
     fn check(status: u16, body: &str, code: Code, message: &str, task: Option<&str>) {
@@ -180,7 +135,5 @@ mod tests {
             check(404, body, Code::MethodNotFound, "the agent answered with HTTP status 404", None);
         }
         check(502, "", Code::Unavailable, "the agent answered with HTTP status 502", None);
-        let long = format!(r#"{{"message":"{}"}}"#, "é".repeat(10_000));
-        assert_eq!(read_error(500, long.as_bytes()).to_string().len(), TEXT_BYTES_MAX);
     }
 }

@@ -6,6 +6,7 @@ use super::{card, read, read_body, text, write};
 use crate::hear::Asked;
 use crate::losses::Losses;
 use crate::path::Path;
+use crate::v1::http::read_stream_error;
 use crate::v03::json;
 use sabir_proto::{Answer, Call, Event, Fault, MessageId, PushPage, TheirEvent};
 use serde::Deserialize;
@@ -89,10 +90,11 @@ fn pushes(body: &[u8], losses: &mut Losses) -> Result<PushPage, Fault> {
     Ok(PushPage { configs, next_page_token: page.next_page_token })
 }
 
-/// Reads one event of a stream.
+/// Reads one event of a stream. A stream that fails ends in an error, which is read as the fault it is.
 pub fn read_event(data: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Heard, Fault> {
     event(data, losses)
         .or_else(|fault| if has_marks(data) { json_schema_event(data, mint, losses) } else { Err(fault) })
+        .map_err(|fault| read_stream_error(data).unwrap_or(fault))
 }
 
 fn event(body: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {

@@ -15,6 +15,12 @@ pub(super) fn json(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("our types serialise");
 }
 
+pub(super) fn body(value: &impl Serialize) -> Vec<u8> {
+    let mut out = Vec::new();
+    json(value, &mut out);
+    out
+}
+
 /// `SendMessageRequest`
 #[derive(Serialize)]
 pub(super) struct Send<'a> {
@@ -187,7 +193,8 @@ const fn state(state: TaskState) -> &'static str {
         | TaskState::Failed
         | TaskState::InputRequired
         | TaskState::Rejected
-        | TaskState::AuthRequired => state.name(),
+        | TaskState::AuthRequired
+        | TaskState::Unspecified => state.name(),
     }
 }
 

@@ -1,11 +1,17 @@
-//! A fault as a gRPC status: the code of the table in [`crate::codes`], and the details as `google.rpc.Status`.
+//! A fault as a gRPC status and back: the code of the table in [`crate::codes`], and the details as `google.rpc.Status`.
+//!
+//! What a server means is decided by the reason in its details. Where it gives none, some begin their words with the name of
+//! the error. The code is looked at last: several errors share one, and 1.0.0 and 1.0.1 disagree about three of them.
 
-use crate::codes::{self, Detail, Grpc};
+use crate::codes::{self, Detail, Grpc, named, numbers};
 use crate::pb::google_rpc::{BadRequest, ErrorInfo, Status, bad_request::FieldViolation};
+use crate::v1::http::TEXT_BYTES_MAX;
 use prost::Message as _;
 use prost_types::Any;
-use sabir_proto::Fault;
+use sabir_proto::{Code, Fault, TaskRef};
 use std::collections::BTreeMap;
+
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 
 /// A status travels in trailers, and many peers take no more than 8 KiB of them: the text twice (once escaped, which may
 /// triple it) and the details once (in base64, a third longer). A fault may quote what a caller sent, so it is cut.
@@ -33,6 +39,36 @@ pub(crate) fn status_as(code: Grpc, text: &str, fault: &Fault) -> tonic::Status 
     tonic::Status::with_details(tonic::Code::from_i32(code), message, details.into())
 }
 
+/// Reads the status of a call that failed.
+pub fn read_status(status: &tonic::Status) -> Fault {
+    read_status_as(status, |status| codes::by_status(status).1)
+}
+
+/// The same with what codes stand for in another dialect.
+pub(crate) fn read_status_as(status: &tonic::Status, by_status: impl Fn(tonic::Code) -> Code) -> Fault {
+    let info = error_info(status.details());
+    let by_reason = info.as_ref().and_then(|info| named(|code| numbers(code).reason, &info.reason));
+    let task = info.and_then(|info| TaskRef::parse(info.metadata.get("taskId")?).ok());
+    let (by_class, words) = match status.message().split_once(": ") {
+        Some((class, words)) if let Some(code) = named(codes::name, class) => (Some(code), words),
+        _ => (None, status.message()),
+    };
+    let code = by_reason.or(by_class).unwrap_or_else(|| by_status(status.code()));
+    let message = match words {
+        "" => format!("the agent answered with gRPC status {}", codes::by_status(status.code()).0),
+        words => words[..words.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+    };
+    Fault::Peer { code, message, task }
+}
+
+/// The first `ErrorInfo` that is about A2A. A reason of another domain is somebody else's.
+fn error_info(details: &[u8]) -> Option<ErrorInfo> {
+    let infos = Status::decode(details).ok()?.details.into_iter().filter(|detail| detail.type_url == ERROR_INFO);
+    infos
+        .filter_map(|detail| ErrorInfo::decode(&*detail.value).ok())
+        .find(|info| matches!(&*info.domain, "" | codes::DOMAIN))
+}
+
 fn detail(detail: &Detail<'_>) -> Any {
     let short = |text: &str| cut(text, limits::DETAIL_BYTES_MAX);
     match detail {
@@ -41,7 +77,7 @@ fn detail(detail: &Detail<'_>) -> Any {
             let extension = metadata.extension.map(|uri| ("extension".to_owned(), short(uri)));
             let metadata: BTreeMap<_, _> = task.into_iter().chain(extension).collect();
             let info = ErrorInfo { reason: (*reason).to_owned(), domain: (*domain).to_owned(), metadata };
-            any("type.googleapis.com/google.rpc.ErrorInfo", &info)
+            any(ERROR_INFO, &info)
         }
         Detail::BadRequest { field_violations } => {
             let field_violations = field_violations
@@ -69,14 +105,13 @@ fn cut(text: &str, bytes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes::numbers;
-    use sabir_proto::{FieldViolation as Wrong, TaskRef};
+    use sabir_proto::FieldViolation as Wrong;
 
     fn read(fault: &Fault) -> (tonic::Status, Status, ErrorInfo) {
         let status = status(fault);
         let details = Status::decode(status.details()).unwrap();
         let info = &details.details[0];
-        assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
+        assert_eq!(info.type_url, ERROR_INFO);
         let info = ErrorInfo::decode(&*info.value).unwrap();
         (status, details, info)
     }
@@ -122,8 +157,56 @@ mod tests {
     }
 
     #[test]
+    fn what_we_write_we_read() {
+        for code in Code::ALL {
+            let fault = Fault::Peer { code, message: "it: went wrong".into(), task: TaskRef::parse("t").ok() };
+            assert_eq!(read_status(&status(&fault)), fault);
+            assert_eq!(read_status(&status_as(Grpc::Internal, "it: went wrong", &fault)), fault, "by the reason");
+        }
+    }
+
+    #[test]
+    fn without_details_the_words_decide_and_then_the_code() {
+        use tonic::Code::{
+            Cancelled, FailedPrecondition, NotFound, PermissionDenied, Unavailable, Unimplemented, Unknown,
+        };
+        for (status, words, code, message) in [
+            (Unimplemented, "TaskNotCancelableError: it is done", Code::TaskNotCancelable, "it is done"),
+            (NotFound, "no task: x", Code::TaskNotFound, "no task: x"),
+            (FailedPrecondition, "no", Code::UnsupportedOperation, "no"),
+            (Unimplemented, "", Code::UnsupportedOperation, "the agent answered with gRPC status UNIMPLEMENTED"),
+            (PermissionDenied, "no", Code::Unauthenticated, "no"),
+            (Unavailable, "tcp connect error", Code::Unavailable, "tcp connect error"),
+            (Cancelled, "gone", Code::Unavailable, "gone"),
+            (Unknown, "Unexpected <class 'X'>: y", Code::Internal, "Unexpected <class 'X'>: y"),
+        ] {
+            let read = read_status(&tonic::Status::new(status, words));
+            assert_eq!(read, Fault::Peer { code, message: message.into(), task: None });
+        }
+    }
+
+    #[test]
+    fn a_reason_of_another_domain_says_nothing() {
+        let info = |domain: &str| {
+            let info = ErrorInfo { reason: "TASK_NOT_FOUND".into(), domain: domain.into(), metadata: BTreeMap::new() };
+            any(ERROR_INFO, &info)
+        };
+        for (details, code) in [
+            (vec![info("example.org")], Code::Internal),
+            (vec![info("example.org"), info("a2a-protocol.org")], Code::TaskNotFound),
+            (vec![Any { type_url: ERROR_INFO.into(), value: vec![0xFF] }], Code::Internal),
+        ] {
+            let details = Status { code: 13, message: "m".into(), details }.encode_to_vec();
+            let status = tonic::Status::with_details(tonic::Code::Internal, "m", details.into());
+            assert_eq!(read_status(&status).code(), code);
+        }
+        let damaged = tonic::Status::with_details(tonic::Code::NotFound, "m", vec![0xFF].into());
+        assert_eq!(read_status(&damaged).code(), Code::TaskNotFound);
+    }
+
+    #[test]
     fn every_code_of_the_table_is_known_to_tonic() {
-        for code in sabir_proto::Code::ALL {
+        for code in Code::ALL {
             let number = numbers(code).grpc.number();
             assert_ne!(tonic::Code::from_i32(number), tonic::Code::Unknown, "{code:?}");
         }

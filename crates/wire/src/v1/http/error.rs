@@ -1,0 +1,265 @@
+//! Errors: the one body that 1.0 writes, and what is found in the field where one should be.
+//!
+//! What a server means is decided by the most telling thing it says: the reason in its details, then a JSON-RPC number,
+//! then a name, and only then the HTTP status. The status alone is unsafe: several errors share one, and 1.0.0 and 1.0.1
+//! disagree about six of them. A status without an error of A2A around it may as well be a proxy's.
+
+use crate::codes::{self, Detail, by_status_name, named, numbers};
+use sabir_proto::{Code, Fault, TaskRef};
+use serde::{Deserialize, Serialize};
+
+/// Longest text of a peer that is passed on, in bytes. It goes into replies and logs, and a server may send a page.
+pub(crate) const TEXT_BYTES_MAX: usize = 2048;
+
+/// The types of errors in the form of RFC 9457, which early examples of 1.0 showed: `…/task-not-found`.
+const PROBLEMS: &str = "https://a2a-protocol.org/errors/";
+
+/// Writes an error body; the HTTP status goes with it.
+pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
+    let status = numbers(fault.code()).http;
+    write_error_as(status, fault, out);
+    status
+}
+
+/// Writes an error body for an HTTP status that says more than the fault's own.
+pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: Error<'a>,
+    }
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: u16,
+        status: &'static str,
+        message: String,
+        details: Vec<Detail<'a>>,
+    }
+    let status = numbers(fault.code()).grpc.name();
+    let error = Error { code, status, message: fault.to_string(), details: codes::details(fault) };
+    serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
+}
+
+/// Reads the answer to a call that failed, whatever its body is.
+pub fn read_error(status: u16, body: &[u8]) -> Fault {
+    let told = Told::read(body);
+    let code = told.code.unwrap_or_else(|| by_status(status, &told));
+    told.fault_of(status, code)
+}
+
+/// Reads a frame of a stream that is not an event: the error that ends it. `None`: it is not one either.
+pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
+    let told = Told::read(data);
+    let code = told.code.or_else(|| told.status.as_deref().and_then(by_status_name));
+    let is_error = code.is_some() || told.words.is_some();
+    is_error.then(|| told.fault(code.unwrap_or(Code::Internal), "the agent ended the stream with an error"))
+}
+
+/// What an HTTP status means where nothing in the body says more: that of 1.0.0 where 1.0.1 gave it up, and the general
+/// one of several.
+fn by_status(status: u16, told: &Told) -> Code {
+    // That something went wrong inside, the status says better.
+    let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != Code::Internal);
+    match status {
+        401 | 403 => Code::Unauthenticated,
+        409 if by_name != Some(Code::Conflict) => Code::TaskNotCancelable,
+        415 => Code::ContentTypeNotSupported,
+        429 => Code::Exhausted,
+        502 if told.status.is_some() => Code::InvalidAgentResponse,
+        _ => by_name.unwrap_or(match status {
+            400 | 422 => Code::InvalidParams,
+            // Of a task that is not there the agent itself would say so. This is a path that is not.
+            404 | 405 => Code::MethodNotFound,
+            408 | 502..=504 => Code::Unavailable,
+            400..=499 => Code::InvalidRequest,
+            501 => Code::UnsupportedOperation,
+            500..=599 => Code::Internal,
+            _ => Code::InvalidAgentResponse,
+        }),
+    }
+}
+
+/// What a body says about a failure.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// The kind, where it is told apart from the HTTP status.
+    pub(crate) code: Option<Code>,
+    /// The words.
+    pub(crate) words: Option<String>,
+    /// The name of a gRPC status.
+    status: Option<String>,
+    task: Option<TaskRef>,
+}
+
+impl Told {
+    /// Reads a body. One that is no error at all says nothing.
+    pub(crate) fn read(body: &[u8]) -> Self {
+        let body: Body = serde_json::from_slice(body).unwrap_or_default();
+        let error = body.error.unwrap_or_default();
+        let details = error.details.unwrap_or_default();
+        let detail = details.iter().find(|detail| detail.is_a2a() && detail.reason.is_some());
+        let by_reason = detail.and_then(|detail| named(|code| numbers(code).reason, detail.reason.as_deref()?));
+        let number = [body.code, error.code].into_iter().flatten().find(|number| *number < 0);
+        let by_number = || Code::ALL.into_iter().find(|code| Some(i64::from(numbers(*code).json_rpc)) == number);
+        let class = body.class.unwrap_or_default();
+        let by_class = || named(codes::name, &class);
+        let by_problem = class
+            .strip_prefix(PROBLEMS)
+            .and_then(|problem| named(|code| numbers(code).reason, &problem.replace('-', "_").to_ascii_uppercase()));
+        let words = body.message.or(error.message).or(body.detail.filter(|_| by_problem.is_some()));
+        let task = detail.and_then(|detail| detail.metadata.as_ref()?.task_id.as_deref());
+        Self {
+            code: by_reason.or_else(by_number).or_else(by_class).or(by_problem),
+            words: words.filter(|words| !words.is_empty()),
+            status: error.status,
+            task: task.and_then(|id| TaskRef::parse(id).ok()),
+        }
+    }
+
+    /// What was told as a fault, with a kind that was decided.
+    pub(crate) fn fault_of(self, status: u16, code: Code) -> Fault {
+        self.fault(code, &format!("the agent answered with HTTP status {status}"))
+    }
+
+    fn fault(self, code: Code, wordless: &str) -> Fault {
+        let mut message = self.words.unwrap_or_else(|| wordless.to_owned());
+        message.truncate(message.floor_char_boundary(TEXT_BYTES_MAX));
+        Fault::Peer { code, message, task: self.task }
+    }
+}
+
+/// All that may be in an error. A member of another type makes the whole body unreadable, and then the status counts.
+#[derive(Default, Deserialize)]
+struct Body {
+    code: Option<i64>,
+    #[serde(rename = "type")]
+    class: Option<String>,
+    message: Option<String>,
+    detail: Option<String>,
+    error: Option<Error>,
+}
+
+#[derive(Default, Deserialize)]
+struct Error {
+    /// The HTTP status, or a JSON-RPC number where a server mixes the two bindings.
+    code: Option<i64>,
+    status: Option<String>,
+    message: Option<String>,
+    details: Option<Vec<Info>>,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    reason: Option<String>,
+    domain: Option<String>,
+    metadata: Option<Metadata>,
+}
+
+impl Info {
+    /// A reason of another domain is somebody else's.
+    fn is_a2a(&self) -> bool {
+        self.domain.as_deref().is_none_or(|domain| domain == codes::DOMAIN)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(alias = "task_id")]
+    task_id: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(status: u16, body: &str, code: Code, message: &str) {
+        let Fault::Peer { code: read, message: words, .. } = read_error(status, body.as_bytes()) else {
+            panic!("of a peer")
+        };
+        assert_eq!((read, &*words), (code, message), "{status} {body}");
+    }
+
+    #[test]
+    fn what_we_write_we_read() {
+        for code in Code::ALL {
+            let fault = Fault::Peer { code, message: "words".into(), task: TaskRef::parse("t").ok() };
+            let mut out = Vec::new();
+            let status = write_error(&fault, &mut out);
+            assert_eq!(read_error(status, &out), fault);
+            assert_eq!(read_error(418, &out), fault, "the reason decides, not the status");
+        }
+    }
+
+    #[test]
+    fn the_statuses_of_both_releases_are_understood() {
+        let error = |status: u16, name: &str| {
+            format!(r#"{{"error":{{"code":{status},"status":"{name}","message":"m","details":[]}}}}"#)
+        };
+        for (status, name, code) in [
+            (404, "NOT_FOUND", Code::TaskNotFound),
+            (409, "FAILED_PRECONDITION", Code::TaskNotCancelable),
+            (409, "ALREADY_EXISTS", Code::Conflict),
+            (400, "FAILED_PRECONDITION", Code::UnsupportedOperation),
+            (501, "UNIMPLEMENTED", Code::UnsupportedOperation),
+            (415, "INVALID_ARGUMENT", Code::ContentTypeNotSupported),
+            (400, "INVALID_ARGUMENT", Code::InvalidParams),
+            (502, "INTERNAL", Code::InvalidAgentResponse),
+            (500, "INTERNAL", Code::Internal),
+            (401, "UNAUTHENTICATED", Code::Unauthenticated),
+            (403, "PERMISSION_DENIED", Code::Unauthenticated),
+            (429, "RESOURCE_EXHAUSTED", Code::Exhausted),
+            (503, "UNAVAILABLE", Code::Unavailable),
+            (400, "WHATEVER", Code::InvalidParams),
+        ] {
+            check(status, &error(status, name), code, "m");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_no_error_leaves_the_status() {
+        for (status, code) in [
+            (400, Code::InvalidParams),
+            (401, Code::Unauthenticated),
+            (403, Code::Unauthenticated),
+            (404, Code::MethodNotFound),
+            (405, Code::MethodNotFound),
+            (408, Code::Unavailable),
+            (409, Code::TaskNotCancelable),
+            (413, Code::InvalidRequest),
+            (415, Code::ContentTypeNotSupported),
+            (422, Code::InvalidParams),
+            (429, Code::Exhausted),
+            (500, Code::Internal),
+            (501, Code::UnsupportedOperation),
+            (502, Code::Unavailable),
+            (503, Code::Unavailable),
+            (504, Code::Unavailable),
+            (301, Code::InvalidAgentResponse),
+        ] {
+            for body in ["", "<html>", "null", "[]", "{}", r#"{"detail":"Not Found"}"#, r#"{"error":"no"}"#, "\u{0}"] {
+                check(status, body, code, &format!("the agent answered with HTTP status {status}"));
+            }
+        }
+    }
+
+    #[test]
+    fn errors_in_other_forms_are_read() {
+        check(200, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"gone"}}"#, Code::TaskNotFound, "gone");
+        check(404, r#"{"code":-32601,"message":"what?"}"#, Code::MethodNotFound, "what?");
+        let problem = r#"{"type":"https://a2a-protocol.org/errors/version-not-supported","title":"t","detail":"d"}"#;
+        check(400, problem, Code::VersionNotSupported, "d");
+        let foreign = r#"{"error":{"code":404,"message":"m","details":[
+            {"reason":"TASK_NOT_FOUND","domain":"example.org"},{"@type":"x"}]}}"#;
+        check(404, foreign, Code::MethodNotFound, "m");
+        let second = r#"{"error":{"message":"m","details":[{"@type":"x","fieldViolations":[]},
+            {"reason":"INVALID_PARAMS","domain":"a2a-protocol.org"}]}}"#;
+        check(404, second, Code::InvalidParams, "m");
+        assert!(read_stream_error(second.as_bytes()).is_some());
+        for event in [r#"{"message":{}}"#, r#"{"task":{"id":7}}"#, "{}", "", "null"] {
+            assert_eq!(read_stream_error(event.as_bytes()), None, "{event}");
+        }
+        let long = format!(r#"{{"message":"{}"}}"#, "é".repeat(10_000));
+        assert_eq!(read_error(500, long.as_bytes()).to_string().len(), TEXT_BYTES_MAX);
+    }
+}
