@@ -87,13 +87,12 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
         _ => None,
     };
     let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };
-    let credentials = Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
+    let credentials =
+        Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
     let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts).version(Version::Any);
     let client = builder.credentials(credentials.clone()).build()?;
     let found = match &reference {
-        Reference::At(url) if url.path().trim_end_matches('/').ends_with(NATIVE) => {
-            Found::of_endpoint(url, Dialect::Native)
-        }
+        Reference::At(url) if url.path().trim_end_matches('/').ends_with(NATIVE) => Found::of_endpoint(url, Dialect::Native),
         other => client.card(other).await?,
     };
     let agent = client.agent(found)?;
@@ -157,3 +156,4 @@ impl Found {
         Self::made(card, sabir_wire::card::Form::of(dialect), url.clone(), json.to_string())
     }
 }
+
