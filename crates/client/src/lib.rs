@@ -23,6 +23,8 @@
 //! | `agent`, `retry` | the operations; what is safe to repeat |
 //! | `events`, `wait` | following a task to its end |
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
+//! | [`signature`] | who vouches for a card |
+//! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
@@ -65,3 +67,8 @@ pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
 pub use wait::{Outcome, Pace, message_text, task_text};
+
+pub mod native_token;
+pub mod oauth;
+pub mod signature;
+pub mod tokens;
