@@ -117,6 +117,19 @@ impl Door {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The same door with nobody watching: for exchanges that are secret throughout.
+    pub(crate) fn unwatched(&self) -> Self {
+        let inner = Inner {
+            known: self.inner.known.clone(),
+            nameless: self.inner.nameless.clone(),
+            tls: self.inner.tls.clone(),
+            egress: self.inner.egress.clone(),
+            timeouts: self.inner.timeouts,
+            observer: None,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.inner.timeouts
     }
@@ -235,6 +248,11 @@ impl Incoming {
             self.door.note(&Note::Body { text });
         }
         Ok(body.freeze())
+    }
+
+    /// Reads on, as patiently as any answer is read.
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        self.chunk(self.door.timeouts().answer).await
     }
 
     /// Reads on. `None` at the end.

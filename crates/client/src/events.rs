@@ -66,7 +66,7 @@ impl Events {
         request.tenant = agent.tenant().clone();
         let line = agent.line.clone();
         if agent.streams() {
-            let call = Call::Stream(Box::new(request));
+            let call = agent.with_extensions(Call::Stream(Box::new(request)));
             let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, None)).await?;
             return Ok(Self::new(agent, follow, Source::Stream(opened)));
         }

@@ -52,7 +52,7 @@ mod wait;
 
 pub use agent::{Agent, message_id, send_message, text_message};
 pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
-pub use client::{Builder, Client};
+pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};
 pub use delegate::Delegation;
 pub use discover::{Found, WELL_KNOWN};
@@ -66,6 +66,7 @@ pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
+pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 
 pub mod native_token;

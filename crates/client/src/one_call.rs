@@ -2,6 +2,8 @@
 
 use crate::choose::Version;
 use crate::discover::Found;
+use crate::native_token::NativeToken;
+use crate::oauth::{Clock as _, WallClock};
 use crate::wait::{Outcome, Pace};
 use crate::{Client, Credentials, Egress, Error, Reference, Secret, text_message};
 use sabir_proto::{Answer, Fault, Object};
@@ -84,6 +86,11 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     let reference = Reference::parse(url)?;
     let token = match (&options.api_key, &options.shared_secret, &options.user_email) {
         (Some(key), _, _) => Some(key.clone()),
+        (None, Some(secret), Some(email)) => {
+            let token = NativeToken { org_domain: options.org_domain.as_deref(), ..NativeToken::new(email) };
+            let made = token.sign(secret, WallClock.now());
+            Some(made.map_err(|fault| Error::Usage(fault.to_string()))?)
+        }
         _ => None,
     };
     let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };

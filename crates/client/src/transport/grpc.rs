@@ -32,7 +32,7 @@ enum Stream {
 
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let limit = line.door.timeouts().answer;
-    let begun = announce(line, call)?;
+    let begun = announce(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
         Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call)).await,
@@ -47,7 +47,7 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
 
 pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     let limit = line.door.timeouts().answer;
-    let begun = announce(line, call)?;
+    let begun = announce(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
             Dialect::V1 => {
@@ -304,12 +304,19 @@ fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
 }
 
 /// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
-fn announce(line: &Line, call: &Call) -> Result<Instant, Error> {
+fn announce(line: &Line, call: &Call) -> Instant {
+    let (method, url, headers, body) = written(line, call);
+    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_deref() });
+    Instant::now()
+}
+
+/// A call as it would leave.
+pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
     let (_, params) = v1::json::write_call(call);
     let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
-    let url = format!("{}{service}.A2AService/{}", line.chosen.url, call.operation());
-    line.door.note(&Note::Request { method: &Method::POST, url: &url, headers: &line.headers(), body: Some(&params) });
-    Ok(Instant::now())
+    let base = line.chosen.url.as_str().trim_end_matches('/');
+    let url = format!("{base}/{service}.A2AService/{}", call.operation());
+    (Method::POST, url, line.headers(), Some(params))
 }
 
 /// What a status means.

@@ -51,6 +51,29 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     only_event(line.chosen.dialect, said, None)
 }
 
+/// A call as it would leave.
+pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
+    let accept = match call {
+        Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
+        _ => JSON,
+    };
+    let request = write(line, call, &mut Losses::new())?;
+    let mut headers = headers(line, accept);
+    if request.body.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type(line)));
+    }
+    let body = request.body.map(|body| String::from_utf8_lossy(&body).into_owned());
+    Ok((request.method, address(line, &request.path), headers, body))
+}
+
+fn address(line: &Line, path: &str) -> String {
+    format!("{}{path}", line.chosen.url.as_str().trim_end_matches('/'))
+}
+
+fn body_type(line: &Line) -> &'static str {
+    if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON }
+}
+
 fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
     Ok(match line.chosen.dialect {
         Dialect::V1 => v1::http::write_call(call),
@@ -69,11 +92,10 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
 }
 
 async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Result<Incoming, Error> {
-    let base = line.chosen.url.as_str().trim_end_matches('/');
-    let url = format!("{base}{}", request.path);
+    let url = address(line, &request.path);
     let url: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
     let body = request.body.clone().map(Bytes::from);
-    let body_type = if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON };
+    let body_type = body_type(line);
     if body.is_some() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type));
     }
