@@ -1,0 +1,177 @@
+"""Real servers for the client to talk to, by name.
+
+    with serving('python-1') as server:
+        … server.url, server.card, server.interfaces['GRPC'] …
+
+The model: a *kind* is one way to run one agent. Each starts programs on free ports of loopback, waits until they listen,
+and stops them in the end whatever happens. The agents do what the first word of a message says (`agents/behaviour.py`).
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+import packages
+from packages import Unable
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 5
+# Known to the tests, and to nobody's harm.
+SECRET = 'test-secret-of-agent-native'
+KEY = 'test-key-of-agent-native'
+
+
+@dataclasses.dataclass
+class Server:
+    """Where a server is, and what one has to know to call it."""
+
+    kind: str
+    url: str
+    card: str
+    interfaces: dict
+    pid: int
+    # What `sabir` needs besides the address.
+    arguments: list = dataclasses.field(default_factory=list)
+    more: dict = dataclasses.field(default_factory=dict)
+
+    def line(self):
+        """What `start` prints."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != 'more'}
+        return {**fields, **self.more}
+
+
+# --- Programs ---------------------------------------------------------------------------------------------------------
+
+
+class Programs(contextlib.ExitStack):
+    """What one kind has started, with a directory of its own."""
+
+    def __init__(self, port=0):
+        super().__init__()
+        self.port = port
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix='sabir-server-'))
+        self.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+
+    def ports(self, count):
+        """Free ports; the first is the one that was asked for, if one was."""
+        ports = packages.capture.free_ports(count)
+        return [self.port or ports[0], *ports[1:]]
+
+    def run(self, arguments, *ports):
+        """Starts a program and waits until it listens on all ports."""
+        log = self.scratch / f'{len(list(self.scratch.iterdir()))}.log'
+        with open(log, 'wb') as file:
+            process = subprocess.Popen(
+                [str(argument) for argument in arguments], env=environment(self.scratch), cwd=self.scratch,
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            )
+        self.callback(stop, process)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        for port in ports:
+            while not packages.capture.listening(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise Unable(f'{arguments} did not come up\n{packages.capture.tail(log)}')
+                time.sleep(0.02)
+        return process.pid
+
+
+def environment(scratch):
+    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith('_proxy') and not k.startswith('A2A_')}
+    local = '127.0.0.1,localhost'
+    return {**kept, 'NO_PROXY': local, 'no_proxy': local, 'TMPDIR': str(scratch), 'PYTHONDONTWRITEBYTECODE': '1'}
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+# --- Kinds ------------------------------------------------------------------------------------------------------------
+
+
+def bindings(base, grpc):
+    return {'JSONRPC': f'{base}/rpc', 'HTTP+JSON': f'{base}/rest', 'GRPC': grpc}
+
+
+def official(peer, script, grpc_scheme):
+    """An agent on an official SDK, on three bindings."""
+
+    def start(kind, programs):
+        http, grpc = programs.ports(2)
+        if script.endswith('.py'):
+            command = packages.python(peer, script)
+        else:
+            command = packages.node(peer, script, 'agents/behaviour.mjs')
+        pid = programs.run([*command, '--http', http, '--grpc', grpc], grpc, http)
+        base = f'http://127.0.0.1:{http}'
+        interfaces = bindings(base, f'{grpc_scheme}127.0.0.1:{grpc}')
+        return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid)
+
+    return start
+
+
+def v0_1(kind, programs):
+    [http] = programs.ports(1)
+    pid = programs.run([*packages.python('pya2a-0.1.1', 'agents/v0_1.py'), '--http', http], http)
+    base = f'http://127.0.0.1:{http}'
+    return Server(kind, base, f'{base}/.well-known/agent.json', {'JSONRPC': f'{base}/rpc'}, pid)
+
+
+def agent_native(*arguments, path='/_agent-native/a2a', **more):
+    def start(kind, programs):
+        [http] = programs.ports(1)
+        command = packages.node('agent-native-0.133.3', 'agents/agent_native.mjs', 'agents/behaviour.mjs')
+        pid = programs.run([*command, '--http', http, *arguments], http)
+        base = f'http://127.0.0.1:{http}'
+        card = f'{base}/.well-known/agent-card.json' if path != '/a2a' else None
+        return Server(kind, base, card, {'JSONRPC': base + path}, pid, more=more)
+
+    return start
+
+
+def xpr(*arguments):
+    def start(kind, programs):
+        [http] = programs.ports(1)
+        command = packages.node('xpr-0.2.6', 'agents/xpr.mjs', 'agents/behaviour.mjs')
+        pid = programs.run([*command, '--http', http, *arguments], http)
+        base = f'http://127.0.0.1:{http}'
+        return Server(kind, base, f'{base}/.well-known/agent.json', {'JSONRPC': f'{base}/a2a'}, pid)
+
+    return start
+
+
+KINDS = {
+    'python-1': official('py-1.3.0', 'agents/python_1.py', 'http://'),
+    'python-0.3': official('py-0.3.26', 'agents/python_0_3.py', ''),
+    'js-1': official('js-1.3.0', 'agents/js_1.mjs', 'http://'),
+    'js-0.3': official('js-0.3.14', 'agents/js_0_3.mjs', ''),
+    'v0.1': v0_1,
+    'agent-native': agent_native(),
+    'agent-native-jwt': agent_native('--secret', SECRET, secret=SECRET),
+    'agent-native-key': agent_native('--key', KEY, key=KEY),
+    'agent-native-short': agent_native('--short', path='/a2a'),
+    'xpr': xpr(),
+    'xpr-signed': xpr('--signed'),
+}
+
+
+@contextlib.contextmanager
+def serving(kind, port=0):
+    """Runs a server of this kind and yields where it is."""
+    with Programs(port) as programs:
+        yield find(kind)(kind, programs)
+
+
+def find(kind):
+    if kind not in KINDS:
+        raise Unable(f'there is no server {kind!r}; there are {", ".join(KINDS)}')
+    return KINDS[kind]
