@@ -1,7 +1,7 @@
 """The packages the servers are made with: those whose words `conformance/capture` keeps, at the same versions.
 
-Installing is left to the capture, so a package is there once. Node looks for packages next to the script, so scripts go
-where the packages are.
+Installing is left to the capture, so a package is there once. Node looks for packages next to the script and above it, so
+scripts go where the packages are.
 """
 
 import importlib.machinery
@@ -46,13 +46,14 @@ def node(peer, script, *more):
 
 def node_in(home, script, *more):
     for path in (script, *more):
-        place(HERE / path, home / pathlib.Path(path).name)
-    return ['node', home / pathlib.Path(script).name]
+        place(HERE / path, home / path)
+    return ['node', home / script]
 
 
 def place(source, target):
     """Copies a file unless it is there: another server may be reading it."""
     text = source.read_bytes()
+    target.parent.mkdir(exist_ok=True)
     if not target.is_file() or target.read_bytes() != text:
         fresh = target.with_name(f'{target.name}.{os.getpid()}')
         fresh.write_bytes(text)

@@ -102,7 +102,7 @@ def bindings(base, grpc):
     return {'JSONRPC': f'{base}/rpc', 'HTTP+JSON': f'{base}/rest', 'GRPC': grpc}
 
 
-def official(peer, script, grpc_scheme):
+def official(peer, script):
     """An agent on an official SDK, on three bindings."""
 
     def start(kind, programs):
@@ -113,7 +113,7 @@ def official(peer, script, grpc_scheme):
             command = packages.node(peer, script, 'agents/behaviour.mjs')
         pid = programs.run([*command, '--http', http, '--grpc', grpc], grpc, http)
         base = f'http://127.0.0.1:{http}'
-        interfaces = bindings(base, f'{grpc_scheme}127.0.0.1:{grpc}')
+        interfaces = bindings(base, f'127.0.0.1:{grpc}')
         return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid)
 
     return start
@@ -150,10 +150,10 @@ def xpr(*arguments):
 
 
 KINDS = {
-    'python-1': official('py-1.3.0', 'agents/python_1.py', 'http://'),
-    'python-0.3': official('py-0.3.26', 'agents/python_0_3.py', ''),
-    'js-1': official('js-1.3.0', 'agents/js_1.mjs', 'http://'),
-    'js-0.3': official('js-0.3.14', 'agents/js_0_3.mjs', ''),
+    'python-1': official('py-1.3.0', 'agents/python_1.py'),
+    'python-0.3': official('py-0.3.26', 'agents/python_0_3.py'),
+    'js-1': official('js-1.3.0', 'agents/js_1.mjs'),
+    'js-0.3': official('js-0.3.14', 'agents/js_0_3.mjs'),
     'v0.1': v0_1,
     'agent-native': agent_native(),
     'agent-native-jwt': agent_native('--secret', SECRET, secret=SECRET),

@@ -53,7 +53,7 @@ def steps(text, answering, base):
                 {'text': 'one of each'},
                 {'raw': base64.b64encode(RAW).decode(), 'filename': 'raw.bin', 'mediaType': 'application/octet-stream'},
                 {'url': f'{base}/files/paper.txt', 'filename': 'paper.txt', 'mediaType': 'text/plain'},
-                {'data': {'count': 3, 'list': [1, 'two', None, True]}},
+                {'data': {'count': 3, 'list': [1, 'two', True]}},
             ]
             yield ('artifact', artifact('files', parts), {'append': False, 'lastChunk': True})
             yield ('status', 'completed', None)

@@ -8,9 +8,9 @@ import {
   DefaultExecutionEventBusManager, DefaultPushNotificationSender, DefaultRequestHandler, InMemoryPushNotificationStore,
   InMemoryTaskStore,
 } from '@a2a-js/sdk/server';
-import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
+import { agentCardHandler, jsonRpcHandler, restHandler } from '@a2a-js/sdk/server/express';
 import { A2AService, grpcService } from '@a2a-js/sdk/server/grpc';
-import { Holds, options, play, SKILLS } from './behaviour.mjs';
+import { Holds, options, play, SKILLS, userOf } from './behaviour.mjs';
 
 const { http, grpc, base } = options();
 const holds = new Holds();
@@ -58,7 +58,7 @@ const requestHandler = new DefaultRequestHandler(
   new DefaultPushNotificationSender(store),
   { ...agentCard, description: 'The extended card' },
 );
-const userBuilder = UserBuilder.noAuthentication;
+const userBuilder = async (call) => userOf(call);
 
 const app = express();
 app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));

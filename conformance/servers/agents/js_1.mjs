@@ -9,9 +9,9 @@ import {
   AgentEvent, DefaultExecutionEventBusManager, DefaultPushNotificationSender, DefaultRequestHandler,
   InMemoryPushNotificationStore, InMemoryTaskStore,
 } from '@a2a-js/sdk/server';
-import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
+import { agentCardHandler, jsonRpcHandler, restHandler } from '@a2a-js/sdk/server/express';
 import { A2AService, grpcService } from '@a2a-js/sdk/server/grpc';
-import { Holds, options, play, SKILLS } from './behaviour.mjs';
+import { Holds, options, play, SKILLS, userOf } from './behaviour.mjs';
 
 const { http, grpc, base } = options();
 const holds = new Holds();
@@ -73,7 +73,8 @@ const agentCard = AgentCard.fromJSON({
   supportedInterfaces: [
     { url: `${base}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
     { url: `${base}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
-    { url: `http://127.0.0.1:${grpc}`, protocolBinding: 'GRPC', protocolVersion: '1.0' },
+    // As this SDK's own client wants it: an address, not a URL.
+    { url: `127.0.0.1:${grpc}`, protocolBinding: 'GRPC', protocolVersion: '1.0' },
   ],
   capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true },
   securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'bearer' } } },
@@ -91,7 +92,7 @@ const requestHandler = new DefaultRequestHandler(
   new DefaultPushNotificationSender(store),
   { ...agentCard, description: 'The extended card' },
 );
-const userBuilder = UserBuilder.noAuthentication;
+const userBuilder = async (call) => userOf(call);
 
 const app = express();
 app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));

@@ -72,6 +72,8 @@ class Player(AgentExecutor):
             if canceled.is_set():
                 return
             await event_queue.enqueue_event(event)
+            # An agent that ends with its last event may take that event away from those who joined later.
+            await asyncio.sleep(0.05)
 
     async def cancel(self, context, event_queue):
         if context.task_id in self.canceled:

@@ -83,7 +83,9 @@ class Player(AgentExecutor):
         await event_queue.enqueue_event(ParseDict(value, pb.TaskStatusUpdateEvent()))
 
 
-def card(options, base, scheme):
+def card(options, base):
+    # Without TLS as this SDK's own client wants it: an address, not a URL.
+    grpc_url = f'https://localhost:{options.grpc}' if options.tls else f'127.0.0.1:{options.grpc}'
     value = {
         'name': 'Python 1',
         'description': 'An agent of the tests on the Python SDK',
@@ -91,7 +93,7 @@ def card(options, base, scheme):
         'supportedInterfaces': [
             {'url': f'{base}/rpc', 'protocolBinding': 'JSONRPC', 'protocolVersion': '1.0'},
             {'url': f'{base}/rest', 'protocolBinding': 'HTTP+JSON', 'protocolVersion': '1.0'},
-            {'url': f'{scheme}://localhost:{options.grpc}', 'protocolBinding': 'GRPC', 'protocolVersion': '1.0'},
+            {'url': grpc_url, 'protocolBinding': 'GRPC', 'protocolVersion': '1.0'},
         ],
         'capabilities': {'streaming': True, 'pushNotifications': True, 'extendedAgentCard': True},
         # Declared and not required: it is for the extended card.
@@ -100,8 +102,6 @@ def card(options, base, scheme):
         'defaultOutputModes': ['text/plain'],
         'skills': behaviour.skills(),
     }
-    if scheme == 'http':
-        value['supportedInterfaces'][2]['url'] = f'http://127.0.0.1:{options.grpc}'
     if options.client_ca:
         value['securitySchemes'] = {'mtls': {'mtlsSecurityScheme': {}}}
         value['securityRequirements'] = [{'schemes': {'mtls': {'list': []}}}]
@@ -143,9 +143,8 @@ async def main():
     parser.add_argument('--oidc', nargs=2, metavar=('ISSUER', 'AUDIENCE'))
     options = parser.parse_args()
 
-    scheme = 'https' if options.tls else 'http'
     base = f'https://localhost:{options.http}' if options.tls else f'http://127.0.0.1:{options.http}'
-    public = ParseDict(card(options, base, scheme), pb.AgentCard())
+    public = ParseDict(card(options, base), pb.AgentCard())
     extended = pb.AgentCard()
     extended.CopyFrom(public)
     extended.description = 'The extended card'
