@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -29,6 +30,7 @@ sys.path.insert(0, str(CAPTURE))
 capture = load(CAPTURE / 'run', 'capture_run')
 Unable = capture.Unable
 say = capture.say
+CACHE = capture.CACHE.parent / 'servers'
 
 
 def python(peer, script):
@@ -44,6 +46,23 @@ def node(peer, script, *more):
     return node_in(capture.CACHE / package.folder, script, *more)
 
 
+def own_node(folder, script):
+    """The same for a package that only the servers need, whose pins are in a folder here."""
+    home, source = CACHE / folder, HERE / folder
+    files = [source / 'package.json', source / 'package-lock.json', HERE.parent / 'js' / '.npmrc']
+
+    def fill():
+        say(f'installing {folder}')
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, home)
+        capture.command(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], cwd=home)
+
+    capture.unless_stamped(home, files, capture.output(['node', '--version']), fill)
+    return node_in(home, script)
+
+
 def node_in(home, script, *more):
     for path in (script, *more):
         place(HERE / path, home / path)
@@ -53,7 +72,7 @@ def node_in(home, script, *more):
 def place(source, target):
     """Copies a file unless it is there: another server may be reading it."""
     text = source.read_bytes()
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if not target.is_file() or target.read_bytes() != text:
         fresh = target.with_name(f'{target.name}.{os.getpid()}')
         fresh.write_bytes(text)

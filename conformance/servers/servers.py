@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 
+import ca
 import packages
 from packages import Unable
 
@@ -24,6 +25,7 @@ STOP_SECONDS_MAX = 5
 # Known to the tests, and to nobody's harm.
 SECRET = 'test-secret-of-agent-native'
 KEY = 'test-key-of-agent-native'
+AUDIENCE = 'urn:test:agent'
 
 
 @dataclasses.dataclass
@@ -149,6 +151,51 @@ def xpr(*arguments):
     return start
 
 
+def provider(programs, port, *tls):
+    """The OpenID provider: its issuer, and its process."""
+    command = packages.own_node('provider', 'provider/provider.mjs')
+    pid = programs.run([*command, '--port', port, *(('--tls', *tls) if tls else ())], port)
+    return (f'https://localhost:{port}' if tls else f'http://127.0.0.1:{port}'), pid
+
+
+def oidc(kind, programs):
+    """An agent that wants a token, and the provider that gives it."""
+    http, grpc, port = programs.ports(3)
+    issuer, _ = provider(programs, port)
+    command = packages.python('py-1.3.0', 'agents/python_1.py')
+    pid = programs.run([*command, '--http', http, '--grpc', grpc, '--oidc', issuer, AUDIENCE], grpc, http)
+    base = f'http://127.0.0.1:{http}'
+    clients = {name: None for name in ('test-person', 'test-person-short')}
+    clients |= {name: f'{name}-secret' for name in ('test-machine', 'test-machine-short', 'test-machine-post')}
+    more = {'issuer': issuer, 'audience': AUDIENCE, 'clients': clients}
+    interfaces = bindings(base, f'127.0.0.1:{grpc}')
+    return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid, more=more)
+
+
+def secured(wants_client):
+    """An agent behind TLS, with a certificate of the test authority; with `wants_client` it wants one as well."""
+
+    def start(kind, programs):
+        made = ca.make(programs.scratch / 'ca')
+        http, grpc, card = programs.ports(3)
+        command = [*packages.python('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
+        command += ['--tls', *made.server, '--card-http', card]
+        if wants_client:
+            command += ['--client-ca', made.ca]
+        pid = programs.run(command, grpc, http, card)
+        base = f'https://localhost:{http}'
+        # Nobody shows a certificate to read a card, so the card has a door of its own.
+        address = f'https://localhost:{card}/.well-known/agent-card.json'
+        arguments = ['--ca-cert', str(made.ca)]
+        if wants_client:
+            arguments += ['--client-cert', str(made.client[0]), '--client-key', str(made.client[1])]
+        interfaces = bindings(base, f'https://localhost:{grpc}')
+        url = address.removesuffix('/.well-known/agent-card.json')
+        return Server(kind, url, address, interfaces, pid, arguments, {'certificates': made.paths()})
+
+    return start
+
+
 KINDS = {
     'python-1': official('py-1.3.0', 'agents/python_1.py'),
     'python-0.3': official('py-0.3.26', 'agents/python_0_3.py'),
@@ -161,6 +208,9 @@ KINDS = {
     'agent-native-short': agent_native('--short', path='/a2a'),
     'xpr': xpr(),
     'xpr-signed': xpr('--signed'),
+    'oidc': oidc,
+    'tls': secured(wants_client=False),
+    'mtls': secured(wants_client=True),
 }
 
 
