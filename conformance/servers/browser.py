@@ -21,13 +21,13 @@ class Form(html.parser.HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.action, self.fields, self.open, self.decline, self.script = None, {}, False, None, False
+        self.action, self.fields, self.decline = None, {}, None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         if tag == 'form' and self.action is None:
-            self.action, self.open = attributes.get('action', ''), True
+            self.action = attributes.get('action', '')
         elif tag == 'input' and attributes.get('name'):
             # Some pages have a field outside the form, with the form named in it.
             self.fields[attributes['name']] = attributes.get('value', '')
@@ -38,10 +38,6 @@ class Form(html.parser.HTMLParser):
                 self.fields[attributes['name']] = attributes.get('value', '')
         elif tag == 'a' and attributes.get('href', '').endswith('/abort'):
             self.decline = attributes['href']
-
-    def handle_endtag(self, tag):
-        if tag == 'form':
-            self.open = False
 
 
 class Browser:
@@ -69,12 +65,12 @@ def walk(url, deny, ca, code=None):
         form = Form(page)
         if form.action is None:
             return here, page
-        if deny and form.decline and form.decline != 'abort':
-            here, page = browser.get(urllib.parse.urljoin(here, form.decline))
-            continue
         fields = dict(form.fields)
+        # The pages that follow a refusal ask whether one wants to begin again.
+        if deny and form.decline == 'abort':
+            return browser.get(urllib.parse.urljoin(here, form.action), {**fields, 'abort': 'yes'})
         if deny and form.decline:
-            fields['abort'] = 'yes'
+            return browser.get(urllib.parse.urljoin(here, form.decline))
         for name, value in (('login', 'alice'), ('password', 'anything'), ('user_code', code)):
             if name in fields and value and not fields[name]:
                 fields[name] = value

@@ -158,18 +158,22 @@ def provider(programs, port, *tls):
     return (f'https://localhost:{port}' if tls else f'http://127.0.0.1:{port}'), pid
 
 
-def oidc(kind, programs):
-    """An agent that wants a token, and the provider that gives it."""
-    http, grpc, port = programs.ports(3)
-    issuer, _ = provider(programs, port)
-    command = packages.python('py-1.3.0', 'agents/python_1.py')
-    pid = programs.run([*command, '--http', http, '--grpc', grpc, '--oidc', issuer, AUDIENCE], grpc, http)
-    base = f'http://127.0.0.1:{http}'
-    clients = {name: None for name in ('test-person', 'test-person-short')}
-    clients |= {name: f'{name}-secret' for name in ('test-machine', 'test-machine-short', 'test-machine-post')}
-    more = {'issuer': issuer, 'audience': AUDIENCE, 'clients': clients}
-    interfaces = bindings(base, f'127.0.0.1:{grpc}')
-    return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid, more=more)
+def signed_in(flow):
+    """An agent that wants a token, and the provider that gives it; the card says how to get one."""
+
+    def start(kind, programs):
+        http, grpc, port = programs.ports(3)
+        issuer, _ = provider(programs, port)
+        command = [*packages.python('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
+        pid = programs.run([*command, '--oidc', issuer, AUDIENCE, '--flow', flow], grpc, http)
+        base = f'http://127.0.0.1:{http}'
+        clients = {name: None for name in ('test-person', 'test-person-short')}
+        clients |= {name: f'{name}-secret' for name in ('test-machine', 'test-machine-short', 'test-machine-post')}
+        more = {'issuer': issuer, 'audience': AUDIENCE, 'clients': clients}
+        interfaces = bindings(base, f'127.0.0.1:{grpc}')
+        return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid, more=more)
+
+    return start
 
 
 def secured(wants_client):
@@ -208,7 +212,9 @@ KINDS = {
     'agent-native-short': agent_native('--short', path='/a2a'),
     'xpr': xpr(),
     'xpr-signed': xpr('--signed'),
-    'oidc': oidc,
+    'oidc': signed_in('oidc'),
+    'oauth-device': signed_in('device'),
+    'oauth-client': signed_in('client'),
     'tls': secured(wants_client=False),
     'mtls': secured(wants_client=True),
 }

@@ -1,9 +1,11 @@
 """An agent made with a2a-sdk 1.x: 1.0 over all three bindings.
 
-    python_1.py --http PORT --grpc PORT [--card-http PORT] [--tls CERT KEY] [--client-ca CA] [--oidc ISSUER AUDIENCE]
+    python_1.py --http PORT --grpc PORT [--card-http PORT] [--tls CERT KEY] [--client-ca CA]
+                [--oidc ISSUER AUDIENCE [--flow oidc|device|client]]
 
 `--tls` puts TLS on everything, `--client-ca` wants a client certificate for all calls, and then the card is at
-`--card-http`, since nobody shows a certificate to read a card. `--oidc` wants a token of that issuer for all calls.
+`--card-http`, since nobody shows a certificate to read a card. `--oidc` wants a token of that issuer for all calls;
+`--flow` says how the card tells people to get one: by OpenID Connect, or by a flow of OAuth with its addresses.
 """
 
 import argparse
@@ -107,8 +109,18 @@ def card(options, base):
         value['securityRequirements'] = [{'schemes': {'mtls': {'list': []}}}]
     if options.oidc:
         url = f'{options.oidc[0]}/.well-known/openid-configuration'
-        value['securitySchemes'] = {'oidc': {'openIdConnectSecurityScheme': {'openIdConnectUrl': url}}}
-        value['securityRequirements'] = [{'schemes': {'oidc': {'list': []}}}]
+        token, scopes = f'{options.oidc[0]}/token', {'agent': 'Use the agent'}
+        device = {'deviceAuthorizationUrl': f'{options.oidc[0]}/device/auth', 'tokenUrl': token, 'scopes': scopes}
+        scheme, needed = {
+            'oidc': ({'openIdConnectSecurityScheme': {'openIdConnectUrl': url}}, []),
+            'device': ({'oauth2SecurityScheme': {'flows': {'deviceCode': device}}}, ['agent']),
+            'client': (
+                {'oauth2SecurityScheme': {'flows': {'clientCredentials': {'tokenUrl': token, 'scopes': scopes}}}},
+                ['agent'],
+            ),
+        }[options.flow]
+        value['securitySchemes'] = {options.flow: scheme}
+        value['securityRequirements'] = [{'schemes': {options.flow: {'list': needed}}}]
     return value
 
 
@@ -141,6 +153,7 @@ async def main():
     parser.add_argument('--tls', nargs=2, metavar=('CERT', 'KEY'))
     parser.add_argument('--client-ca')
     parser.add_argument('--oidc', nargs=2, metavar=('ISSUER', 'AUDIENCE'))
+    parser.add_argument('--flow', choices=('oidc', 'device', 'client'), default='oidc')
     options = parser.parse_args()
 
     base = f'https://localhost:{options.http}' if options.tls else f'http://127.0.0.1:{options.http}'

@@ -3,11 +3,9 @@
 import asyncio
 
 import httpx
+from lines import check
 
-
-def check(binding, name, got, want):
-    """Prints the outcome: the runner counts, and a client goes on."""
-    print('\t'.join(['ok' if got == want else 'FAIL', binding, name, '' if got == want else f'got {got!r}']), flush=True)
+__all__ = ['check', 'deliveries']
 
 
 async def deliveries(hook, token):
