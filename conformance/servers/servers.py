@@ -13,12 +13,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 import ca
 import packages
-from packages import Unable
+import rogues
+from packages import HERE, Unable
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 5
@@ -220,6 +222,37 @@ KINDS = {
 }
 
 
+def gallery(name, twin):
+    """A rogue, or its healthy twin."""
+    rogue = rogues.ROGUES[name]
+
+    def start(kind, programs):
+        port, spare = programs.ports(2)
+        base = rogues.origin(rogue, port)
+        server = Server(kind, base, f'{base}/.well-known/agent-card.json', {'JSONRPC': f'{base}/rpc'}, 0)
+        if rogue.setting.rest:
+            server.interfaces['HTTP+JSON'] = f'{base}/rest'
+        command = [sys.executable, '-B', HERE / 'rogues.py', name, '--port', port]
+        if rogue.secure:
+            made = ca.make(programs.scratch / 'ca')
+            command += ['--certificates', made.directory]
+            server.arguments = ['--ca-cert', str(made.ca)]
+        if name == 'card.redirect':
+            command += ['--spare', spare]
+        if twin or rogue.serves:
+            server.pid = programs.run([*command, *(['--twin'] if twin else [])], port)
+        if rogue.url and not twin:
+            server.url, server.card = rogue.url, f'{rogue.url}/.well-known/agent-card.json'
+        return server
+
+    return start
+
+
+for name in rogues.ROGUES:
+    KINDS[f'rogue:{name}'] = gallery(name, twin=False)
+    KINDS[f'rogue-twin:{name}'] = gallery(name, twin=True)
+
+
 @contextlib.contextmanager
 def serving(kind, port=0):
     """Runs a server of this kind and yields where it is."""
@@ -229,5 +262,6 @@ def serving(kind, port=0):
 
 def find(kind):
     if kind not in KINDS:
-        raise Unable(f'there is no server {kind!r}; there are {", ".join(KINDS)}')
+        names = [name for name in KINDS if not name.startswith('rogue')]
+        raise Unable(f'there is no server {kind!r}; there are {", ".join(names)}, rogue:ID and rogue-twin:ID')
     return KINDS[kind]
