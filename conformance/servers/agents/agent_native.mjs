@@ -2,8 +2,8 @@
 //
 //     agent_native.mjs --http PORT [--secret SECRET] [--key KEY] [--short]
 //
-// `--secret` and `--key` make it a production server that wants a JWT, or a key. `--short` mounts it at `/a2a` and
-// nowhere else, without a card, so that only a client that tries that path finds it.
+// `--secret` makes it a production server that wants a JWT, `--key` one that wants a key. `--short` has it answer at
+// `/a2a` and nowhere else, without a card, so that only a client that tries that path finds it.
 // The framework would mount its other plugins as well, and with them a model, a login and a web application. They are
 // told to be there already.
 
@@ -19,7 +19,8 @@ process.env.DATABASE_URL = `file:${join(mkdtempSync(join(tmpdir(), 'agent-native
 process.env.APP_URL = settings.base;
 if (settings.has('--secret')) process.env.A2A_SECRET = settings.value('--secret');
 if (settings.has('--key')) process.env.TEST_API_KEY = settings.value('--key');
-if (settings.has('--secret') || settings.has('--key')) process.env.NODE_ENV = 'production';
+// In production a key alone is no good: the server would have nothing to sign its orders to itself with.
+if (settings.has('--secret')) process.env.NODE_ENV = 'production';
 
 const { H3, HTTPError, serve } = await import('h3');
 const { mountA2A } = await import('@agent-native/core/a2a');

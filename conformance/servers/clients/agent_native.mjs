@@ -24,10 +24,7 @@ tell('get', (await client.getTask(task.id)).status.state, 'completed');
 tell('ask', (await client.send(message('ask'))).status.state, 'input-required');
 const stream = await drain(client.stream(message('slow 3')));
 tell('slow', [...new Set(stream.flatMap(said))], ['chunk 1', 'chunk 2', 'chunk 3']);
-// A key alone cannot start work of its own in production: the server has nothing to sign the order with.
-if (!value('--key')) {
-  tell('call-agent', await callAgent(base, 'echo waited for', { ...who, apiKey: token }), 'waited for');
-}
+tell('call-agent', await callAgent(base, 'echo waited for', { ...who, apiKey: token }), 'waited for');
 tell('call-agent-blocking', await callAgent(base, 'echo at once', { ...who, apiKey: token, async: false }), 'at once');
 if (token) {
   const refusal = await new A2AClient(base).send(message('echo x')).catch((error) => /401/.test(error.message));
