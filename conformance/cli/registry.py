@@ -82,7 +82,7 @@ def requirement(*ids, agents=(), bindings=()):
 
 
 def load():
-    """Imports every area, and insists that every requirement has a check. TX_005 is the sum of all gRPC runs."""
+    """Imports every area, and insists that every requirement has a check."""
     for area in AREAS:
         importlib.import_module(f'checks.{area}')
     proven = {name for check in CHECKS for name in check.ids}
