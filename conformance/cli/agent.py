@@ -33,10 +33,13 @@ FILES = [
     {'artifactId': 'numbers', 'name': 'numbers', 'parts': [{'data': {'adjusted': 2, 'list': [1, 2]}}]},
     {
         'artifactId': 'bytes',
-        'parts': [{
-            'raw': base64.b64encode(b'\0\1\2\xff').decode(), 'filename': 'bytes.bin',
-            'mediaType': 'application/octet-stream',
-        }],
+        'parts': [
+            {
+                'raw': base64.b64encode(b'\0\1\2\xff').decode(),
+                'filename': 'bytes.bin',
+                'mediaType': 'application/octet-stream',
+            }
+        ],
     },
     {'artifactId': 'link', 'parts': [{'url': 'https://files.example/march.csv', 'mediaType': 'text/csv'}]},
 ]
@@ -46,7 +49,7 @@ DROPS = {}
 
 
 def now():
-    return datetime.datetime.now(datetime.timezone.utc).isoformat().replace('+00:00', 'Z')
+    return datetime.datetime.now(datetime.UTC).isoformat().replace('+00:00', 'Z')
 
 
 class Practice(AgentExecutor):
@@ -186,7 +189,9 @@ class Service(GrpcHandler):
 class Log(grpc.aio.ServerInterceptor):
     async def intercept_service(self, continuation, details):
         headers = {key: value if isinstance(value, str) else '' for key, value in details.invocation_metadata}
-        LOG.append({'verb': 'GRPC', 'path': details.method, 'method': details.method.rpartition('/')[2], 'headers': headers})
+        LOG.append(
+            {'verb': 'GRPC', 'path': details.method, 'method': details.method.rpartition('/')[2], 'headers': headers}
+        )
         return await continuation(details)
 
 
@@ -221,18 +226,23 @@ async def main():
     extended.description = 'The extended card'
     configs = InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(
-        Practice(), InMemoryTaskStore(), public, push_config_store=configs,
+        Practice(),
+        InMemoryTaskStore(),
+        public,
+        push_config_store=configs,
         push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False), configs),
         extended_agent_card=extended,
     )
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(Service(handler), server)
     await server.start()
-    app = Starlette(routes=[
-        Route('/-/log', lambda _: JSONResponse(LOG)),
-        *create_agent_card_routes(public),
-        *create_jsonrpc_routes(handler, '/'),
-        *create_rest_routes(handler, path_prefix='/rest'),
-    ])
+    app = Starlette(
+        routes=[
+            Route('/-/log', lambda _: JSONResponse(LOG)),
+            *create_agent_card_routes(public),
+            *create_jsonrpc_routes(handler, '/'),
+            *create_rest_routes(handler, path_prefix='/rest'),
+        ]
+    )
     config = uvicorn.Config(Wire(app), log_level='critical')
     print(f'Listening: {url}', flush=True)
     await uvicorn.Server(config).serve(sockets=[listener])

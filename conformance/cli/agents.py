@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 from harness import NotMeasured
@@ -88,7 +87,13 @@ class World:
     def command(self, name):
         return {
             'serve': [
-                self.sabir, 'serve', '--config', HERE / 'sabir.toml', '--listen', '127.0.0.1:0', '--data',
+                self.sabir,
+                'serve',
+                '--config',
+                HERE / 'sabir.toml',
+                '--listen',
+                '127.0.0.1:0',
+                '--data',
                 self.scratch / 'serve-data',
             ],
             'demo': [self.sabir, 'demo-server', '--port', '0'],
@@ -107,7 +112,9 @@ class World:
         if isinstance(found, NotMeasured):
             raise NotMeasured(str(found))
         if not found.alive():
-            raise AssertionError(f'the agent {name} ended during the run: {found.log.read_text(errors="replace")[-800:]}')
+            raise AssertionError(
+                f'the agent {name} ended during the run: {found.log.read_text(errors="replace")[-800:]}'
+            )
         return found
 
     def close(self):

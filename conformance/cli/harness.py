@@ -243,9 +243,12 @@ class Case:
     def start(self, *arguments, env=None, stdin=None, cwd=None):
         arguments = [str(argument) for argument in arguments]
         process = subprocess.Popen(
-            [self.world.sabir, *arguments], cwd=cwd or self.cwd, env=self.environment(env),
+            [self.world.sabir, *arguments],
+            cwd=cwd or self.cwd,
+            env=self.environment(env),
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         run = Run(arguments, process, stdin.encode() if isinstance(stdin, str) else stdin)
         self.runs.append(run)

@@ -27,11 +27,15 @@ class Issuer:
         self.numbers, self.lock = itertools.count(1), threading.Lock()
         self.polls, self.grants, self.tokens, self.nonce = [], [], [], None
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.server = Stub(files={
-            '/device': self.authorize, '/token': self.token, '/jwks': lambda _: {'keys': [self.jwk()]},
-            '/.well-known/openid-configuration': lambda _: self.discovery(),
-            '/.well-known/oauth-authorization-server': lambda _: self.discovery(),
-        })
+        self.server = Stub(
+            files={
+                '/device': self.authorize,
+                '/token': self.token,
+                '/jwks': lambda _: {'keys': [self.jwk()]},
+                '/.well-known/openid-configuration': lambda _: self.discovery(),
+                '/.well-known/oauth-authorization-server': lambda _: self.discovery(),
+            }
+        )
         self.url = self.server.url
 
     def close(self):
@@ -40,7 +44,11 @@ class Issuer:
     # --- Schemes for a card ---------------------------------------------------------------------------------------
 
     def device_scheme(self):
-        flow = {'deviceAuthorizationUrl': f'{self.url}/device', 'tokenUrl': f'{self.url}/token', 'scopes': {'read': 'Read'}}
+        flow = {
+            'deviceAuthorizationUrl': f'{self.url}/device',
+            'tokenUrl': f'{self.url}/token',
+            'scopes': {'read': 'Read'},
+        }
         return {'oauth2SecurityScheme': {'flows': {'deviceCode': flow}}}
 
     def client_scheme(self):
@@ -56,8 +64,11 @@ class Issuer:
         form = dict(urllib.parse.parse_qsl(request.body.decode()))
         self.grants.append(('device', form, request.headers))
         return {
-            'device_code': 'dev-code-secret-7781', 'user_code': 'WDJB-MJHT', 'verification_uri': f'{self.url}/verify',
-            'expires_in': 300, 'interval': self.interval,
+            'device_code': 'dev-code-secret-7781',
+            'user_code': 'WDJB-MJHT',
+            'verification_uri': f'{self.url}/verify',
+            'expires_in': 300,
+            'interval': self.interval,
         }
 
     def token(self, request):
@@ -75,8 +86,10 @@ class Issuer:
             by_basic = request.headers.get('authorization', '').startswith('Basic ')
             if by_basic != self.basic:
                 return refuse('invalid_client', 401)
-            given = base64.b64decode(request.headers['authorization'][6:]).decode() if by_basic else (
-                f'{form.get("client_id")}:{form.get("client_secret")}'
+            given = (
+                base64.b64decode(request.headers['authorization'][6:]).decode()
+                if by_basic
+                else (f'{form.get("client_id")}:{form.get("client_secret")}')
             )
             if given != 'robot:s3cret-client-9931':
                 return refuse('invalid_client', 401)
@@ -88,8 +101,11 @@ class Issuer:
     def grant(self, form):
         number = next(self.numbers)
         value = {
-            'access_token': f'access-token-secret-{number}', 'token_type': 'Bearer', 'expires_in': self.lifetime,
-            'refresh_token': f'refresh-token-secret-{number}', 'scope': form.get('scope', 'read'),
+            'access_token': f'access-token-secret-{number}',
+            'token_type': 'Bearer',
+            'expires_in': self.lifetime,
+            'refresh_token': f'refresh-token-secret-{number}',
+            'scope': form.get('scope', 'read'),
         }
         if self.oidc is not None and 'openid' in form.get('scope', self.scope()):
             value['id_token'] = self.id_token(form)
@@ -101,9 +117,13 @@ class Issuer:
 
     def discovery(self):
         value = {
-            'issuer': self.url, 'token_endpoint': f'{self.url}/token', 'jwks_uri': f'{self.url}/jwks',
-            'authorization_endpoint': f'{self.url}/authorize', 'response_types_supported': ['code'],
-            'subject_types_supported': ['public'], 'id_token_signing_alg_values_supported': ['ES256'],
+            'issuer': self.url,
+            'token_endpoint': f'{self.url}/token',
+            'jwks_uri': f'{self.url}/jwks',
+            'authorization_endpoint': f'{self.url}/authorize',
+            'response_types_supported': ['code'],
+            'subject_types_supported': ['public'],
+            'id_token_signing_alg_values_supported': ['ES256'],
         }
         if self.device:
             value['device_authorization_endpoint'] = f'{self.url}/device'
@@ -117,7 +137,14 @@ class Issuer:
     def id_token(self, form):
         now = int(time.time())
         client = form.get('client_id') or 'robot'
-        claims = {'iss': self.url, 'aud': client, 'sub': 'ada', 'iat': now, 'exp': now + 600, **self.oidc.get('claims', {})}
+        claims = {
+            'iss': self.url,
+            'aud': client,
+            'sub': 'ada',
+            'iat': now,
+            'exp': now + 600,
+            **self.oidc.get('claims', {}),
+        }
         head = b64(json.dumps({'alg': 'ES256', 'kid': 'k-1', **self.oidc.get('header', {})}).encode())
         signed = f'{head}.{b64(json.dumps(claims).encode())}'
         key = self.oidc.get('key') or self.key

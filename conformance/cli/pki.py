@@ -26,16 +26,14 @@ class Authority:
         certificate = (
             self._builder(self.name, self.key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(
-                x509.KeyUsage(True, False, False, False, False, True, True, False, False), critical=True
-            )
+            .add_extension(x509.KeyUsage(True, False, False, False, False, True, True, False, False), critical=True)
             .sign(self.key, hashes.SHA256())
         )
         self.ca = folder / 'ca.pem'
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def _builder(self, subject, key):
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)

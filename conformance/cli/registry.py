@@ -19,8 +19,31 @@ ALL = ('JSONRPC', 'HTTP+JSON', 'GRPC')
 # `serve` and `demo` are `sabir serve` and `sabir demo-server`; `python` is the official Python SDK.
 LIVE = ('serve', 'demo', 'python')
 AREAS = (
-    'card', 'signature', 'catalog', 'send', 'interact', 'poll', 'task', 'subscribe', 'download', 'out', 'errors', 'exits',
-    'auth', 'login', 'mtls', 'oidc', 'tx', 'version', 'config', 'command', 'push', 'chat', 'demo', 'conform', 'skill',
+    'card',
+    'signature',
+    'catalog',
+    'send',
+    'interact',
+    'poll',
+    'task',
+    'subscribe',
+    'download',
+    'out',
+    'errors',
+    'exits',
+    'auth',
+    'login',
+    'mtls',
+    'oidc',
+    'tx',
+    'version',
+    'config',
+    'command',
+    'push',
+    'chat',
+    'demo',
+    'conform',
+    'skill',
 )
 TOTALS = {1: 39, 2: 15, 3: 12}
 

@@ -11,12 +11,22 @@ from registry import REQUIREMENTS, TOTALS
 
 STATUSES = ('pass', 'partial', 'fail', 'not_measured', 'na')
 CODES = {
-    'A2ACLI_ERR_USAGE': 2, 'A2ACLI_ERR_CARD_NOT_FOUND': 3, 'A2ACLI_ERR_CARD_INVALID': 1, 'A2ACLI_ERR_UNREACHABLE': 3,
-    'A2ACLI_ERR_CREDENTIALS_MISSING': 4, 'A2ACLI_ERR_AUTH_FAILED': 4, 'A2ACLI_ERR_TIMEOUT': 5, 'A2ACLI_ERR_INTERNAL': 1,
+    'A2ACLI_ERR_USAGE': 2,
+    'A2ACLI_ERR_CARD_NOT_FOUND': 3,
+    'A2ACLI_ERR_CARD_INVALID': 1,
+    'A2ACLI_ERR_UNREACHABLE': 3,
+    'A2ACLI_ERR_CREDENTIALS_MISSING': 4,
+    'A2ACLI_ERR_AUTH_FAILED': 4,
+    'A2ACLI_ERR_TIMEOUT': 5,
+    'A2ACLI_ERR_INTERNAL': 1,
 }
 DEFAULTS = (
-    'transport_server_preference_order', 'task_completion_wait_by_default', 'output_human_readable_text',
-    'detail_level_concise', 'protocol_version_highest_mutual', 'transport_security_tls_on',
+    'transport_server_preference_order',
+    'task_completion_wait_by_default',
+    'output_human_readable_text',
+    'detail_level_concise',
+    'protocol_version_highest_mutual',
+    'transport_security_tls_on',
 )
 
 
@@ -101,35 +111,49 @@ def build(results, mutations, tool_version, agents, date):
     for name, requirement in REQUIREMENTS.items():
         status, note = results.status(name)
         requirements[name] = {
-            'tier': requirement.tier, 'area': requirement.area, 'spec': requirement.sections,
-            'requirement': requirement.meaning, 'status': status, 'note': note,
+            'tier': requirement.tier,
+            'area': requirement.area,
+            'spec': requirement.sections,
+            'requirement': requirement.meaning,
+            'status': status,
+            'note': note,
             'evidence': evidence(results, name, mutations),
         }
     missing = [name for name, value in requirements.items() if value['status'] not in ('pass', 'na')]
     whole = not missing and set(agents) >= {'serve', 'demo', 'python'}
     return {
         'report': {
-            'tool': 'sabir', 'tool_version': tool_version, 'language': 'Rust',
-            'repository': 'conformance/cli in the source of sabir', 'maintainer': 'the maintainers of sabir',
-            'report_date': date, 'spec_version': '0.2', 'spec_revision': '2026-08-17', 'a2a_versions': ['1.0'],
+            'tool': 'sabir',
+            'tool_version': tool_version,
+            'language': 'Rust',
+            'repository': 'conformance/cli in the source of sabir',
+            'maintainer': 'the maintainers of sabir',
+            'report_date': date,
+            'spec_version': '0.2',
+            'spec_revision': '2026-08-17',
+            'a2a_versions': ['1.0'],
             'agent_tested': 'an agent made with a2a-sdk 1.3.0 (Python); sabir serve; sabir demo-server',
             'agent_tck_conformant': 'unknown',
-            'transports_covered': ['HTTP+JSON', 'JSON-RPC', 'gRPC'], 'tier_claimed': claimed(tiers),
+            'transports_covered': ['HTTP+JSON', 'JSON-RPC', 'gRPC'],
+            'tier_claimed': claimed(tiers),
         },
         'summary': tiers,
         'requirements': requirements,
         'default_001_breakdown': {
             key: {
                 'shipped': 'shipped' in results.notes['defaults'].get(key, ()),
-                'overridable': 'overridable' in results.notes['defaults'].get(key, ()), 'note': '',
+                'overridable': 'overridable' in results.notes['defaults'].get(key, ()),
+                'note': '',
             }
             for key in DEFAULTS
         },
         'error_codes': {
-            code: {'emitted': code in results.notes['codes'], 'note': f'exit {number}'} for code, number in CODES.items()
+            code: {'emitted': code in results.notes['codes'], 'note': f'exit {number}'}
+            for code, number in CODES.items()
         },
         'attestation': {
-            'reported_by': 'conformance/cli/run', 'date': date,
+            'reported_by': 'conformance/cli/run',
+            'date': date,
             'statement': 'Generated from a run of the suite; every status is the outcome of the checks named as evidence. '
             + ('All requirements hold.' if whole else f'Missing: {", ".join(missing) or "a full set of agents"}.'),
         },
@@ -155,7 +179,13 @@ def yaml(value, indent=0):
 
 def scalar(value):
     if isinstance(value, str):
-        plain = re.fullmatch(r'[A-Za-z_][A-Za-z0-9_.+-]*', value) and value not in ('yes', 'no', 'null', 'true', 'false')
+        plain = re.fullmatch(r'[A-Za-z_][A-Za-z0-9_.+-]*', value) and value not in (
+            'yes',
+            'no',
+            'null',
+            'true',
+            'false',
+        )
         return value if plain else json.dumps(value, ensure_ascii=False)
     return json.dumps(value)
 

@@ -207,9 +207,24 @@ def route(method, path):
 
 
 class Stub:
-    def __init__(self, bindings=('JSONRPC',), on=None, card=None, files=None, tls=None, tenant=None, version='1.0',
-                 streaming=True, push=True, extended=False, schemes=None, requires=None, extensions=None,
-                 interfaces=None, port=0):
+    def __init__(
+        self,
+        bindings=('JSONRPC',),
+        on=None,
+        card=None,
+        files=None,
+        tls=None,
+        tenant=None,
+        version='1.0',
+        streaming=True,
+        push=True,
+        extended=False,
+        schemes=None,
+        requires=None,
+        extensions=None,
+        interfaces=None,
+        port=0,
+    ):
         self.on, self.memory, self.files, self.tls = on or {}, Memory(), files or {}, tls
         self.calls, self.requests, self.counts = [], [], collections.Counter()
         self.lock, self.closed, self.grpc = threading.Lock(), threading.Event(), None

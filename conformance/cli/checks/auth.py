@@ -25,8 +25,16 @@ def operations(case, url, *more, **options):
 
 @requirement('A2ACLI_AUTH_001', bindings=ALL)
 def a_bearer_token_travels_as_authorization(case):
-    oauth = {'staff': {'oauth2SecurityScheme': {'flows': {'clientCredentials': {'tokenUrl': 'https://x.example/t', 'scopes': {}}}}}}
-    oidc = {'staff': {'openIdConnectSecurityScheme': {'openIdConnectUrl': 'https://x.example/.well-known/openid-configuration'}}}
+    oauth = {
+        'staff': {
+            'oauth2SecurityScheme': {'flows': {'clientCredentials': {'tokenUrl': 'https://x.example/t', 'scopes': {}}}}
+        }
+    }
+    oidc = {
+        'staff': {
+            'openIdConnectSecurityScheme': {'openIdConnectUrl': 'https://x.example/.well-known/openid-configuration'}
+        }
+    }
     for schemes in (BEARER, oauth, oidc):
         server = case.stub(schemes=schemes)
         operations(case, server.url, '--bearer', TOKEN)
@@ -99,7 +107,7 @@ def service_parameters_are_separate(case):
     lacks(json.dumps(server.calls[0].params), 'gold', 'the payload')
     help_text = case.run('send', '--help').exits(0).out
     place = help_text.index('--svc-param')
-    described = help_text[place:place + 400].split('\n      --')[0].split('\n  -')[0].lower()
+    described = help_text[place : place + 400].split('\n      --')[0].split('\n  -')[0].lower()
     for word in ('authenticat', 'authoriz', 'authoris', 'credential', 'token', 'api key'):
         lacks(described, word, 'the help of --svc-param')
     for bad in ('no-colon', 'A2A-Version:0.9'):
@@ -109,7 +117,8 @@ def service_parameters_are_separate(case):
 @requirement('A2ACLI_AUTH_002')
 def every_credential_has_a_variable_and_help_says_why(case):
     texts = {
-        'send': ('A2ACLI_BEARER', 'A2ACLI_API_KEY'), 'auth login': ('A2ACLI_CLIENT_SECRET',),
+        'send': ('A2ACLI_BEARER', 'A2ACLI_API_KEY'),
+        'auth login': ('A2ACLI_CLIENT_SECRET',),
         'task push-config create': ('A2ACLI_PUSH_TOKEN', 'A2ACLI_PUSH_CREDENTIALS'),
     }
     for command, names in texts.items():
@@ -130,7 +139,9 @@ def variables_work_and_a_flag_wins(case):
     used = lambda: server.calls[-1].headers.get('authorization')  # noqa: E731
     case.run('task', 'list', '-a', server.url, '-o', 'json', env={'A2ACLI_BEARER': 'from-variable'}).exits(0)
     equal(used(), 'Bearer from-variable', 'the variable')
-    case.run('task', 'list', '-a', server.url, '-o', 'json', '--bearer', 'from-flag', env={'A2ACLI_BEARER': 'x'}).exits(0)
+    case.run('task', 'list', '-a', server.url, '-o', 'json', '--bearer', 'from-flag', env={'A2ACLI_BEARER': 'x'}).exits(
+        0
+    )
     equal(used(), 'Bearer from-flag', 'the flag')
     case.file('.env', 'A2ACLI_BEARER=from-file\n').chmod(0o600)
     case.run('task', 'list', '-a', server.url, '-o', 'json').exits(0)
@@ -171,7 +182,10 @@ def a_local_file_that_drops_verification_is_named(case):
 
 def forms(secret):
     return {
-        secret, urllib.parse.quote(secret), urllib.parse.quote(secret, safe=''), urllib.parse.quote_plus(secret),
+        secret,
+        urllib.parse.quote(secret),
+        urllib.parse.quote(secret, safe=''),
+        urllib.parse.quote_plus(secret),
         base64.b64encode(secret.encode()).decode(),
     }
 
@@ -185,9 +199,24 @@ def secrets_are_never_shown(case):
         # An agent that quotes what it was sent: the message of an error must not give it away either.
         raise Http(500, f'you said {TOKEN} and {KEY}'.encode(), grpc='INTERNAL')
 
-    base = ('-a', server.url, '--bearer', TOKEN, '--api-key', KEY, '--svc-param', f'X-Custom:{SVC}', '--debug', '--verbose')
-    runs = [case.run('send', 'hi', *base), case.run('send', 'hi', *base, '-o', 'json'),
-            case.run('task', 'get', 'none', *base, '-o', 'json'), case.run('send', 'hi', '--stream', *base)]
+    base = (
+        '-a',
+        server.url,
+        '--bearer',
+        TOKEN,
+        '--api-key',
+        KEY,
+        '--svc-param',
+        f'X-Custom:{SVC}',
+        '--debug',
+        '--verbose',
+    )
+    runs = [
+        case.run('send', 'hi', *base),
+        case.run('send', 'hi', *base, '-o', 'json'),
+        case.run('task', 'get', 'none', *base, '-o', 'json'),
+        case.run('send', 'hi', '--stream', *base),
+    ]
     server.on['GetTask'] = echo
     runs.append(case.run('task', 'get', 't-1', *base, '-o', 'json'))
     runs.append(case.run('config', 'show', *base))
@@ -206,8 +235,24 @@ def secrets_are_never_shown(case):
 @requirement('A2ACLI_AUTH_004', bindings=ALL)
 def push_credentials_are_not_shown_in_diagnostics(case):
     server = case.stub()
-    base = ('task', 'push-config', 'create', 't-1', '--url', 'https://hook.example/', '--push-token', TOKEN,
-            '--push-scheme', 'Bearer', '--push-credentials', SVC, '-a', server.url, '--debug', '--verbose')
+    base = (
+        'task',
+        'push-config',
+        'create',
+        't-1',
+        '--url',
+        'https://hook.example/',
+        '--push-token',
+        TOKEN,
+        '--push-scheme',
+        'Bearer',
+        '--push-credentials',
+        SVC,
+        '-a',
+        server.url,
+        '--debug',
+        '--verbose',
+    )
     text, value = case.run(*base).exits(0), case.run(*base, '-o', 'json').exits(0)
     for secret in (TOKEN, SVC):
         lacks(text.out + text.err + value.err, secret, 'diagnostics and text')
@@ -220,21 +265,46 @@ def card_endpoints_get_no_credential(case):
     tls = pki.Tls(pki.Authority(case.scratch / 'pki'), clients='optional')
     certificate, key = tls.authority.client()
     server = case.stub(schemes={**BEARER, 'cert': {'mtlsSecurityScheme': {}}}, requires=[['staff'], ['cert']], tls=tls)
-    catalog = {'specVersion': '1.0', 'entries': [{
-        'identifier': 'urn:one', 'displayName': 'one', 'mediaType': 'application/a2a-agent-card+json',
-        'type': 'application/a2a-agent-card+json', 'url': server.url + CARD_PATH,
-    }]}
+    catalog = {
+        'specVersion': '1.0',
+        'entries': [
+            {
+                'identifier': 'urn:one',
+                'displayName': 'one',
+                'mediaType': 'application/a2a-agent-card+json',
+                'type': 'application/a2a-agent-card+json',
+                'url': server.url + CARD_PATH,
+            }
+        ],
+    }
     server.files['/catalog.json'] = catalog
     given = (
-        '--bearer', TOKEN, '--api-key', KEY, '--svc-param', f'Authorization:Basic {SVC}', '--svc-param',
-        f'Cookie:session={SVC}', '--svc-param', f'X-Api-Key:{SVC}', '--client-cert', certificate, '--client-key', key,
-        '--ca-cert', tls.authority.ca, '-o', 'json',
+        '--bearer',
+        TOKEN,
+        '--api-key',
+        KEY,
+        '--svc-param',
+        f'Authorization:Basic {SVC}',
+        '--svc-param',
+        f'Cookie:session={SVC}',
+        '--svc-param',
+        f'X-Api-Key:{SVC}',
+        '--client-cert',
+        certificate,
+        '--client-key',
+        key,
+        '--ca-cert',
+        tls.authority.ca,
+        '-o',
+        'json',
     )
     for reference in (server.url, server.url + CARD_PATH, f'{server.url}/catalog.json'):
         case.run('card', 'get', '-a', reference, *given).exits(0)
         case.run('send', 'hi', '-a', reference, *given).exits(0)
     case.run('card', 'get', '-a', server.url, *given[6:], env={'A2ACLI_BEARER': TOKEN, 'A2ACLI_API_KEY': KEY}).exits(0)
-    fetched = [request for request in server.requests if request.method == 'GET' and not request.path.startswith('/rest')]
+    fetched = [
+        request for request in server.requests if request.method == 'GET' and not request.path.startswith('/rest')
+    ]
     holds(len(fetched) >= 5, f'fetches: {[request.path for request in fetched]}')
     for request in fetched:
         for secret in (TOKEN, KEY, SVC):
@@ -251,6 +321,7 @@ def a_redirect_does_not_carry_credentials_away(case):
     away = Http(307, headers={'Location': f'{thief.url}/rpc'})
     server.files['/rpc'] = away
     run = case.run('send', 'hi', '-a', server.url, '--bearer', TOKEN, '-o', 'json')
-    holds(run.code != 0, f'a redirect to another origin: {run}')
+    holds(run.code != 0 and run.error['message'], f'a redirect to another origin: {run}')
+    equal(len(server.fetches('/rpc')), 1, 'requests that were sent away')
     for request in thief.requests:
         lacks(json.dumps(request.headers), TOKEN, 'headers at the other origin')

@@ -1,7 +1,6 @@
 """`card get`: where a card comes from, what is shown of it, whether it is right, and its extended form."""
 
 import copy
-import json
 
 import grammar
 from harness import contains, equal, holds, lacks
@@ -23,8 +22,15 @@ def a_card_is_found_by_host_url_and_file(case):
     path = case.file('cards/my card.json', server.card)
     server.files['/cards/own.json'] = lambda _: server.card
     references = [
-        server.url, f'127.0.0.1:{server.port}', f'localhost:{server.port}', server.url + '/', server.url + CARD_PATH,
-        server.url + '/cards/own.json', path, './cards/my card.json', 'cards/my card.json',
+        server.url,
+        f'127.0.0.1:{server.port}',
+        f'localhost:{server.port}',
+        server.url + '/',
+        server.url + CARD_PATH,
+        server.url + '/cards/own.json',
+        path,
+        './cards/my card.json',
+        'cards/my card.json',
         'file://' + str(path).replace(' ', '%20'),
     ]
     for reference in references:
@@ -48,8 +54,12 @@ def the_text_shows_identity_capabilities_interfaces_schemes_and_skills(case):
     server = case.stub(bindings=('JSONRPC', 'HTTP+JSON'), schemes=BEARER, extended=True, push=False)
     shown = grammar.parse(case.run('card', 'get', '-a', server.url).exits(0).out)
     for label, wanted in (
-        ('Name', 'Stub'), ('Description', 'A scripted server'), ('Version', '1.2.3'), ('Streaming', 'yes'),
-        ('Push notifications', 'no'), ('Extended card', 'yes'),
+        ('Name', 'Stub'),
+        ('Description', 'A scripted server'),
+        ('Version', '1.2.3'),
+        ('Streaming', 'yes'),
+        ('Push notifications', 'no'),
+        ('Extended card', 'yes'),
     ):
         equal(grammar.last(shown, label), wanted, label)
     equal(len(grammar.values(shown, 'Interface')), 2, 'interfaces')
@@ -60,17 +70,26 @@ def the_text_shows_identity_capabilities_interfaces_schemes_and_skills(case):
 
 @requirement('A2ACLI_CARD_GET_001')
 def what_is_not_a_card_is_refused_by_its_own_code(case):
-    server = case.stub(files={
-        '/html': Http(200, b'<!doctype html><h1>Hello</h1>', 'text/html'),
-        '/half': Http(200, b'{"name": "Half"', 'application/json'),
-        '/poor': Http(200, b'{"name": "Poor"}', 'application/json'),
-        '/gone': Http(410), '/broken': Http(500), '/locked': Http(401),
-        '/huge': Http(200, b'{"name": "' + b'x' * 10_000_000 + b'"}', 'application/json'),
-    })
+    server = case.stub(
+        files={
+            '/html': Http(200, b'<!doctype html><h1>Hello</h1>', 'text/html'),
+            '/half': Http(200, b'{"name": "Half"', 'application/json'),
+            '/poor': Http(200, b'{"name": "Poor"}', 'application/json'),
+            '/gone': Http(410),
+            '/broken': Http(500),
+            '/locked': Http(401),
+            '/huge': Http(200, b'{"name": "' + b'x' * 10_000_000 + b'"}', 'application/json'),
+        }
+    )
     for path, code, number in (
-        ('/html', 'CARD_INVALID', 1), ('/half', 'CARD_INVALID', 1), ('/poor', 'CARD_INVALID', 1),
-        ('/missing', 'CARD_NOT_FOUND', 3), ('/gone', 'CARD_NOT_FOUND', 3), ('/broken', 'CARD_NOT_FOUND', 3),
-        ('/locked', 'CREDENTIALS_MISSING', 4), ('/huge', 'CARD_INVALID', 1),
+        ('/html', 'CARD_INVALID', 1),
+        ('/half', 'CARD_INVALID', 1),
+        ('/poor', 'CARD_INVALID', 1),
+        ('/missing', 'CARD_NOT_FOUND', 3),
+        ('/gone', 'CARD_NOT_FOUND', 3),
+        ('/broken', 'CARD_NOT_FOUND', 3),
+        ('/locked', 'CREDENTIALS_MISSING', 4),
+        ('/huge', 'CARD_INVALID', 1),
     ):
         case.run('card', 'get', '-a', server.url + path, '-o', 'json').fails(f'A2ACLI_ERR_{code}', number)
     case.run('card', 'get', '-a', './none.json', '-o', 'json').fails('A2ACLI_ERR_CARD_NOT_FOUND', 3)
@@ -172,4 +191,8 @@ def an_extended_card_is_not_kept(case):
     case.run('card', 'get', '--extended', '-a', server.url, '--bearer', 'staff-token', '-o', 'json').exits(0)
     for name, content in case.tree().items():
         lacks(content.decode(errors='replace'), '"extended"', f'the file {name}')
-    equal(case.run('card', 'get', '-a', server.url, '-o', 'json').exits(0).json['description'], 'A scripted server', 'card')
+    equal(
+        case.run('card', 'get', '-a', server.url, '-o', 'json').exits(0).json['description'],
+        'A scripted server',
+        'card',
+    )

@@ -1,9 +1,10 @@
 """An entry of an AI catalog stands wherever a card reference stands."""
 
+import json
+
 from harness import contains, equal
 from registry import requirement
 from stub import Http
-import json
 
 CARD = 'application/a2a-agent-card+json'
 CATALOG = 'application/ai-catalog+json'
@@ -52,14 +53,16 @@ def several_entries_without_a_fragment_are_a_usage_error_that_lists_them(case):
 def a_single_entry_inline_data_nesting_and_the_well_known_path(case):
     server = case.stub()
     nested = {'identifier': 'urn:more', 'displayName': 'more', 'mediaType': CATALOG, 'type': CATALOG}
-    server.files.update({
-        '/single.json': catalog(entry('urn:one', url=f'{server.url}/.well-known/agent-card.json')),
-        '/inline.json': catalog(entry('urn:one', data=server.card)),
-        '/outer.json': catalog({**nested, 'url': f'{server.url}/inner.json'}),
-        '/inner.json': catalog(entry('urn:deep', url=f'{server.url}/.well-known/agent-card.json')),
-        '/round.json': catalog({**nested, 'url': f'{server.url}/round.json'}),
-        '/.well-known/ai-catalog.json': catalog(entry('urn:one', data=server.card)),
-    })
+    server.files.update(
+        {
+            '/single.json': catalog(entry('urn:one', url=f'{server.url}/.well-known/agent-card.json')),
+            '/inline.json': catalog(entry('urn:one', data=server.card)),
+            '/outer.json': catalog({**nested, 'url': f'{server.url}/inner.json'}),
+            '/inner.json': catalog(entry('urn:deep', url=f'{server.url}/.well-known/agent-card.json')),
+            '/round.json': catalog({**nested, 'url': f'{server.url}/round.json'}),
+            '/.well-known/ai-catalog.json': catalog(entry('urn:one', data=server.card)),
+        }
+    )
     for path in ('/single.json', '/inline.json', '/outer.json#urn:deep', '/.well-known/ai-catalog.json'):
         run = case.run('card', 'get', '-a', server.url + path, '-o', 'json').exits(0)
         equal(run.json, server.card, f'the card by {path}')

@@ -44,7 +44,8 @@ def the_task_id_is_sent_only_while_the_task_is_paused(case):
     run = case.run('chat', '-a', server.url, stdin='ask\nMonday\nnext\n/new\nfresh\n').exits(0)
     sent = [(m['parts'][0]['text'], m.get('taskId') or None, m.get('contextId') or None) for m in server.sent()]
     equal(
-        sent, [('ask', None, None), ('Monday', 't-0', 'c-0'), ('next', None, 'c-0'), ('fresh', None, None)],
+        sent,
+        [('ask', None, None), ('Monday', 't-0', 'c-0'), ('next', None, 'c-0'), ('fresh', None, None)],
         f'messages of {run}',
     )
 
@@ -57,8 +58,13 @@ def chat_never_waits_for_a_terminal_it_does_not_have(case):
     server = case.stub()
     master, slave = pty.openpty()
     done = subprocess.run(
-        [case.world.sabir, 'chat', '-a', server.url], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=case.environment({}), cwd=case.cwd, timeout=20,
+        [case.world.sabir, 'chat', '-a', server.url],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=case.environment({}),
+        cwd=case.cwd,
+        timeout=20,
     )
     equal(done.returncode, 2, f'stdin a terminal, stdout not: {done.stderr}')
     holds(master, 'a terminal')

@@ -7,10 +7,32 @@ from harness import NotMeasured, contains, equal, holds
 from registry import requirement
 
 COMMANDS = [
-    'card get', 'send', 'task get', 'task cancel', 'task list', 'task subscribe', 'task download',
-    'task push-config create', 'task push-config get', 'task push-config list', 'task push-config delete',
-    'task push-config listen', 'auth login', 'auth status', 'auth logout', 'config show', 'conformance', 'completion',
-    'chat', 'demo-server', 'serve', 'card', 'task', 'task push-config', 'auth', 'config',
+    'card get',
+    'send',
+    'task get',
+    'task cancel',
+    'task list',
+    'task subscribe',
+    'task download',
+    'task push-config create',
+    'task push-config get',
+    'task push-config list',
+    'task push-config delete',
+    'task push-config listen',
+    'auth login',
+    'auth status',
+    'auth logout',
+    'config show',
+    'conformance',
+    'completion',
+    'chat',
+    'demo-server',
+    'serve',
+    'card',
+    'task',
+    'task push-config',
+    'auth',
+    'config',
 ]
 
 
@@ -22,8 +44,10 @@ def help_is_there_for_every_command(case):
         contains(whole.out, word, 'sabir help')
     for command in COMMANDS:
         words = command.split()
-        texts = [case.run(*arguments, env=nowhere).exits(0) for arguments in (
-            ('help', *words), (*words, '--help'), (*words, '-h'))]
+        texts = [
+            case.run(*arguments, env=nowhere).exits(0)
+            for arguments in (('help', *words), (*words, '--help'), (*words, '-h'))
+        ]
         for run in texts:
             contains(run.out, 'Usage', f'the help of {command}')
             equal(run.err, '', f'stderr of the help of {command}')
@@ -45,9 +69,31 @@ def the_version_is_told(case):
 def help_names_flags_variables_and_defaults(case):
     text = case.run('send', '--help').exits(0).out
     for flag in (
-        '--agent-card', '--a2a-version', '--transport', '--output', '--stream', '--wait', '--async', '--poll-interval',
-        '--timeout', '--context-id', '--task-id', '--bearer', '--api-key', '--svc-param', '--metadata', '--insecure',
-        '--config', '--verbose', '--debug', '--help', '--version', '--text', '--file', '--data', '--media-type',
+        '--agent-card',
+        '--a2a-version',
+        '--transport',
+        '--output',
+        '--stream',
+        '--wait',
+        '--async',
+        '--poll-interval',
+        '--timeout',
+        '--context-id',
+        '--task-id',
+        '--bearer',
+        '--api-key',
+        '--svc-param',
+        '--metadata',
+        '--insecure',
+        '--config',
+        '--verbose',
+        '--debug',
+        '--help',
+        '--version',
+        '--text',
+        '--file',
+        '--data',
+        '--media-type',
     ):
         contains(text, flag, 'the help of send')
     for name in ('AGENT_CARD', 'TRANSPORT', 'OUTPUT', 'WAIT', 'ASYNC', 'POLL_INTERVAL', 'TIMEOUT', 'BEARER', 'API_KEY'):
@@ -80,8 +126,11 @@ def bash_loads_the_script_and_completes(case):
 @requirement('A2ACLI_CLI_002')
 def every_shell_gets_a_script(case):
     for shell, mark in (
-        ('bash', 'complete'), ('zsh', '#compdef sabir'), ('fish', 'complete -c sabir'),
-        ('powershell', 'Register-ArgumentCompleter'), ('elvish', 'edit:completion'),
+        ('bash', 'complete'),
+        ('zsh', '#compdef sabir'),
+        ('fish', 'complete -c sabir'),
+        ('powershell', 'Register-ArgumentCompleter'),
+        ('elvish', 'edit:completion'),
     ):
         run = case.run('completion', shell, env={'A2ACLI_AGENT_CARD': 'http://127.0.0.1:1'}).exits(0)
         contains(run.out, mark, f'the script for {shell}')

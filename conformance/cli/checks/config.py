@@ -47,7 +47,9 @@ def five_levels_each_beaten_by_the_one_above(case):
         equal((value, source), (by_local, 'file'), f'{name} from the local file')
         contains(str(origin), str(local), 'origin')
         equal(setting(case, name, env={variable: by_env}), (by_env, 'env', variable), f'{name} from the environment')
-        equal(setting(case, name, f'--{name}', by_flag, env={variable: by_env})[:2], (by_flag, 'flag'), f'{name} by flag')
+        equal(
+            setting(case, name, f'--{name}', by_flag, env={variable: by_env})[:2], (by_flag, 'flag'), f'{name} by flag'
+        )
         equal(setting(case, name, env={variable: ''})[0], by_local, f'{name} with an empty variable')
         local.unlink()
         path.unlink()
@@ -85,7 +87,8 @@ def settings_are_selected_per_agent(case):
         case.run('task', 'list', '--config', f'{number}.env', '-o', 'json').exits(0)
     equal(
         [[call.headers.get('authorization') for call in server.calls] for server in servers],
-        [['Bearer token-number-0'], ['Bearer token-number-1']], 'credentials',
+        [['Bearer token-number-0'], ['Bearer token-number-1']],
+        'credentials',
     )
 
 
@@ -153,10 +156,13 @@ def transport_follows_the_card(case):
 
 @requirement('A2ACLI_DEFAULT_001')
 def send_waits_unless_told(case):
-    server = case.stub(streaming=False, on={
-        'SendMessage': lambda _: {'task': task('t-1', 'TASK_STATE_WORKING')},
-        'GetTask': lambda _: task('t-1', 'TASK_STATE_COMPLETED'),
-    })
+    server = case.stub(
+        streaming=False,
+        on={
+            'SendMessage': lambda _: {'task': task('t-1', 'TASK_STATE_WORKING')},
+            'GetTask': lambda _: task('t-1', 'TASK_STATE_COMPLETED'),
+        },
+    )
     base = ('send', 'hi', '-a', server.url, '-o', 'json', '--poll-interval', '100ms')
     equal(case.run(*base).exits(0).json['task']['status']['state'], 'TASK_STATE_COMPLETED', 'by default')
     default(case, 'task_completion_wait_by_default', 'shipped')
@@ -211,8 +217,17 @@ def tls_is_verified_unless_told(case):
 @requirement('A2ACLI_DEFAULT_001')
 def help_shows_the_effective_defaults(case):
     text = case.run('send', '--help').exits(0).out
-    for flag in ('--transport', '--async', '--wait', '--output', '--verbose', '--a2a-version', '--insecure',
-                 '--poll-interval', '--timeout'):
+    for flag in (
+        '--transport',
+        '--async',
+        '--wait',
+        '--output',
+        '--verbose',
+        '--a2a-version',
+        '--insecure',
+        '--poll-interval',
+        '--timeout',
+    ):
         contains(text, flag, 'the help')
     contains(text, '2s', 'the help shows the poll interval')
     contains(text, 'card order', 'the help shows the order of transports')

@@ -35,7 +35,9 @@ def a_good_agent_passes(case):
     run = case.run('conformance', '-a', case.ref, '-o', 'json', seconds=120).exits(0)
     found = verdicts(run.json)
     holds(len(found) >= 6, f'checks: {found}')
-    failed = [check for check in found if outcome(check).startswith('fail') and str(check.get('level', '')).lower() == 'must']
+    failed = [
+        check for check in found if outcome(check).startswith('fail') and str(check.get('level', '')).lower() == 'must'
+    ]
     equal(failed, [], 'failures')
     text = case.run('conformance', '-a', case.ref, '--strict', seconds=120).exits(0).out
     contains(text, found[0]['id'], 'the text names the checks')
@@ -46,11 +48,14 @@ def a_broken_agent_fails_without_failing_the_tool(case):
     def never(call):
         raise Fault('InternalError')
 
-    server = case.stub(on={
-        'SendMessage': never, 'SendStreamingMessage': never,
-        # A task that does not exist is found, which no agent may do.
-        'GetTask': lambda call: task(call.params['id'], 'TASK_STATE_WORKING'),
-    })
+    server = case.stub(
+        on={
+            'SendMessage': never,
+            'SendStreamingMessage': never,
+            # A task that does not exist is found, which no agent may do.
+            'GetTask': lambda call: task(call.params['id'], 'TASK_STATE_WORKING'),
+        }
+    )
     run = case.run('conformance', '-a', server.url, '-o', 'json', seconds=120).exits(0)
     outcomes = [outcome(check) for check in verdicts(run.json)]
     holds(any(word.startswith('fail') for word in outcomes), f'outcomes: {outcomes}')

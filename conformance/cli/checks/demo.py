@@ -23,8 +23,14 @@ def it_starts_serves_and_stops(case):
     case.run('card', 'get', '--validate', '-a', url).exits(0)
     send = lambda text, *more: case.run('send', text, '-a', url, '--transport', case.binding, '-o', 'json', *more)  # noqa: E731
     for word, state in (
-        ('echo hi', 'COMPLETED'), ('slow 1', 'COMPLETED'), ('fail', 'FAILED'), ('reject', 'REJECTED'),
-        ('ask', 'INPUT_REQUIRED'), ('auth', 'AUTH_REQUIRED'), ('files', 'COMPLETED'), ('drop', 'COMPLETED'),
+        ('echo hi', 'COMPLETED'),
+        ('slow 1', 'COMPLETED'),
+        ('fail', 'FAILED'),
+        ('reject', 'REJECTED'),
+        ('ask', 'INPUT_REQUIRED'),
+        ('auth', 'AUTH_REQUIRED'),
+        ('files', 'COMPLETED'),
+        ('drop', 'COMPLETED'),
     ):
         made = send(word, '--poll-interval', '200ms').exits(0).json['task']
         equal(made['status']['state'], f'TASK_STATE_{state}', word)

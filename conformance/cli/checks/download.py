@@ -10,9 +10,13 @@ from stub import Http, task
 
 
 def done(*artifacts):
-    return task('t-1', 'TASK_STATE_COMPLETED', artifacts=[
-        {'artifactId': f'a-{n}', 'name': name, 'parts': list(parts)} for n, (name, parts) in enumerate(artifacts)
-    ])
+    return task(
+        't-1',
+        'TASK_STATE_COMPLETED',
+        artifacts=[
+            {'artifactId': f'a-{n}', 'name': name, 'parts': list(parts)} for n, (name, parts) in enumerate(artifacts)
+        ],
+    )
 
 
 def saved(folder):
@@ -32,8 +36,14 @@ def the_artifacts_of_a_live_task_are_written(case):
         if 'raw' in part:
             holds(base64.b64decode(part['raw']) in files.values(), f'{part} in {files}')
         elif 'text' in part:
-            holds(any(content.decode().strip() == part['text'].strip() for content in files.values()
-                      if b'\xff' not in content), f'{part} in {files}')
+            holds(
+                any(
+                    content.decode().strip() == part['text'].strip()
+                    for content in files.values()
+                    if b'\xff' not in content
+                ),
+                f'{part} in {files}',
+            )
         elif 'data' in part:
             holds(any(is_json(content, part['data']) for content in files.values()), f'{part} in {files}')
     shown = grammar.parse(run.out)
@@ -51,10 +61,26 @@ def is_json(content, value):
 @requirement('A2ACLI_DOWNLOAD_001', bindings=ALL)
 def hostile_names_stay_in_the_directory(case):
     names = [
-        '../../escape.txt', '/etc/absolute.txt', 'a/../../b.txt', '..', '.', '', 'CON', 'nul.txt', 'with\nbreak.txt',
-        'esc\x1b[31m.txt', 'back\\slash\\..\\c.txt', '....//x', 'x' * 400 + '.txt', '\u202egnp.exe', '~/.bashrc', '-rf',
+        '../../escape.txt',
+        '/etc/absolute.txt',
+        'a/../../b.txt',
+        '..',
+        '.',
+        '',
+        'CON',
+        'nul.txt',
+        'with\nbreak.txt',
+        'esc\x1b[31m.txt',
+        'back\\slash\\..\\c.txt',
+        '....//x',
+        'x' * 400 + '.txt',
+        '\u202egnp.exe',
+        '~/.bashrc',
+        '-rf',
     ]
-    parts = [{'raw': base64.b64encode(f'content {n}'.encode()).decode(), 'filename': name} for n, name in enumerate(names)]
+    parts = [
+        {'raw': base64.b64encode(f'content {n}'.encode()).decode(), 'filename': name} for n, name in enumerate(names)
+    ]
     server = case.stub(on={'GetTask': lambda _: done(('../name', parts))})
     before = case.tree()
     run = case.run('task', 'download', 't-1', '--dir', 'deep/out', '-a', server.url).exits(0)
@@ -91,8 +117,11 @@ def an_existing_file_is_kept_without_force(case):
 @requirement('A2ACLI_DOWNLOAD_001')
 def a_url_is_fetched_without_credentials_and_within_the_limit(case):
     files = case.stub(files={'/far.csv': Http(200, b'a,b\n1,2\n', 'text/csv'), '/big.bin': Http(200, b'x' * 5000)})
-    parts = {'csv': [{'url': f'{files.url}/far.csv'}], 'big': [{'url': f'{files.url}/big.bin'}],
-             'odd': [{'url': 'file:///etc/passwd', 'filename': 'odd.txt'}]}
+    parts = {
+        'csv': [{'url': f'{files.url}/far.csv'}],
+        'big': [{'url': f'{files.url}/big.bin'}],
+        'odd': [{'url': 'file:///etc/passwd', 'filename': 'odd.txt'}],
+    }
     server = case.stub(
         on={'GetTask': lambda _: done(*parts.items())},
         schemes={'staff': {'httpAuthSecurityScheme': {'scheme': 'Bearer'}}},

@@ -42,12 +42,15 @@ def a_failure_of_a_live_agent_has_its_name(case):
 @requirement('A2ACLI_OUT_004', bindings=ALL)
 def every_error_of_the_protocol_keeps_its_name(case):
     for name, (number, http, status) in ERRORS.items():
+
         def refuse(call, name=name):
             raise Fault(name)
 
         server = case.stub(streaming=False, on={'GetTask': refuse, 'SendMessage': refuse})
         error = well_formed(case.run('task', 'get', 't-1', '-a', server.url, '-o', 'json').fails(name, 1))
-        equal(error['a2aCode'], {'JSONRPC': number, 'HTTP+JSON': http, 'GRPC': status}[case.binding], f'a2aCode of {name}')
+        equal(
+            error['a2aCode'], {'JSONRPC': number, 'HTTP+JSON': http, 'GRPC': status}[case.binding], f'a2aCode of {name}'
+        )
         if name == 'UnsupportedOperationError':
             holds(error['hint'], 'a hint')
         run = case.run('send', 'hi', '-a', server.url)
@@ -62,9 +65,11 @@ def the_statuses_of_older_servers_are_understood(case):
         {'@type': 'type.googleapis.com/google.rpc.ErrorInfo', 'reason': reason, 'domain': 'a2a-protocol.org'}
     ]
     for reason, code, status in (
-        ('TASK_NOT_CANCELABLE', 'TaskNotCancelableError', 409), ('CONTENT_TYPE_NOT_SUPPORTED', 'ContentTypeNotSupportedError', 415),
+        ('TASK_NOT_CANCELABLE', 'TaskNotCancelableError', 409),
+        ('CONTENT_TYPE_NOT_SUPPORTED', 'ContentTypeNotSupportedError', 415),
         ('INVALID_AGENT_RESPONSE', 'InvalidAgentResponseError', 502),
     ):
+
         def refuse(call, reason=reason, code=code, status=status):
             if case.binding == 'JSONRPC':
                 # Without details, and with a status of its own: the number decides.
@@ -89,10 +94,15 @@ def what_breaks_the_protocol_is_an_invalid_agent_response(case):
         answers = [('SendMessage', lambda _: {})]
     else:
         answers = [
-            ('SendMessage', lambda _: Http(200, b'<html>', 'text/html')), ('SendMessage', lambda _: {}),
-            ('SendMessage', lambda _: Http(200, b'{"jsonrpc":"2.0","id":"somebody else","result":{"task":{}}}', 'application/json')),
+            ('SendMessage', lambda _: Http(200, b'<html>', 'text/html')),
+            ('SendMessage', lambda _: {}),
+            (
+                'SendMessage',
+                lambda _: Http(200, b'{"jsonrpc":"2.0","id":"somebody else","result":{"task":{}}}', 'application/json'),
+            ),
         ]
     for op, answer in answers:
+
         def play(call, answer=answer):
             value = answer(call)
             if isinstance(value, Http):
@@ -109,7 +119,8 @@ def local_failures_have_local_codes(case):
     server = case.stub()
     for arguments, code in (
         (('send', 'hi', '--nonsense', '-a', server.url), 'A2ACLI_ERR_USAGE'),
-        (('frobnicate',), 'A2ACLI_ERR_USAGE'), ((), None),
+        (('frobnicate',), 'A2ACLI_ERR_USAGE'),
+        ((), None),
         (('send', 'hi', '--metadata', '[1]', '-a', server.url), 'A2ACLI_ERR_USAGE'),
         (('send', 'hi', '-a', server.url, '--output', 'yaml'), 'A2ACLI_ERR_USAGE'),
         (('send', 'hi', '-a', server.url, '--config', 'none.env'), 'A2ACLI_ERR_USAGE'),

@@ -43,14 +43,17 @@ def every_code_has_its_number(case):
         agree(case, run, 'A2ACLI_ERR_AUTH_FAILED', 4)
         open_card = case.stub(on={'SendMessage': answer, 'SendStreamingMessage': answer})
         agree(case, case.run('send', 'hi', '-o', 'json', '-a', open_card.url), 'A2ACLI_ERR_CREDENTIALS_MISSING', 4)
-    slow = case.stub(streaming=False, on={
-        'SendMessage': lambda _: {'task': task('t-1', 'TASK_STATE_WORKING')},
-        'GetTask': lambda _: task('t-1', 'TASK_STATE_WORKING'),
-    })
+    slow = case.stub(
+        streaming=False,
+        on={
+            'SendMessage': lambda _: {'task': task('t-1', 'TASK_STATE_WORKING')},
+            'GetTask': lambda _: task('t-1', 'TASK_STATE_WORKING'),
+        },
+    )
     agree(case, case.run('send', 'hi', '--timeout', '500ms', '-o', 'json', '-a', slow.url), 'A2ACLI_ERR_TIMEOUT', 5)
-    unknown = case.stub(interfaces=[
-        {'url': 'https://x.example/soap', 'protocolBinding': 'urn:soap', 'protocolVersion': '1.0'}
-    ])
+    unknown = case.stub(
+        interfaces=[{'url': 'https://x.example/soap', 'protocolBinding': 'urn:soap', 'protocolVersion': '1.0'}]
+    )
     run = case.run('send', 'hi', '-o', 'json', '-a', unknown.url)
     agree(case, run, 'A2ACLI_ERR_INTERNAL', 1)
     contains(run.error['hint'], 'urn:soap', 'the hint lists what the card offers')
@@ -65,7 +68,10 @@ def unreachable_comes_in_many_forms(case):
     tls = case.stub(tls=pki.Tls(pki.Authority(case.scratch / 'pki')))
     plain = case.stub()
     for reference in (
-        tls.url, tls.url.replace('https', 'http'), plain.url.replace('http', 'https'), 'https://no-such-host.invalid',
+        tls.url,
+        tls.url.replace('https', 'http'),
+        plain.url.replace('http', 'https'),
+        'https://no-such-host.invalid',
     ):
         run = case.run('card', 'get', '-a', reference, '-o', 'json', '--timeout', '20s')
         holds(run.code == 3, f'{reference}: {run}')
@@ -89,9 +95,14 @@ def stall(server):
 def the_same_numbers_in_text(case):
     server = case.stub()
     for arguments, number in (
-        (('send', 'hi', '-a', server.url), 0), (('send', 'hi', '--bogus', '-a', server.url), 2), (('send', 'hi'), 2),
-        (('task', 'get', 'none', '-a', server.url), 1), (('card', 'get', '-a', server.url + '/none'), 3),
-        (('nonsense',), 2), (('--help',), 0), (('--version',), 0),
+        (('send', 'hi', '-a', server.url), 0),
+        (('send', 'hi', '--bogus', '-a', server.url), 2),
+        (('send', 'hi'), 2),
+        (('task', 'get', 'none', '-a', server.url), 1),
+        (('card', 'get', '-a', server.url + '/none'), 3),
+        (('nonsense',), 2),
+        (('--help',), 0),
+        (('--version',), 0),
     ):
         equal(case.run(*arguments).code, number, f'exit code of {arguments}')
 
@@ -99,7 +110,10 @@ def the_same_numbers_in_text(case):
 @requirement('A2ACLI_EXIT_002', agents=LIVE, bindings=ALL)
 def the_fate_of_a_task_is_not_a_failure_of_the_tool(case):
     for word, state in (
-        ('fail', 'FAILED'), ('reject', 'REJECTED'), ('ask', 'INPUT_REQUIRED'), ('auth', 'AUTH_REQUIRED'),
+        ('fail', 'FAILED'),
+        ('reject', 'REJECTED'),
+        ('ask', 'INPUT_REQUIRED'),
+        ('auth', 'AUTH_REQUIRED'),
     ):
         for form in ((), ('-o', 'json'), ('--stream', '-o', 'json')):
             run = case.call('send', word, *form).exits(0)

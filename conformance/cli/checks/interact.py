@@ -88,7 +88,10 @@ def printed(case, text, **words):
     command = text.partition('Resume: ')[2].splitlines()[0] if 'Resume: ' in text else text
     arguments = shlex.split(command)
     equal(arguments[0], 'sabir', 'the command')
-    return [words.get(argument.strip('<>'), argument) if argument.startswith('<') else argument for argument in arguments[1:]]
+    return [
+        words.get(argument.strip('<>'), argument) if argument.startswith('<') else argument
+        for argument in arguments[1:]
+    ]
 
 
 @requirement('A2ACLI_INTERACT_004', agents=LIVE, bindings=ALL)
@@ -123,7 +126,7 @@ def in_json_the_command_is_on_stderr(case):
     run = case.call('send', 'ask', '-o', 'json').exits(0)
     lines = [line for line in run.err.splitlines() if 'sabir send' in line]
     holds(lines, f'no command to go on: {run}')
-    command = printed(case, lines[-1][lines[-1].index('sabir send'):], reply='Monday')
+    command = printed(case, lines[-1][lines[-1].index('sabir send') :], reply='Monday')
     done = case.run(*command, '--transport', case.binding, '-o', 'json').exits(0).json['task']
     equal(done['status']['state'], 'TASK_STATE_COMPLETED', 'state')
 
@@ -131,10 +134,14 @@ def in_json_the_command_is_on_stderr(case):
 @requirement('A2ACLI_INTERACT_004')
 def the_printed_command_is_quoted_and_holds_no_secret(case):
     odd = "t 1'; echo $HOME #"
-    server = case.stub(streaming=False, on={
-        'SendMessage': lambda _: {'task': task(odd, 'TASK_STATE_INPUT_REQUIRED')},
-        'GetTask': lambda _: task(odd, 'TASK_STATE_INPUT_REQUIRED'),
-    }, schemes={'staff': {'httpAuthSecurityScheme': {'scheme': 'Bearer'}}})
+    server = case.stub(
+        streaming=False,
+        on={
+            'SendMessage': lambda _: {'task': task(odd, 'TASK_STATE_INPUT_REQUIRED')},
+            'GetTask': lambda _: task(odd, 'TASK_STATE_INPUT_REQUIRED'),
+        },
+        schemes={'staff': {'httpAuthSecurityScheme': {'scheme': 'Bearer'}}},
+    )
     run = case.run('send', 'hi', '-a', server.url, '--bearer', 'hush-hush-token').exits(0)
     lacks(run.out + run.err, 'hush-hush-token', 'the output')
     command = printed(case, run.out, reply='x')

@@ -77,7 +77,9 @@ def client_credentials_by_basic_and_by_form(case):
     for basic in (True, False):
         issuer = case.closing(Issuer(basic=basic))
         server = agent(case, issuer, 'client')
-        run = login(case, server, 'client-credentials', '--client-secret', 's3cret-client-9931', '--scope', 'read', '--debug')
+        run = login(
+            case, server, 'client-credentials', '--client-secret', 's3cret-client-9931', '--scope', 'read', '--debug'
+        )
         run.exits(0)
         no_secret(run)
         granted = [form for kind, form, _ in issuer.grants if kind == 'client_credentials'][-1]

@@ -19,13 +19,14 @@ def strict(case):
 def a_client_certificate_opens_the_door(case):
     server, card, trust, certificate, key = strict(case)
     for arguments in (('send', 'hi'), ('send', 'hi', '--stream'), ('task', 'get', 't-1'), ('task', 'list')):
-        case.run(
-            *arguments, '-a', card, *trust, '--client-cert', certificate, '--client-key', key, '-o', 'json'
-        ).exits(0)
+        case.run(*arguments, '-a', card, *trust, '--client-cert', certificate, '--client-key', key, '-o', 'json').exits(
+            0
+        )
     if case.binding == 'GRPC':
         equal({call.headers['-peer'] for call in server.calls}, {'client'}, 'the name in the certificate')
     else:
-        holds(all(request.certificate for request in server.requests), 'each request came with the certificate')
+        holds(server.requests and all(r.certificate for r in server.requests), 'each request came with the certificate')
+    holds(len(server.calls) >= 4, f'calls: {server.calls}')
     environment = {'A2ACLI_CLIENT_CERT': certificate, 'A2ACLI_CLIENT_KEY': key, 'A2ACLI_CA_CERT': trust[1]}
     case.run('task', 'list', '-a', card, '-o', 'json', env=environment).exits(0)
 

@@ -2,8 +2,9 @@
 
 import time
 
-import grammar
 from cryptography.hazmat.primitives.asymmetric import ec
+
+import grammar
 from harness import contains, equal, holds, lacks
 from issuer import Issuer
 from registry import ALL, LIVE, requirement
@@ -55,7 +56,8 @@ def an_id_token_that_is_not_right_is_refused(case):
 def without_a_device_endpoint_a_terminal_is_needed(case):
     issuer = case.closing(Issuer(device=False))
     _, run = login(case, issuer, '--flow', 'oidc', '-o', 'json', '--timeout', '10s')
-    holds(run.code not in (0, 5), f'it must be refused at once: {run}')
+    holds(run.code not in (0, 5) and run.error['message'], f'it must be refused at once: {run}')
+    holds(issuer.server.fetches('/.well-known/openid-configuration'), 'discovery')
     equal(issuer.tokens, [], 'tokens granted')
 
 

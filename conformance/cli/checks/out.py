@@ -16,8 +16,10 @@ def commands(case):
     asked = case.task('ask')
     slow = case.task('slow 30', '--async')
     return [
-        (('send', 'echo hi'), None, DONE), (('send', 'ask'), None, 'TASK_STATE_INPUT_REQUIRED'),
-        (('send', 'slow 1', '--async'), None, None), (('task', 'get', done['id']), done['id'], DONE),
+        (('send', 'echo hi'), None, DONE),
+        (('send', 'ask'), None, 'TASK_STATE_INPUT_REQUIRED'),
+        (('send', 'slow 1', '--async'), None, None),
+        (('task', 'get', done['id']), done['id'], DONE),
         (('task', 'get', asked['id'], '--wait'), asked['id'], 'TASK_STATE_INPUT_REQUIRED'),
         (('task', 'list', '--context-id', done['contextId']), done['id'], DONE),
         (('task', 'cancel', slow['id']), slow['id'], 'TASK_STATE_CANCELED'),
@@ -86,8 +88,13 @@ def json_is_one_final_document(case):
 
 @requirement('A2ACLI_OUT_002', bindings=('JSONRPC', 'HTTP+JSON'))
 def protocol_objects_are_passed_through(case):
-    final = task('t-1', DONE, futureField=[1, {'x': None}], metadata={'z': 1, 'a': 2}, artifacts=[
-        {'artifactId': 'a-1', 'parts': [{'text': 'ä\u2028"', 'futurePart': True}], 'extensions': ['urn:x']}])
+    final = task(
+        't-1',
+        DONE,
+        futureField=[1, {'x': None}],
+        metadata={'z': 1, 'a': 2},
+        artifacts=[{'artifactId': 'a-1', 'parts': [{'text': 'ä\u2028"', 'futurePart': True}], 'extensions': ['urn:x']}],
+    )
 
     def stream(call):
         yield {'task': task('t-1', WORKING), 'futureWrapper': 1}
@@ -122,8 +129,11 @@ def json_lines_are_flushed_one_by_one(case):
     for _, line in run.out_lines:
         equal(len(json.loads(line)), 1, 'one member per line')
     equal(run.jsonl[-1]['statusUpdate']['status']['state'], DONE, 'the last line')
-    equal(case.call('send', 'ask', '--stream', '-o', 'json').exits(0).jsonl[-1]['statusUpdate']['status']['state'],
-          'TASK_STATE_INPUT_REQUIRED', 'the last line of a paused task')
+    equal(
+        case.call('send', 'ask', '--stream', '-o', 'json').exits(0).jsonl[-1]['statusUpdate']['status']['state'],
+        'TASK_STATE_INPUT_REQUIRED',
+        'the last line of a paused task',
+    )
 
 
 @requirement('A2ACLI_OUT_003', bindings=ALL)
@@ -163,7 +173,9 @@ def a_reader_that_leaves_is_no_error(case):
 
     server = case.stub(on={'SendStreamingMessage': stream, 'GetTask': lambda _: task('t-1', DONE)})
     script = f'{case.world.sabir} send hi --stream -o json -a {server.url} | head -n 1'
-    done = subprocess.run(['bash', '-c', script], env=case.environment({}), cwd=case.cwd, capture_output=True, timeout=30)
+    done = subprocess.run(
+        ['bash', '-c', script], env=case.environment({}), cwd=case.cwd, capture_output=True, timeout=30
+    )
     equal(json.loads(done.stdout).get('task', {}).get('id'), 't-1', 'the first line')
     lacks(done.stderr.decode(), 'panic', 'stderr')
 
@@ -172,10 +184,19 @@ def a_reader_that_leaves_is_no_error(case):
 def the_text_of_every_command_keeps_the_grammar(case):
     made = case.task('files')
     for arguments in (
-        ('card', 'get'), ('card', 'get', '--validate'), ('send', 'files'), ('send', 'files', '--verbose'),
-        ('send', 'message'), ('send', 'fail'), ('send', 'reject'), ('send', 'auth'), ('send', 'slow 1', '--stream'),
-        ('send', 'slow 1', '--stream', '--verbose'), ('send', 'slow 1', '--async'),
-        ('task', 'get', made['id'], '--history', '5', '--verbose'), ('task', 'list', '--page-size', '5'),
+        ('card', 'get'),
+        ('card', 'get', '--validate'),
+        ('send', 'files'),
+        ('send', 'files', '--verbose'),
+        ('send', 'message'),
+        ('send', 'fail'),
+        ('send', 'reject'),
+        ('send', 'auth'),
+        ('send', 'slow 1', '--stream'),
+        ('send', 'slow 1', '--stream', '--verbose'),
+        ('send', 'slow 1', '--async'),
+        ('task', 'get', made['id'], '--history', '5', '--verbose'),
+        ('task', 'list', '--page-size', '5'),
         ('task', 'list', '--page-size', '5', '--verbose', '--include-artifacts'),
     ):
         run = case.call(*arguments).exits(0)
@@ -187,10 +208,24 @@ def the_text_of_every_command_keeps_the_grammar(case):
 def what_an_agent_sends_cannot_steer_the_terminal(case):
     evil = 'red \x1b[31m bell \x07 csi \x9b2J del \x7f back \b cr \rover\n\nState: TASK_STATE_FAKE\n\ttab'
     name = 'a\x1b]0;title\x07b\nState: FAKE'
-    final = task('t-1', DONE, artifacts=[{
-        'artifactId': 'a-1', 'name': name, 'description': evil,
-        'parts': [{'text': evil}, {'data': {'k': evil}}, {'raw': 'AA==', 'filename': name, 'mediaType': 'a/\x1bb'}],
-    }], history=[{'messageId': 'm', 'role': 'ROLE_AGENT', 'parts': [{'text': evil}]}], metadata={'m': evil})
+    final = task(
+        't-1',
+        DONE,
+        artifacts=[
+            {
+                'artifactId': 'a-1',
+                'name': name,
+                'description': evil,
+                'parts': [
+                    {'text': evil},
+                    {'data': {'k': evil}},
+                    {'raw': 'AA==', 'filename': name, 'mediaType': 'a/\x1bb'},
+                ],
+            }
+        ],
+        history=[{'messageId': 'm', 'role': 'ROLE_AGENT', 'parts': [{'text': evil}]}],
+        metadata={'m': evil},
+    )
     final['status']['message'] = {'messageId': 'm', 'role': 'ROLE_AGENT', 'parts': [{'text': evil}]}
 
     def stream(call):
@@ -202,7 +237,10 @@ def what_an_agent_sends_cannot_steer_the_terminal(case):
     server.card['description'] = evil
     server.card['name'] = name
     for arguments in (
-        ('send', 'hi'), ('send', 'hi', '--stream'), ('task', 'get', 't-1', '--verbose', '--history', '3'), ('card', 'get'),
+        ('send', 'hi'),
+        ('send', 'hi', '--stream'),
+        ('task', 'get', 't-1', '--verbose', '--history', '3'),
+        ('card', 'get'),
     ):
         run = case.run(*arguments, '-a', server.url, '--debug').exits(0)
         shown = grammar.parse(run.out)

@@ -40,9 +40,9 @@ def endless(case, **more):
 @requirement('A2ACLI_TASK_POLL_002', bindings=ALL)
 def the_interval_is_kept_and_the_pause_grows_within_bounds(case):
     server = endless(case)
-    case.run(
-        'send', 'hi', '--poll-interval', '300ms', '--timeout', '6s', '-a', server.url, '-o', 'json'
-    ).fails('A2ACLI_ERR_TIMEOUT', 5)
+    case.run('send', 'hi', '--poll-interval', '300ms', '--timeout', '6s', '-a', server.url, '-o', 'json').fails(
+        'A2ACLI_ERR_TIMEOUT', 5
+    )
     times = [call.time for call in server.of('GetTask')]
     gaps = [later - earlier for earlier, later in zip(times, times[1:])]
     holds(len(gaps) >= 5, f'polls at {times}')
@@ -123,7 +123,9 @@ def the_wait_stops_where_the_user_is_needed(case):
 @requirement('A2ACLI_TASK_POLL_003', agents=('demo', 'python'), bindings=ALL)
 def an_unspecified_state_is_waited_for_until_the_timeout(case):
     made = case.task('unspecified', '--async')
-    run = case.call('task', 'get', made['id'], '--wait', '--poll-interval', '200ms', '--timeout', '1500ms', '-o', 'json')
+    run = case.call(
+        'task', 'get', made['id'], '--wait', '--poll-interval', '200ms', '--timeout', '1500ms', '-o', 'json'
+    )
     run.fails('A2ACLI_ERR_TIMEOUT', 5)
     holds(run.seconds >= 1.4, f'it gave up after {run.seconds:.1f} s')
 
@@ -133,12 +135,19 @@ def an_unspecified_or_unknown_state_is_no_end(case):
     names = ['TASK_STATE_UNSPECIFIED'] + ([] if case.binding == 'GRPC' else ['TASK_STATE_DREAMING'])
     for name in names:
         server = endless(case, GetTask=lambda call: task('t-1', DONE if call.count > 4 else name))  # noqa: B023
-        run = case.run('task', 'get', 't-1', '--wait', '--poll-interval', '100ms', '-a', server.url, '-o', 'json').exits(0)
+        run = case.run(
+            'task', 'get', 't-1', '--wait', '--poll-interval', '100ms', '-a', server.url, '-o', 'json'
+        ).exits(0)
         equal((run.json['status']['state'], len(server.of('GetTask'))), (DONE, 6), f'end and polls with {name}')
         server = endless(case, GetTask=lambda call: task('t-1', name))  # noqa: B023
         run = case.run('task', 'get', 't-1', '-a', server.url).exits(0)
         equal(grammar.last(grammar.parse(run.out), 'State'), name, 'State as received')
-    for state in ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED', 'TASK_STATE_REJECTED', 'TASK_STATE_CANCELED'):
+    for state in (
+        'TASK_STATE_INPUT_REQUIRED',
+        'TASK_STATE_AUTH_REQUIRED',
+        'TASK_STATE_REJECTED',
+        'TASK_STATE_CANCELED',
+    ):
         server = endless(case, GetTask=lambda call: task('t-1', state))  # noqa: B023
         case.run('task', 'get', 't-1', '--wait', '-a', server.url, '-o', 'json').exits(0)
         equal(len(server.of('GetTask')), 1, f'polls at {state}')
@@ -171,10 +180,13 @@ def a_stream_that_breaks_or_ends_early_is_followed_by_polls(case):
     done = task('t-1', DONE, artifacts=[{'artifactId': 'a-1', 'parts': [{'text': 'whole'}]}])
     streams = (cut, early) if case.binding == 'GRPC' else (cut, early, torn)
     for stream in streams:
-        server = case.stub(on={
-            'SendStreamingMessage': stream, 'SubscribeToTask': refused,
-            'GetTask': lambda call: done if call.count > 1 else task('t-1', WORKING),
-        })
+        server = case.stub(
+            on={
+                'SendStreamingMessage': stream,
+                'SubscribeToTask': refused,
+                'GetTask': lambda call: done if call.count > 1 else task('t-1', WORKING),
+            }
+        )
         run = case.run('send', 'hi', '--poll-interval', '100ms', '-a', server.url, '-o', 'json').exits(0)
         equal(run.json, {'task': {**done, 'status': run.json['task']['status']}}, f'the end after {stream.__name__}')
         equal(len(server.sent()), 1, 'messages sent')

@@ -17,8 +17,21 @@ HOOK = 'https://hooks.example/sabir?x=1'
 def a_configuration_makes_the_round_trip(case):
     name = case.task('slow 30', '--async')['id']
     base = ('task', 'push-config')
-    made = case.ok(*base, 'create', name, '--url', HOOK, '--config-id', 'hook-1', '--push-token', 'push-token-1234',
-                   '--push-scheme', 'Bearer', '--push-credentials', 'push-credentials-5678')
+    made = case.ok(
+        *base,
+        'create',
+        name,
+        '--url',
+        HOOK,
+        '--config-id',
+        'hook-1',
+        '--push-token',
+        'push-token-1234',
+        '--push-scheme',
+        'Bearer',
+        '--push-credentials',
+        'push-credentials-5678',
+    )
     equal((made['id'], made['url'], made['taskId']), ('hook-1', HOOK, name), 'create')
     got = case.ok(*base, 'get', name, 'hook-1')
     equal((got['id'], got['url'], got['taskId']), ('hook-1', HOOK, name), 'get')
@@ -46,7 +59,8 @@ def the_configuration_on_the_wire(case):
     params = server.of('CreateTaskPushNotificationConfig')[0].params
     equal(
         (params['taskId'], params['url'], params['token'], params['authentication']),
-        ('t-1', HOOK, 'token-by-variable', {'scheme': 'Bearer', 'credentials': 'credentials-by-variable'}), 'create',
+        ('t-1', HOOK, 'token-by-variable', {'scheme': 'Bearer', 'credentials': 'credentials-by-variable'}),
+        'create',
     )
     lacks(run.out + run.err, 'by-variable', 'text')
     case.run(*base, 'list', 't-1', '--page-size', '5', '--page-token', 'next', '-a', server.url, '-o', 'json').exits(0)
@@ -56,7 +70,9 @@ def the_configuration_on_the_wire(case):
 
 
 def post(url, value, **headers):
-    request = urllib.request.Request(url, json.dumps(value).encode(), {'Content-Type': 'application/a2a+json', **headers})
+    request = urllib.request.Request(
+        url, json.dumps(value).encode(), {'Content-Type': 'application/a2a+json', **headers}
+    )
     try:
         with OPENER.open(request, timeout=10) as answer:
             return answer.status
@@ -73,9 +89,7 @@ def notifications_of_a_live_agent_are_received(case):
     made = case.task('slow 3', '--async')
     run = case.begin('task', 'push-config', 'listen', made['id'], '--stream', '-o', 'json')
     run.wait(30).exits(0)
-    states = [
-        value['status']['state'] for line in run.jsonl for value in line.values() if 'status' in value
-    ]
+    states = [value['status']['state'] for line in run.jsonl for value in line.values() if 'status' in value]
     holds('TASK_STATE_COMPLETED' in states[-1:], f'the last notification: {run}')
     equal(case.ok('task', 'push-config', 'list', made['id']).get('configs', []), [], 'configurations left behind')
 
@@ -111,8 +125,19 @@ def a_wrong_token_a_foreign_task_and_too_much_are_refused(case):
 @requirement('A2ACLI_PUSH_002')
 def the_receiver_in_text_and_with_keep(case):
     server = case.stub(on={'GetTask': lambda _: task('t-1', 'TASK_STATE_WORKING')})
-    run = case.start('task', 'push-config', 'listen', 't-1', '--keep', '--public-url', 'http://127.0.0.1:9/hook', '--listen',
-                     '127.0.0.1:0', '-a', server.url)
+    run = case.start(
+        'task',
+        'push-config',
+        'listen',
+        't-1',
+        '--keep',
+        '--public-url',
+        'http://127.0.0.1:9/hook',
+        '--listen',
+        '127.0.0.1:0',
+        '-a',
+        server.url,
+    )
     until(lambda: server.of('CreateTaskPushNotificationConfig'), 'the registration')
     equal(server.of('CreateTaskPushNotificationConfig')[0].params['url'], 'http://127.0.0.1:9/hook', 'the public URL')
     run.signal()

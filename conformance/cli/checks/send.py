@@ -3,9 +3,8 @@
 import base64
 import json
 
-
 import grammar
-from harness import contains, equal, holds, lacks
+from harness import contains, equal, holds
 from registry import ALL, LIVE, requirement
 from stub import artifact, status, task
 
@@ -120,7 +119,9 @@ def an_agent_without_streaming_does_not_hang_a_stream(case):
 def every_part_of_every_artifact_is_shown(case):
     before = case.tree()
     made = case.task('files')
-    kinds = {kind for a in made['artifacts'] for p in a['parts'] for kind in ('text', 'data', 'raw', 'url') if kind in p}
+    kinds = {
+        kind for a in made['artifacts'] for p in a['parts'] for kind in ('text', 'data', 'raw', 'url') if kind in p
+    }
     equal(kinds, {'text', 'data', 'raw', 'url'}, 'kinds of parts')
     shown = grammar.parse(case.call('send', 'files').exits(0).out)
     parts = [part for a in made['artifacts'] for part in a['parts']]
@@ -184,14 +185,42 @@ def a_media_type_binds_to_the_part_before_it(case):
         case.file(name, 'x')
     case.file('x.json', '{"a": 1}')
     parts = sent_parts(
-        case, server, '--file', 'q.pdf', '--media-type', 'application/x-own', '--file', 'q.pdf', '--text', 'hi',
-        '--media-type', 'text/markdown', '--data', 'x.json',
+        case,
+        server,
+        '--file',
+        'q.pdf',
+        '--media-type',
+        'application/x-own',
+        '--file',
+        'q.pdf',
+        '--text',
+        'hi',
+        '--media-type',
+        'text/markdown',
+        '--data',
+        'x.json',
     )
-    equal([part.get('mediaType') for part in parts][:3], ['application/x-own', 'application/pdf', 'text/markdown'], 'types')
+    equal(
+        [part.get('mediaType') for part in parts][:3],
+        ['application/x-own', 'application/pdf', 'text/markdown'],
+        'types',
+    )
     equal(parts[3].get('mediaType'), 'application/json', 'type of data')
     parts = sent_parts(
-        case, server, '--file', 'strange.zzz', '--file', 'plain', '--file', 'https://h.example/a/q.pdf?x=1', '--file',
-        'https://h.example/thing', '--data', 'x.json', '--media-type', 'application/vnd.own+json',
+        case,
+        server,
+        '--file',
+        'strange.zzz',
+        '--file',
+        'plain',
+        '--file',
+        'https://h.example/a/q.pdf?x=1',
+        '--file',
+        'https://h.example/thing',
+        '--data',
+        'x.json',
+        '--media-type',
+        'application/vnd.own+json',
     )
     equal(
         [part.get('mediaType') or None for part in parts],
@@ -205,7 +234,8 @@ def a_media_type_without_a_part_is_a_usage_error(case):
     server = case.stub()
     case.file('q.pdf', 'x')
     for arguments in (
-        ('--media-type', 'text/plain'), ('--media-type', 'text/plain', '--text', 'hi'),
+        ('--media-type', 'text/plain'),
+        ('--media-type', 'text/plain', '--text', 'hi'),
         ('--file', 'q.pdf', '--media-type', 'a/b', '--media-type', 'c/d'),
     ):
         case.run('send', *arguments, '-a', server.url, '-o', 'json').fails('A2ACLI_ERR_USAGE', 2)
@@ -218,17 +248,35 @@ def parts_repeat_and_keep_their_order(case):
     case.file('q.bin', b'\0\1\2\xff')
     case.file('x.json', '{"a": [1, 2.5, null]}')
     parts = sent_parts(
-        case, server, '--file', 'q.bin', 'positional', '--data', 'x.json', '--text', 'flagged', '--file',
-        'https://h.example/far.csv', '--data', '-', '--text', 'last', stdin='[true, "piped"]',
+        case,
+        server,
+        '--file',
+        'q.bin',
+        'positional',
+        '--data',
+        'x.json',
+        '--text',
+        'flagged',
+        '--file',
+        'https://h.example/far.csv',
+        '--data',
+        '-',
+        '--text',
+        'last',
+        stdin='[true, "piped"]',
     )
     for part in parts:
         part.pop('mediaType', None)
     equal(
         parts,
         [
-            {'raw': base64.b64encode(b'\0\1\2\xff').decode(), 'filename': 'q.bin'}, {'text': 'positional'},
-            {'data': {'a': [1, 2.5, None]}}, {'text': 'flagged'},
-            {'url': 'https://h.example/far.csv', 'filename': 'far.csv'}, {'data': [True, 'piped']}, {'text': 'last'},
+            {'raw': base64.b64encode(b'\0\1\2\xff').decode(), 'filename': 'q.bin'},
+            {'text': 'positional'},
+            {'data': {'a': [1, 2.5, None]}},
+            {'text': 'flagged'},
+            {'url': 'https://h.example/far.csv', 'filename': 'far.csv'},
+            {'data': [True, 'piped']},
+            {'text': 'last'},
         ],
         'the parts',
     )
@@ -239,7 +287,11 @@ def impossible_parts_are_usage_errors(case):
     server = case.stub()
     case.file('bad.json', '{')
     for arguments in (
-        (), ('--data', '-', '--data', '-'), ('--file', 'missing.pdf'), ('--data', 'missing.json'), ('--data', 'bad.json'),
+        (),
+        ('--data', '-', '--data', '-'),
+        ('--file', 'missing.pdf'),
+        ('--data', 'missing.json'),
+        ('--data', 'bad.json'),
     ):
         case.run('send', *arguments, '-a', server.url, '-o', 'json', stdin='{}').fails('A2ACLI_ERR_USAGE', 2)
     equal(server.calls, [], 'requests')

@@ -35,9 +35,7 @@ class Signer:
         canonical = json.dumps(content, sort_keys=True, separators=(',', ':')).encode()
         head = {'alg': 'ES256', 'kid': self.kid, 'typ': 'JOSE', 'jku': self.jku, **header}
         protected = b64(json.dumps(head).encode())
-        r, s = decode_dss_signature(
-            self.key.sign(f'{protected}.{b64(canonical)}'.encode(), ec.ECDSA(hashes.SHA256()))
-        )
+        r, s = decode_dss_signature(self.key.sign(f'{protected}.{b64(canonical)}'.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(32, 'big') + s.to_bytes(32, 'big')
         return {**content, 'signatures': [{'protected': protected, 'signature': b64(signature)}]}
 

@@ -38,7 +38,10 @@ def there_is_one_lean_skill(case):
     equal((fields['name'], found[0].parent.name), ('sabir', 'sabir'), 'the name')
     holds(1 <= len(fields['description']) <= 1024, 'the description')
     holds(len(fields.get('compatibility', '')) in range(1, 501), 'the compatibility')
-    holds(len(text.encode()) <= BYTES_MAX and text.count('\n') <= LINES_MAX, f'{len(text)} bytes, {text.count(chr(10))} lines')
+    holds(
+        len(text.encode()) <= BYTES_MAX and text.count('\n') <= LINES_MAX,
+        f'{len(text)} bytes, {text.count(chr(10))} lines',
+    )
     contains(text, 'sabir help', 'the skill defers to help')
     contains(text, '--help', 'the skill defers to help')
     # A table of commands would go stale; a few in examples are fine.
@@ -57,9 +60,7 @@ def the_skill_restates_no_requirement(case):
     if not found:
         return 'no skill is shipped'
     for path in found:
-        text = '\n'.join(
-            file.read_text(encoding='utf-8') for file in sorted(path.parent.rglob('*.md'))
-        )
+        text = '\n'.join(file.read_text(encoding='utf-8') for file in sorted(path.parent.rglob('*.md')))
         for pattern in (r'A2ACLI_[A-Z_]+_\d{3}', r'\b(MUST|SHALL|SHOULD|REQUIRED)\b', r'§\s*\d', r'\bTier [123]\b'):
             match = re.search(pattern, text)
             holds(not match, f'a requirement in the skill: {match and match.group()!r}')

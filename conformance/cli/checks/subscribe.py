@@ -35,8 +35,13 @@ def a_server_that_only_knows_get_is_asked_again(case):
     server = case.stub()
     server.memory.tasks['t-1'] = task('t-1', DONE)
     server.files['/rest/tasks/t-1:subscribe'] = lambda request: (
-        Http(405) if request.method == 'POST'
-        else Http(200, b'data: {"statusUpdate":{"taskId":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"}}}\n\n', 'text/event-stream')
+        Http(405)
+        if request.method == 'POST'
+        else Http(
+            200,
+            b'data: {"statusUpdate":{"taskId":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"}}}\n\n',
+            'text/event-stream',
+        )
     )
     case.run('task', 'subscribe', 't-1', '--stream', '-a', server.url, '-o', 'json').exits(0)
     equal([r.method for r in server.fetches('/rest/tasks/t-1:subscribe')], ['POST', 'GET'], 'verbs')

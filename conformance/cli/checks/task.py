@@ -16,7 +16,11 @@ CANCELED = 'TASK_STATE_CANCELED'
 def a_task_is_shown_with_its_artifacts_and_history(case):
     made = case.task('files')
     got = case.ok('task', 'get', made['id'])
-    equal((got['id'], got['contextId'], got['status']['state']), (made['id'], made['contextId'], 'TASK_STATE_COMPLETED'), 'task')
+    equal(
+        (got['id'], got['contextId'], got['status']['state']),
+        (made['id'], made['contextId'], 'TASK_STATE_COMPLETED'),
+        'task',
+    )
     kinds = {kind for a in got['artifacts'] for p in a['parts'] for kind in ('text', 'data', 'raw', 'url') if kind in p}
     equal(kinds, {'text', 'data', 'raw', 'url'}, 'kinds of parts')
     shown = grammar.parse(case.call('task', 'get', made['id']).exits(0).out)
@@ -132,20 +136,43 @@ def tasks_are_filtered_by_state_and_context(case):
 @requirement('A2ACLI_TASK_LIST_001', bindings=ALL)
 def the_query_on_the_wire(case):
     page = lambda call: {  # noqa: E731
-        'tasks': [task(f't-{call.count}', 'TASK_STATE_WORKING')], 'nextPageToken': 'more' if call.count == 0 else '',
-        'pageSize': 1, 'totalSize': 2,
+        'tasks': [task(f't-{call.count}', 'TASK_STATE_WORKING')],
+        'nextPageToken': 'more' if call.count == 0 else '',
+        'pageSize': 1,
+        'totalSize': 2,
     }
     server = case.stub(on={'ListTasks': page})
     run = case.run('task', 'list', '--stream', '-o', 'json', '-a', server.url).exits(0)
     equal([line['id'] for line in run.jsonl], ['t-0'], 'lines')
     contains(run.err, 'more', 'the token of the next page on stderr')
     case.run(
-        'task', 'list', '--status', 'working', '--context-id', 'c-9', '--page-size', '7', '--page-token', 'p/2+x',
-        '--since', '2026-01-02T03:04:05Z', '--include-artifacts', '--history', '3', '-o', 'json', '-a', server.url,
+        'task',
+        'list',
+        '--status',
+        'working',
+        '--context-id',
+        'c-9',
+        '--page-size',
+        '7',
+        '--page-token',
+        'p/2+x',
+        '--since',
+        '2026-01-02T03:04:05Z',
+        '--include-artifacts',
+        '--history',
+        '3',
+        '-o',
+        'json',
+        '-a',
+        server.url,
     ).exits(0)
     params = server.of('ListTasks')[-1].params
     for key, wanted in (
-        ('status', 'TASK_STATE_WORKING'), ('contextId', 'c-9'), ('pageSize', 7), ('pageToken', 'p/2+x'), ('historyLength', 3),
+        ('status', 'TASK_STATE_WORKING'),
+        ('contextId', 'c-9'),
+        ('pageSize', 7),
+        ('pageToken', 'p/2+x'),
+        ('historyLength', 3),
     ):
         equal(params.get(key), wanted, key)
     holds(str(params.get('includeArtifacts')).lower() == 'true', f'includeArtifacts: {params}')

@@ -50,25 +50,42 @@ def what_cannot_be_used_is_skipped(case):
     case.run('task', 'list', '-a', server.url, '-o', 'json', '--transport', other).exits(0)
     case.run('task', 'list', '-a', server.url, '-o', 'json', '--transport', other, '--transport', case.binding).exits(0)
     equal([call.binding for call in server.calls], [case.binding] * 3, 'called')
-    case.run('task', 'list', '-a', server.url, '-o', 'json', '--transport', 'carrier-pigeon').fails('A2ACLI_ERR_USAGE', 2)
+    case.run('task', 'list', '-a', server.url, '-o', 'json', '--transport', 'carrier-pigeon').fails(
+        'A2ACLI_ERR_USAGE', 2
+    )
     holds(all(r.path not in ('/soap', '/future') for r in server.requests), 'what is not supported is not called')
 
 
 def every_operation(case, reference, *more):
     for arguments in (
-        ('send', 'hi'), ('send', 'hi', '--async'), ('send', 'hi', '--stream'), ('task', 'get', 't-1'), ('task', 'list'),
-        ('task', 'subscribe', 't-1'), ('task', 'cancel', 't-1'),
-        ('task', 'push-config', 'create', 't-1', '--url', 'https://hook.example/'), ('task', 'push-config', 'get', 't-1', 'p-1'),
-        ('task', 'push-config', 'list', 't-1'), ('task', 'push-config', 'delete', 't-1', 'p-1'),
+        ('send', 'hi'),
+        ('send', 'hi', '--async'),
+        ('send', 'hi', '--stream'),
+        ('task', 'get', 't-1'),
+        ('task', 'list'),
+        ('task', 'subscribe', 't-1'),
+        ('task', 'cancel', 't-1'),
+        ('task', 'push-config', 'create', 't-1', '--url', 'https://hook.example/'),
+        ('task', 'push-config', 'get', 't-1', 'p-1'),
+        ('task', 'push-config', 'list', 't-1'),
+        ('task', 'push-config', 'delete', 't-1', 'p-1'),
         ('card', 'get', '--extended'),
     ):
         case.run(*arguments, '-a', reference, '-o', 'json', *more).exits(0)
 
 
 OPERATIONS = {
-    'SendMessage', 'SendStreamingMessage', 'GetTask', 'ListTasks', 'SubscribeToTask', 'CancelTask',
-    'CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig', 'ListTaskPushNotificationConfigs',
-    'DeleteTaskPushNotificationConfig', 'GetExtendedAgentCard',
+    'SendMessage',
+    'SendStreamingMessage',
+    'GetTask',
+    'ListTasks',
+    'SubscribeToTask',
+    'CancelTask',
+    'CreateTaskPushNotificationConfig',
+    'GetTaskPushNotificationConfig',
+    'ListTaskPushNotificationConfigs',
+    'DeleteTaskPushNotificationConfig',
+    'GetExtendedAgentCard',
 }
 BEARER = {'staff': {'httpAuthSecurityScheme': {'scheme': 'Bearer'}}}
 

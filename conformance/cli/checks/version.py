@@ -34,7 +34,9 @@ def there_is_no_silent_downgrade(case):
     error = case.run('task', 'get', 't-1', '-a', server.url, '-o', 'json').fails('VersionNotSupportedError', 1)
     equal(len(server.calls), 1, 'requests')
     for bad in ('1.0.1', 'one', ''):
-        case.run('task', 'get', 't-1', '--a2a-version', bad, '-a', server.url, '-o', 'json').fails('A2ACLI_ERR_USAGE', 2)
+        case.run('task', 'get', 't-1', '--a2a-version', bad, '-a', server.url, '-o', 'json').fails(
+            'A2ACLI_ERR_USAGE', 2
+        )
     case.run('task', 'list', '--a2a-version', '1.0', '-a', server.url, '-o', 'json').exits(0)
 
 
