@@ -2,7 +2,8 @@
 
     agent.py        prints `Listening: http://127.0.0.1:PORT` and serves until it is ended
 
-The first word of a message picks the scenario: echo, message, slow N, fail, reject, ask, auth, unspecified, files, drop.
+The first word of a message picks the scenario: echo, message, slow N, fail, reject, ask, auth, unspecified, files,
+drop.
 What the SDK cannot be told to do is done around it: `Wire` breaks connections in mid-stream and keeps a log of the
 requests, which `GET /-/log` shows.
 """

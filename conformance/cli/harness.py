@@ -13,6 +13,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -108,7 +109,8 @@ class Run:
             for _, line in list(lines):
                 if wanted in line.decode(errors='replace'):
                     return line.decode(errors='replace').rstrip('\n')
-            holds(self.process.poll() is None or any(r.is_alive() for r in self.readers) or not lines or True, '')
+            if self.process.poll() is not None and not any(reader.is_alive() for reader in self.readers):
+                raise AssertionError(f'it ended without a line with {wanted!r}: {self}')
             return None
 
         return until(found, f'a line with {wanted!r} on std{stream} of {self}', seconds)
@@ -329,5 +331,5 @@ class Case:
             try:
                 closer()
             except Exception as error:  # Taking down must reach the end, whatever one thing says.
-                print(f'taking down: {error!r}', file=__import__('sys').stderr)
+                print(f'taking down: {error!r}', file=sys.stderr)
         shutil.rmtree(self.scratch, ignore_errors=True)
