@@ -12,7 +12,9 @@ import urllib.request
 from harness import NotMeasured
 
 HERE = pathlib.Path(__file__).resolve().parent
-START_SECONDS_MAX = 30
+SERVERS = HERE.parent / 'servers'
+# Some install their packages first.
+START_SECONDS_MAX = 180
 STOP_SECONDS_MAX = 5
 
 
@@ -27,7 +29,7 @@ class Agent:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
             )
-        self.seen, self.url = threading.Event(), None
+        self.seen, self.url, self.about = threading.Event(), None, {}
         threading.Thread(target=self._read, daemon=True).start()
         self.seen.wait(START_SECONDS_MAX)
         if not self.url:
@@ -40,6 +42,11 @@ class Agent:
             match = re.search(rb'[Ll]istening(?: on|:) (http://[^\s/]+)', line)
             if match and not self.url:
                 self.url = match.group(1).decode()
+                self.seen.set()
+            elif line.startswith(b'{') and not self.url:
+                # One of `conformance/servers` says more about itself.
+                self.about = json.loads(line)
+                self.url = self.about['url']
                 self.seen.set()
         self.seen.set()
 
@@ -98,7 +105,7 @@ class World:
             ],
             'demo': [self.sabir, 'demo-server', '--port', '0'],
             'python': [sys.executable, '-B', HERE / 'agent.py'],
-        }[name]
+        }.get(name) or [SERVERS / 'start', name]
 
     def agent(self, name):
         with self.lock:
@@ -106,8 +113,8 @@ class World:
             if found is None:
                 try:
                     found = Agent(name, self.command(name), self.scratch)
-                except NotMeasured as why:
-                    found = why
+                except (NotMeasured, OSError) as why:
+                    found = NotMeasured(f'{name}: {why}')
                 self.agents[name] = found
         if isinstance(found, NotMeasured):
             raise NotMeasured(str(found))

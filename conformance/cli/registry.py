@@ -35,6 +35,7 @@ AREAS = (
     'login',
     'mtls',
     'oidc',
+    'provider',
     'tx',
     'version',
     'config',
