@@ -147,7 +147,15 @@ class Wire:
                 break
         headers = {key.decode(): value.decode() for key, value in scope['headers']}
         method = json.loads(body).get('method') if body and scope['path'] == '/' else None
-        LOG.append({'verb': scope['method'], 'path': scope['path'], 'method': method, 'headers': headers})
+        LOG.append(
+            {
+                'verb': scope['method'],
+                'path': scope['path'],
+                'method': method,
+                'headers': headers,
+                'body': body.decode(),
+            }
+        )
         given = False
 
         async def again():

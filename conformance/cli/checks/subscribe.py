@@ -88,8 +88,11 @@ def a_stream_of_a_live_agent_is_joined_again(case):
     lines = run.jsonl
     holds(sum('task' in line for line in lines) >= 2, f'the task was sent once only, so nothing was resumed: {run}')
     equal(lines[-1]['statusUpdate']['status']['state'], DONE, 'the last event')
-    asked = [e for e in agent.fetch('/-/log') if made['id'] in e['path'] or e['method'] in ('SubscribeToTask',)]
-    holds(asked, 'the log shows the subscriptions')
+    if case.binding != 'GRPC':
+        # Over gRPC the log has no ids; the stub has shown it there.
+        about = [entry for entry in agent.fetch('/-/log') if made['id'] in entry['path'] + entry['body']]
+        reads = [e for e in about if e['method'] == 'GetTask' or e['path'].endswith(f'/tasks/{made["id"]}')]
+        equal((len(about) >= 2, reads), (True, []), 'subscriptions and reads in the log')
 
 
 @requirement('A2ACLI_TASK_SUBSCRIBE_002', agents=('demo',), bindings=ALL)
