@@ -1,1 +1,74 @@
-//! Calling any agent.
+//! Calling any agent in any dialect of A2A, safely.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), sabir_client::Error> {
+//! use sabir_client::{Client, Outcome, Pace, text_message};
+//!
+//! let client = Client::builder().build()?;
+//! let agent = client.connect(&"https://ledger.example".parse()?).await?;
+//! match agent.send_and_wait(text_message("Reconcile March"), Pace::default()).await?.value {
+//!     Outcome::Completed(task) => println!("{}", sabir_client::task_text(&task)),
+//!     Outcome::InputRequired(task) => println!("{} asks something", task.id),
+//!     other => println!("it came to nothing: {}", other.text()),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
+//! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
+//! | `choose`, `credentials` | from a card to a line: interface, dialect, credentials |
+//! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
+//! | `agent`, `retry` | the operations; what is safe to repeat |
+//! | `events`, `wait` | following a task to its end |
+//! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
+//! | [`signature`] | who vouches for a card |
+//! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
+//!
+//! Absent on purpose: our stores, our engine, and anything that outlives the process.
+
+mod agent;
+mod cache;
+mod catalog;
+mod choose;
+mod client;
+mod credentials;
+mod delegate;
+mod discover;
+mod door;
+pub mod egress;
+mod error;
+mod events;
+mod observe;
+mod one_call;
+mod reference;
+mod retry;
+mod said;
+mod secret;
+mod tls;
+mod transport;
+mod wait;
+
+pub use agent::{Agent, message_id, send_message, text_message};
+pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
+pub use client::{Builder, Client};
+pub use credentials::{Credentials, describe as describe_scheme};
+pub use delegate::Delegation;
+pub use discover::{Found, WELL_KNOWN};
+pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
+pub use egress::Egress;
+pub use error::{Error, TransportCode};
+pub use events::{Events, Follow};
+pub use observe::{Note, Observer};
+pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
+pub use reference::{Reference, is_loopback};
+pub use said::Said;
+pub use secret::Secret;
+pub use tls::Tls;
+pub use wait::{Outcome, Pace, message_text, task_text};
+
+pub mod native_token;
+pub mod oauth;
+pub mod signature;
+pub mod tokens;

@@ -17,7 +17,9 @@
 //!
 //! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
 
+pub mod canon;
 pub mod card;
+pub mod digest;
 pub mod lenient;
 
 mod artifact;

@@ -1,9 +1,13 @@
 //! `sabir convert`.
 
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
 use sabir_wire::{Dialect, Kind, Losses, convert};
-use std::io::{Read, Write};
+use std::io::Read;
 
 /// Largest text that is read, in bytes: as much as a server takes.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
@@ -30,8 +34,18 @@ pub(crate) struct Convert {
     kind: Option<Kind>,
 }
 
+impl Verb for Convert {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let output = self.translate().map_err(|error| {
+            Problem::new(Code::Vendor("SABIR_ERR_CONVERT"), format!("{error:#}")).hint("sabir convert --help")
+        })?;
+        out.payload(&(output + "\n"))?;
+        Ok(Exit::Done)
+    }
+}
+
 impl Convert {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    fn translate(self) -> anyhow::Result<String> {
         let mut input = String::new();
         let read = std::io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_string(&mut input);
         read.context("cannot read standard input as UTF-8")?;
@@ -59,10 +73,6 @@ impl Convert {
         if losses.more() > 0 {
             eprintln!("lost: {} more", losses.more());
         }
-        match writeln!(std::io::stdout(), "{output}") {
-            // Whoever reads has seen enough.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            outcome => outcome.context("cannot write standard output"),
-        }
+        Ok(output)
     }
 }

@@ -1,5 +1,9 @@
 //! `sabir serve`.
 
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
@@ -44,9 +48,19 @@ pub(crate) struct Serve {
 /// What `sabir serve` offers without a configuration.
 const DEMO: &str = include_str!("demo.toml");
 
+impl Verb for Serve {
+    fn run(self, _: Invocation) -> Outcome {
+        let failed = |error: anyhow::Error| {
+            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir serve --help")
+        };
+        self.start().map_err(failed)?;
+        Ok(Exit::Done)
+    }
+}
+
 impl Serve {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
-        start_log();
+    fn start(self) -> anyhow::Result<()> {
+        start_log("info");
         let config = self.config()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(serve(config))
@@ -98,7 +112,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 /// Completes on SIGTERM or SIGINT.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -110,8 +124,9 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn start_log() {
-    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+/// Writes the log to stderr, from this level on unless SABIR_LOG says otherwise.
+pub(super) fn start_log(usual: &str) {
+    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
         log.json().init();

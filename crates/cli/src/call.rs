@@ -1,0 +1,3 @@
+//! Commands that talk to an agent, and those about doing so.
+
+pub(crate) mod config;

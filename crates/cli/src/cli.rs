@@ -1,0 +1,240 @@
+//! The commands: one table from which come the parser, the groups of `help`, the manual and the dispatch.
+
+use crate::problem::{Outcome, Problem};
+use crate::settings::{Layers, arguments};
+use crate::{Invocation, call, look, manual, run};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches};
+
+/// How wide help is. Fixed, because what is printed does not depend on where.
+const HELP_COLUMNS: usize = 110;
+
+/// A command: arguments, and what they do.
+pub(crate) trait Verb: Args {
+    fn run(self, invocation: Invocation) -> Outcome;
+}
+
+/// What a command is for, as `help` groups them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    Talk,
+    Look,
+    Run,
+    Tool,
+    /// Not shown.
+    Hidden,
+}
+
+/// Which settings a command takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Every setting that is global, and its own.
+    Settings,
+    /// None: it talks to nobody.
+    Nothing,
+}
+
+/// One line of the table.
+pub(crate) struct Entry {
+    /// As it is typed.
+    pub(crate) path: &'static str,
+    pub(crate) group: Group,
+    takes: Takes,
+    build: fn(Command) -> Command,
+    pub(crate) run: fn(&ArgMatches, Invocation) -> Outcome,
+}
+
+impl Entry {
+    /// Whether what is configured matters to it.
+    pub(crate) fn takes_settings(&self) -> bool {
+        self.takes == Takes::Settings
+    }
+}
+
+const fn entry<V: Verb>(path: &'static str, group: Group, takes: Takes) -> Entry {
+    Entry { path, group, takes, build: V::augment_args, run: run_verb::<V> }
+}
+
+fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
+    let verb = V::from_arg_matches(matches).map_err(|error| Problem::usage(first_paragraph(&error.to_string())))?;
+    verb.run(invocation)
+}
+
+/// Every command, in the order of `help`.
+pub(crate) const COMMANDS: &[Entry] = &[
+    entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
+    entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
+    entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
+    entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
+    entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
+    entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
+];
+
+/// Commands that only hold others, with what is said about them.
+const FAMILIES: &[(&str, &str)] = &[
+    ("card", "Read an agent's card"),
+    ("task", "Look at tasks and steer them"),
+    ("task push-config", "Have an agent notify a webhook about a task"),
+    ("auth", "Log in to agents"),
+    ("config", "See what is configured"),
+];
+
+/// The parser. What is configured now is shown in its help.
+pub(crate) fn command(layers: &Layers) -> Command {
+    let root = Command::new("sabir")
+        .about("Talk to agents, look into them and run them: every dialect of A2A behind one command")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
+        .arg(
+            Arg::new("version")
+                .short('v')
+                .long("version")
+                .action(ArgAction::Version)
+                .help("Print the version")
+                .help_heading("Global options"),
+        )
+        .override_usage("sabir <command> [arguments] [options]")
+        .subcommand_required(true)
+        .disable_help_subcommand(false)
+        .term_width(HELP_COLUMNS)
+        .color(ColorChoice::Never)
+        .help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n\nGlobal options:\n{{options}}",
+            groups()
+        ));
+    let root = arguments(root, "", layers);
+    COMMANDS.iter().fold(root, |root, entry| {
+        let words: Vec<&'static str> = entry.path.split(' ').collect();
+        grow(root, "", &words, entry, layers)
+    })
+}
+
+/// Puts a command in its place, with the families on the way there.
+fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, layers: &Layers) -> Command {
+    let [word, rest @ ..] = words else { return parent };
+    let path = format!("{above} {word}").trim_start().to_owned();
+    if rest.is_empty() {
+        let leaf = (entry.build)(Command::new(*word)).hide(entry.group == Group::Hidden);
+        let leaf = match entry.takes {
+            Takes::Settings => arguments(leaf, &path, layers),
+            Takes::Nothing => leaf,
+        };
+        return parent.subcommand(leaf);
+    }
+    if parent.find_subcommand(word).is_none() {
+        let about = FAMILIES.iter().find(|(family, _)| *family == path).map_or("", |(_, about)| about);
+        let family = Command::new(*word).about(about).subcommand_required(true);
+        return parent.subcommand(grow(family, &path, rest, entry, layers));
+    }
+    parent.mut_subcommand(word, |family| grow(family, &path, rest, entry, layers))
+}
+
+/// The commands by group, in place of one long list.
+fn groups() -> String {
+    let mut text = String::new();
+    for (group, heading) in [
+        (Group::Talk, "Talk to an agent"),
+        (Group::Look, "Look into agents and messages"),
+        (Group::Run, "Run agents"),
+        (Group::Tool, "This tool"),
+    ] {
+        let entries: Vec<&Entry> = COMMANDS.iter().filter(|entry| entry.group == group).collect();
+        if entries.is_empty() {
+            continue;
+        }
+        text += &format!("{heading}:\n");
+        for entry in entries {
+            let about = (entry.build)(Command::new("")).get_about().map(ToString::to_string).unwrap_or_default();
+            text += &format!("  {:<26}{about}\n", entry.path);
+        }
+        text.push('\n');
+    }
+    text + "`sabir help <command>` tells more about each."
+}
+
+/// The command that was chosen, and what was parsed on the way to it.
+pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Entry, Vec<&ArgMatches>), Problem> {
+    let mut chain = vec![matches];
+    let mut path = Vec::new();
+    while let Some((word, below)) = chain.last().and_then(|matches| matches.subcommand()) {
+        path.push(word);
+        chain.push(below);
+    }
+    let path = path.join(" ");
+    let entry = COMMANDS.iter().find(|entry| entry.path == path);
+    entry.map(|entry| (entry, chain)).ok_or_else(|| Problem::usage("no command was given").hint("sabir help"))
+}
+
+/// What the parser refuses, in the words of the envelope.
+pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
+    let path = path_of(arguments);
+    let help = format!("sabir {path} --help").replace("  ", " ");
+    let message = match error.kind() {
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let known: Vec<&str> =
+                COMMANDS.iter().filter(|entry| entry.group != Group::Hidden).map(|entry| entry.path).collect();
+            let under = known.iter().filter_map(|known| known.strip_prefix(path.as_str())).map(str::trim);
+            format!("a command is missing; there are {}", under.collect::<Vec<_>>().join(", "))
+        }
+        _ => first_paragraph(&error.to_string()),
+    };
+    let suggested = error.get(ContextKind::SuggestedArg).or_else(|| error.get(ContextKind::SuggestedSubcommand));
+    let near = match suggested {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        Some(ContextValue::Strings(words)) => words.first().cloned(),
+        _ => None,
+    };
+    let problem = Problem::usage(message);
+    match near {
+        Some(word) => problem.hint(format!("did you mean {word}? {help}")),
+        None => problem.hint(help),
+    }
+}
+
+/// The words of the arguments that name a command.
+fn path_of(arguments: &[String]) -> String {
+    let mut path = String::new();
+    for word in arguments.iter().skip(1).take_while(|word| !word.starts_with('-')) {
+        let longer = format!("{path} {word}").trim_start().to_owned();
+        if !COMMANDS.iter().any(|entry| entry.path == longer || entry.path.starts_with(&format!("{longer} "))) {
+            break;
+        }
+        path = longer;
+    }
+    path
+}
+
+/// The parser's message without its usage and advice.
+fn first_paragraph(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let paragraph: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+    paragraph.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        command(&Layers::default()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_for() {
+        for entry in COMMANDS {
+            assert!((entry.build)(Command::new("x")).get_about().is_some(), "{}", entry.path);
+        }
+        for (family, about) in FAMILIES {
+            assert!(!about.is_empty(), "{family}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_command_are_found() {
+        let path = |text: &str| path_of(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(path("sabir config show --x"), "config show");
+        assert_eq!(path("sabir config --x"), "config");
+        assert_eq!(path("sabir nonsense"), "");
+    }
+}

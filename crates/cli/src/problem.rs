@@ -1,0 +1,230 @@
+//! Problems: what a person and a script are told when something did not work.
+//!
+//! There are two layers that never mix. What the protocol names keeps its name (`TaskNotFoundError`); what happens
+//! outside a request is one of the eight codes of the CLI specification, which is a closed list; and the few things that
+//! only this tool does have codes of their own (`SABIR_ERR_…`). The exit code follows from the code alone.
+
+use crate::exit::Exit;
+use crate::output::Format;
+use crate::redact::Redactor;
+use crate::render::Floor;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fmt;
+
+/// What kind of problem it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Bad argument, flag or combination.
+    Usage,
+    /// The reference does not lead to a card.
+    CardNotFound,
+    /// A card was read but is malformed.
+    CardInvalid,
+    /// Name resolution, connection or TLS failed.
+    Unreachable,
+    /// The agent wants a credential and none was given.
+    CredentialsMissing,
+    /// A credential was given and refused.
+    AuthFailed,
+    /// `--timeout` ran out.
+    Timeout,
+    /// Unexpected, or nothing fits better.
+    Internal,
+    /// An error of the protocol, by its name.
+    Protocol(&'static str),
+    /// Something only this tool does.
+    Vendor(&'static str),
+}
+
+impl Code {
+    /// The word in the envelope.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "A2ACLI_ERR_USAGE",
+            Self::CardNotFound => "A2ACLI_ERR_CARD_NOT_FOUND",
+            Self::CardInvalid => "A2ACLI_ERR_CARD_INVALID",
+            Self::Unreachable => "A2ACLI_ERR_UNREACHABLE",
+            Self::CredentialsMissing => "A2ACLI_ERR_CREDENTIALS_MISSING",
+            Self::AuthFailed => "A2ACLI_ERR_AUTH_FAILED",
+            Self::Timeout => "A2ACLI_ERR_TIMEOUT",
+            Self::Internal => "A2ACLI_ERR_INTERNAL",
+            Self::Protocol(name) | Self::Vendor(name) => name,
+        }
+    }
+
+    /// The number the process ends with.
+    pub(crate) const fn exit(self) -> Exit {
+        match self {
+            Self::Usage => Exit::Usage,
+            Self::CardNotFound | Self::Unreachable => Exit::Unreachable,
+            Self::CredentialsMissing | Self::AuthFailed => Exit::Auth,
+            Self::Timeout => Exit::Timeout,
+            Self::CardInvalid | Self::Internal | Self::Protocol(_) | Self::Vendor(_) => Exit::Failed,
+        }
+    }
+}
+
+/// The code of the transport that carried a protocol error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// A JSON-RPC error code or an HTTP status.
+    Number(i64),
+    /// A gRPC status.
+    Name(String),
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) code: Code,
+    /// For people.
+    pub(crate) message: String,
+    /// What to do next, best a command.
+    pub(crate) hint: Option<String>,
+    pub(crate) transport: Option<Transport>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, transport: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// With the next step, unless one is there already: whoever was closer knew better.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint.get_or_insert(hint.into());
+        self
+    }
+
+    pub(crate) fn transport(mut self, transport: Option<Transport>) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// The envelope, as one line of JSON.
+    fn json(&self, redactor: &Redactor) -> String {
+        #[derive(Serialize)]
+        struct Envelope {
+            error: Body,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Body {
+            code: &'static str,
+            message: String,
+            hint: Option<String>,
+            a2a_code: Value,
+        }
+        let a2a_code = match &self.transport {
+            None => Value::Null,
+            Some(Transport::Number(number)) => json!(number),
+            Some(Transport::Name(name)) => json!(name),
+        };
+        let error = Body {
+            code: self.code.name(),
+            message: redactor.text(&self.message).into_owned(),
+            hint: self.hint.as_deref().map(|hint| redactor.text(hint).into_owned()),
+            a2a_code,
+        };
+        serde_json::to_string(&Envelope { error }).expect("strings and numbers are JSON")
+    }
+
+    /// What is printed: on standard output in JSON, on standard error in text. One line of JSON even without `--stream`:
+    /// it may be the last line of many.
+    pub(crate) fn printed(&self, format: Format, redactor: &Redactor) -> String {
+        match format {
+            Format::Json => crate::output::compact(&self.json(redactor)) + "\n",
+            Format::Text => {
+                let mut floor = Floor::new();
+                floor.field("Error", self.code.name());
+                floor.field("Message", &redactor.text(&self.message));
+                if let Some(hint) = &self.hint {
+                    floor.field("Hint", &redactor.text(hint));
+                }
+                if let Some(transport) = &self.transport {
+                    floor.field("Transport code", &transport.to_string());
+                }
+                floor.finish()
+            }
+        }
+    }
+}
+
+/// Why a command ended before its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// To be reported.
+    Problem(Box<Problem>),
+    /// Nobody reads standard output any more (`| head`): a quiet end.
+    ReaderGone,
+}
+
+/// How a command ends.
+pub(crate) type Outcome = Result<Exit, Stop>;
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_the_exit_code_of_the_specification() {
+        let table = [
+            (Code::Usage, "A2ACLI_ERR_USAGE", 2),
+            (Code::CardNotFound, "A2ACLI_ERR_CARD_NOT_FOUND", 3),
+            (Code::CardInvalid, "A2ACLI_ERR_CARD_INVALID", 1),
+            (Code::Unreachable, "A2ACLI_ERR_UNREACHABLE", 3),
+            (Code::CredentialsMissing, "A2ACLI_ERR_CREDENTIALS_MISSING", 4),
+            (Code::AuthFailed, "A2ACLI_ERR_AUTH_FAILED", 4),
+            (Code::Timeout, "A2ACLI_ERR_TIMEOUT", 5),
+            (Code::Internal, "A2ACLI_ERR_INTERNAL", 1),
+            (Code::Protocol("TaskNotFoundError"), "TaskNotFoundError", 1),
+            (Code::Vendor("SABIR_ERR_EXISTS"), "SABIR_ERR_EXISTS", 1),
+        ];
+        for (code, name, exit) in table {
+            assert_eq!((code.name(), code.exit().number()), (name, exit));
+        }
+    }
+
+    #[test]
+    fn an_envelope_is_one_line_and_hides_what_is_secret() {
+        let redactor = Redactor::default();
+        redactor.learn("sk-secret-1");
+        let problem = Problem::new(Code::Protocol("TaskNotFoundError"), "no task\nt-1 for sk-secret-1")
+            .hint("sabir task list")
+            .hint("too late")
+            .transport(Some(Transport::Number(-32001)));
+        assert_eq!(
+            problem.printed(Format::Json, &redactor),
+            "{\"error\":{\"code\":\"TaskNotFoundError\",\"message\":\"no task\\nt-1 for [redacted]\",\
+             \"hint\":\"sabir task list\",\"a2aCode\":-32001}}\n"
+        );
+        assert_eq!(
+            problem.printed(Format::Text, &redactor),
+            "Error: TaskNotFoundError\nMessage:\n  no task\n  t-1 for [redacted]\n\nHint: sabir task list\n\
+             Transport code: -32001\n"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Text output: the floor every result can stand on.
+//!
+//! One `Label: value` per line; what needs several lines is a block: the label alone, the content indented by two spaces,
+//! one blank line. So a script can read it line by line, and no agent can forge a field by sending line ends. Characters
+//! that would steer a terminal are shown escaped, whoever wrote them.
+//!
+//! Everything is rendered from the JSON as it was received, so that what we do not know is shown as it came.
+
+mod card;
+mod event;
+mod node;
+mod part;
+mod task;
+
+pub(crate) use card::{About, card, interface};
+pub(crate) use event::event;
+pub(crate) use node::Node;
+pub(crate) use part::message;
+pub(crate) use task::{Detail, ids, page, push_config, push_page, task};
+
+/// A text in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Floor {
+    text: String,
+}
+
+impl Floor {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// `Label: value`. A value of several lines becomes a block, an empty one a dash.
+    pub(crate) fn field(&mut self, label: &str, value: &str) {
+        let value = value.trim_end_matches(['\n', '\r']);
+        if value.contains('\n') {
+            return self.block(label, value);
+        }
+        let value = escape(value);
+        let value = if value.trim().is_empty() { "-" } else { &value };
+        self.text += &format!("{label}: {value}\n");
+    }
+
+    /// A field that is only there if there is something to say.
+    pub(crate) fn maybe(&mut self, label: &str, value: Option<&str>) {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            self.field(label, value);
+        }
+    }
+
+    /// `Label:`, the lines of the content, a blank line.
+    pub(crate) fn block(&mut self, label: &str, content: &str) {
+        let content = escape(content);
+        self.text += &format!("{label}:\n");
+        for line in content.trim_end_matches('\n').split('\n') {
+            self.text += &format!("  {line}\n");
+        }
+        self.text.push('\n');
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// Whether a character would do something to a terminal, or to whoever reads line by line, instead of being shown.
+pub(crate) fn dangerous(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // Control characters of both kinds, and DEL.
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' => true,
+        // Marks that reorder what stands on a line, and invisible line ends.
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        // Invisible text: byte order mark and tags.
+        '\u{feff}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => false,
+    }
+}
+
+/// A text that can be shown: `\x1b` in place of an escape character.
+pub(crate) fn escape(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\r' if chars.peek() == Some(&'\n') => {}
+            _ if !dangerous(c) => shown.push(c),
+            _ if (c as u32) < 0x100 => shown += &format!("\\x{:02x}", c as u32),
+            _ => shown += &format!("\\u{{{:x}}}", c as u32),
+        }
+    }
+    shown
+}
+
+/// A word for the shell of whoever copies a command.
+pub(crate) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,~[]".contains(c);
+    let bare = !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') && !word.contains(['[', ']']);
+    if bare { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_several_lines_is_a_block() {
+        let mut floor = Floor::new();
+        floor.field("Name", "a");
+        floor.field("Name", "");
+        floor.field("Name", "a\n\nState: b\n");
+        floor.maybe("Nothing", None);
+        floor.block("Text", "");
+        assert_eq!(floor.finish(), "Name: a\nName: -\nName:\n  a\n  \n  State: b\n\nText:\n  \n\n");
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_out() {
+        assert_eq!(
+            escape("a\x1b[31m\x07\r\nb\t\u{9b}\u{202e}\u{2028}c\r"),
+            "a\\x1b[31m\\x07\nb\t\\x9b\\u{202e}\\u{2028}c\\x0d"
+        );
+        assert_eq!(escape("naïve 日本 👍"), "naïve 日本 👍");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, quoted) in [
+            ("https://a.example/x", "https://a.example/x"),
+            ("it's", "'it'\\''s'"),
+            ("a b", "'a b'"),
+            ("", "''"),
+            ("$(x)", "'$(x)'"),
+            ("~/card.json", "'~/card.json'"),
+        ] {
+            assert_eq!(shell(word), quoted);
+        }
+    }
+}

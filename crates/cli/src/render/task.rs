@@ -1,0 +1,163 @@
+//! Tasks, lists of tasks and push configurations.
+
+use super::part::{message, metadata, parts, status_message};
+use super::{Floor, Node};
+use crate::redact::REDACTED;
+
+/// How much of a task is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Detail {
+    /// Everything that was exchanged.
+    pub(crate) verbose: bool,
+    /// The messages of its history.
+    pub(crate) history: bool,
+}
+
+/// The three things every answer about a task names. `task` may be a task or an event about one.
+pub(crate) fn ids(floor: &mut Floor, id: Option<&str>, context: Option<&str>, state: Option<&str>) {
+    floor.field("Task ID", id.unwrap_or("-"));
+    floor.field("Context ID", context.unwrap_or("-"));
+    floor.field("State", state.unwrap_or("TASK_STATE_UNSPECIFIED"));
+}
+
+/// A task. `resume` is the command to go on with.
+pub(crate) fn task(floor: &mut Floor, task: Node<'_>, resume: Option<&str>, detail: Detail) {
+    let status = task.get("status").unwrap_or(Node::new("{}"));
+    head(floor, task);
+    status_message(floor, status, detail.verbose);
+    floor.maybe("Resume", resume);
+    for artifact in task.list("artifacts") {
+        self::artifact(floor, artifact, detail.verbose);
+    }
+    let history = task.list("history");
+    if !history.is_empty() {
+        floor.field("History", &history.len().to_string());
+    }
+    if detail.history || detail.verbose {
+        for said in history {
+            message(floor, said, detail.verbose);
+        }
+    }
+    if detail.verbose {
+        metadata(floor, task);
+    }
+}
+
+/// A task in a line or two: what a list shows.
+fn head(floor: &mut Floor, task: Node<'_>) {
+    let status = task.get("status").unwrap_or(Node::new("{}"));
+    let state = status.get("state").map(Node::shown);
+    ids(floor, task.word("id").as_deref(), task.word("contextId").as_deref(), state.as_deref());
+    floor.maybe("Updated", status.word("timestamp").as_deref());
+}
+
+/// An artifact.
+pub(super) fn artifact(floor: &mut Floor, artifact: Node<'_>, verbose: bool) {
+    floor.field("Artifact ID", &artifact.word("artifactId").unwrap_or_default());
+    floor.maybe("Artifact name", artifact.word("name").as_deref());
+    floor.maybe("Artifact description", artifact.word("description").as_deref());
+    parts(floor, artifact, verbose);
+    if verbose {
+        metadata(floor, artifact);
+    }
+}
+
+/// A page of a list.
+pub(crate) fn page(floor: &mut Floor, page: Node<'_>, detail: Detail) {
+    for one in page.list("tasks") {
+        if detail.verbose || detail.history {
+            task(floor, one, None, detail);
+        } else {
+            head(floor, one);
+            for artifact in one.list("artifacts") {
+                self::artifact(floor, artifact, false);
+            }
+        }
+    }
+    if let Some(total) = page.get("totalSize") {
+        floor.field("Total", &total.shown());
+    }
+    floor.maybe("Next page token", page.word("nextPageToken").as_deref());
+}
+
+/// A push configuration. Its secrets are the agent's to know and not the screen's to show.
+pub(crate) fn push_config(floor: &mut Floor, config: Node<'_>) {
+    floor.field("Task ID", &config.word("taskId").unwrap_or_default());
+    floor.field("Config ID", &config.word("id").unwrap_or_default());
+    floor.field("URL", &config.word("url").unwrap_or_default());
+    if config.word("token").is_some() {
+        floor.field("Token", REDACTED);
+    }
+    if let Some(authentication) = config.get("authentication") {
+        floor.maybe("Scheme", authentication.word("scheme").as_deref());
+        if authentication.word("credentials").is_some() {
+            floor.field("Credentials", REDACTED);
+        }
+    }
+}
+
+/// A page of push configurations.
+pub(crate) fn push_page(floor: &mut Floor, page: Node<'_>) {
+    let configs = page.list("configs");
+    for config in &configs {
+        push_config(floor, *config);
+    }
+    floor.field("Total", &configs.len().to_string());
+    floor.maybe("Next page token", page.word("nextPageToken").as_deref());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: &str = r#"{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED",
+        "timestamp":"2026-09-01T08:14:22.310Z","message":{"messageId":"s","role":"ROLE_AGENT","parts":[{"text":"done"}]}},
+        "artifacts":[{"artifactId":"a-1","name":"summary","parts":[{"text":"March"}]}],
+        "history":[{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}],"metadata":{"k":1}}"#;
+
+    fn shown(detail: Detail) -> String {
+        let mut floor = Floor::new();
+        task(&mut floor, Node::new(TASK), Some("sabir x"), detail);
+        floor.finish()
+    }
+
+    #[test]
+    fn a_task_names_itself_its_context_and_its_state() {
+        let concise = "Task ID: t-1\nContext ID: c-1\nState: TASK_STATE_COMPLETED\nUpdated: 2026-09-01T08:14:22.310Z\n\
+            Status message:\n  done\n\nResume: sabir x\nArtifact ID: a-1\nArtifact name: summary\nText:\n  March\n\n\
+            History: 1\n";
+        assert_eq!(shown(Detail::default()), concise);
+        let history = format!("{concise}Message ID: m\nRole: ROLE_USER\nText:\n  hi\n\n");
+        assert_eq!(shown(Detail { history: true, verbose: false }), history);
+        let verbose = format!("{history}Metadata:\n  {{\n    \"k\": 1\n  }}\n\n");
+        assert_eq!(shown(Detail { history: false, verbose: true }), verbose);
+    }
+
+    #[test]
+    fn a_task_without_context_or_state_still_has_all_three_lines() {
+        let mut floor = Floor::new();
+        task(&mut floor, Node::new(r#"{"id":"t"}"#), None, Detail::default());
+        assert_eq!(floor.finish(), "Task ID: t\nContext ID: -\nState: TASK_STATE_UNSPECIFIED\n");
+    }
+
+    #[test]
+    fn a_page_ends_with_its_total_and_the_next_token() {
+        let mut floor = Floor::new();
+        let text =
+            r#"{"tasks":[{"id":"t","status":{"state":"TASK_STATE_WORKING"}}],"nextPageToken":"n","totalSize":7}"#;
+        page(&mut floor, Node::new(text), Detail::default());
+        assert_eq!(
+            floor.finish(),
+            "Task ID: t\nContext ID: -\nState: TASK_STATE_WORKING\nTotal: 7\nNext page token: n\n"
+        );
+    }
+
+    #[test]
+    fn a_push_configuration_keeps_its_secrets() {
+        let mut floor = Floor::new();
+        let text = r#"{"taskId":"t","id":"c","url":"https://a.example","token":"secret","authentication":{"scheme":"Bearer","credentials":"secret"}}"#;
+        push_config(&mut floor, Node::new(text));
+        let shown = floor.finish();
+        assert!(!shown.contains("secret") && shown.contains("Credentials: [redacted]"), "{shown}");
+    }
+}

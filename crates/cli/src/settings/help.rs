@@ -1,0 +1,48 @@
+//! The arguments of the parser, made from the table.
+
+use super::{Kind, Layers, SETTINGS, Setting};
+use clap::{Arg, ArgAction, Command};
+
+/// Under what settings that every command takes are listed.
+const GLOBAL: &str = "Global options";
+
+/// A command with the settings it takes. What is configured now is shown as the default, with its source.
+pub(crate) fn arguments(command: Command, path: &str, layers: &Layers) -> Command {
+    let taken = SETTINGS.iter().filter(|setting| setting.belongs_to(path));
+    command.args(taken.map(|setting| argument(setting, layers)))
+}
+
+fn argument(setting: &'static Setting, layers: &Layers) -> Arg {
+    let mut arg = Arg::new(setting.flag).long(setting.flag).help(text(setting, layers));
+    arg = setting.aliases.iter().fold(arg, |arg, alias| arg.alias(*alias));
+    if let Some(letter) = setting.short {
+        arg = arg.short(letter);
+    }
+    if setting.commands.is_empty() {
+        arg = arg.help_heading(GLOBAL);
+    }
+    match setting.kind {
+        Kind::Switch => arg.action(ArgAction::SetTrue),
+        kind => {
+            let action = if setting.repeatable { ArgAction::Append } else { ArgAction::Set };
+            arg.action(action).value_name(kind.placeholder())
+        }
+    }
+}
+
+/// What help says about a setting: its meaning, its variable and what is in force.
+fn text(setting: &Setting, layers: &Layers) -> String {
+    let mut text = setting.help.to_owned();
+    if let [alias, ..] = setting.aliases {
+        text += &format!(" [also: --{alias}]");
+    }
+    if let Some(variable) = setting.variable() {
+        text += &format!(" [env: {variable}]");
+    }
+    match layers.find(setting) {
+        Some((_, source)) if setting.secret => text += &format!(" [now: [redacted], from {source}]"),
+        Some((value, source)) => text += &format!(" [now: {}, from {source}]", super::show::harmless(setting, &value)),
+        None => text += &format!(" [default: {}]", setting.default),
+    }
+    text
+}

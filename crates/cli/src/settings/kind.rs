@@ -1,0 +1,232 @@
+//! What values look like. One check serves every place a value may come from.
+
+use std::time::Duration as Time;
+
+/// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
+const POLL_INTERVAL_MIN: Time = Time::from_millis(100);
+
+/// What may be said for a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// On or off.
+    Switch,
+    Text,
+    Path,
+    /// `text` or `json`.
+    Format,
+    Duration,
+    /// A duration of at least 100 ms.
+    PollInterval,
+    /// `Major.Minor`
+    Version,
+    Transport,
+    /// `NAME:VALUE`
+    Pair,
+    /// `USER:PASSWORD`
+    Basic,
+    /// A JSON object.
+    Object,
+    /// A number that is not negative.
+    Count,
+    /// A size, such as `10MB`.
+    Bytes,
+}
+
+impl Kind {
+    /// What help shows in place of the value.
+    pub(crate) const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Switch => "BOOL",
+            Self::Text => "VALUE",
+            Self::Path => "PATH",
+            Self::Format => "FORMAT",
+            Self::Duration | Self::PollInterval => "DURATION",
+            Self::Version => "VERSION",
+            Self::Transport => "BINDING",
+            Self::Pair => "NAME:VALUE",
+            Self::Basic => "USER:PASSWORD",
+            Self::Object => "JSON",
+            Self::Count => "N",
+            Self::Bytes => "BYTES",
+        }
+    }
+
+    /// What is wrong with a value. The value itself is not repeated: it may be a secret.
+    pub(crate) fn check(self, value: &str) -> Result<(), String> {
+        match self {
+            Self::Switch => switch(value).map(drop),
+            Self::Text | Self::Path => {
+                if value.is_empty() {
+                    Err("it is empty".into())
+                } else {
+                    Ok(())
+                }
+            }
+            Self::Format => match value {
+                "text" | "json" => Ok(()),
+                _ => Err("it is text or json".into()),
+            },
+            Self::Duration => duration(value).map(drop),
+            Self::PollInterval => match duration(value)? {
+                pause if pause < POLL_INTERVAL_MIN => Err("the shortest pause is 100ms".into()),
+                _ => Ok(()),
+            },
+            Self::Version => version(value),
+            Self::Transport => transport(value).map(drop),
+            Self::Pair => pair(value).map(drop),
+            Self::Basic => match value.split_once(':') {
+                Some((user, _)) if !user.is_empty() => Ok(()),
+                _ => Err("it has the form USER:PASSWORD".into()),
+            },
+            Self::Object => object(value),
+            Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
+            Self::Bytes => bytes(value).map(drop),
+        }
+    }
+}
+
+/// On or off, as people write it.
+pub(crate) fn switch(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" => Ok(false),
+        _ => Err("it is true or false, yes or no, 1 or 0".into()),
+    }
+}
+
+/// `500ms`, `2s`, `1m30s`; a bare number means seconds.
+pub(crate) fn duration(value: &str) -> Result<Time, String> {
+    let wrong = || String::from("a duration looks like 500ms, 2s or 1m30s");
+    let mut rest = value.trim();
+    let mut total = Time::ZERO;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let seconds = match &rest[..unit] {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "" if rest.is_empty() && total.is_zero() => 1.0,
+            _ => return Err(wrong()),
+        };
+        rest = &rest[unit..];
+        let part = Time::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+    }
+    if total.is_zero() { Err("it must be longer than nothing".into()) } else { Ok(total) }
+}
+
+/// Only `Major.Minor` is ever sent, so that is what is asked for.
+fn version(value: &str) -> Result<(), String> {
+    let digits = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit());
+    match value.split_once('.') {
+        Some((major, minor)) if digits(major) && digits(minor) => Ok(()),
+        _ => Err("a version has the form Major.Minor, such as 1.0".into()),
+    }
+}
+
+/// The card's spelling of a binding.
+pub(crate) fn transport(value: &str) -> Result<&'static str, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "jsonrpc" | "json-rpc" => Ok("JSONRPC"),
+        "http+json" | "http_json" | "rest" => Ok("HTTP+JSON"),
+        "grpc" => Ok("GRPC"),
+        _ => Err("the bindings are JSONRPC, HTTP+JSON and GRPC".into()),
+    }
+}
+
+/// Splits a service parameter at the first colon.
+pub(crate) fn pair(value: &str) -> Result<(&str, &str), String> {
+    let (name, text) = value.split_once(':').ok_or("it has the form NAME:VALUE")?;
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        return Err("before the colon stands the name of a header".into());
+    }
+    if name.eq_ignore_ascii_case("a2a-version") {
+        return Err("the version is said by --a2a-version".into());
+    }
+    let text = text.trim();
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return Err("after the colon stands one line of text".into());
+    }
+    Ok((name, text))
+}
+
+fn object(value: &str) -> Result<(), String> {
+    match serde_json::from_str::<serde_json::Value>(value) {
+        Ok(value) if value.is_object() => Ok(()),
+        Ok(_) => Err("it must be a JSON object".into()),
+        Err(error) => Err(format!("it is not JSON: {error}")),
+    }
+}
+
+/// `10MB`, `1GiB`; a bare number means bytes.
+pub(crate) fn bytes(value: &str) -> Result<u64, String> {
+    let wrong = || String::from("a size looks like 500000, 10MB or 1GiB");
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let number: u64 = value[..digits].parse().map_err(|_| wrong())?;
+    let unit = match value[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("2s", 2000),
+            ("1m30s", 90_000),
+            ("1h", 3_600_000),
+            ("7", 7000),
+            ("0.5", 500),
+            ("1.5s", 1500),
+            ("1s500ms", 1500),
+        ] {
+            assert_eq!(duration(text), Ok(Time::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "2x", "1m30", "-1s", "0", "0s", "1.2.3s", "1e400s", "99999999999999999999h", "2 s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_judged_by_their_kind() {
+        for (kind, good, bad) in [
+            (Kind::Switch, vec!["1", "TRUE", "no"], vec!["on", "", "2"]),
+            (Kind::Format, vec!["text", "json"], vec!["yaml", "JSON", ""]),
+            (Kind::PollInterval, vec!["100ms", "2"], vec!["99ms", "0"]),
+            (Kind::Version, vec!["1.0", "0.3"], vec!["1", "1.0.1", "v1.0", "1.", "1.x"]),
+            (Kind::Transport, vec!["JSONRPC", "json-rpc", "rest", "http+json", "gRPC"], vec!["soap", ""]),
+            (Kind::Pair, vec!["X-A:b", "x:", "x:a:b"], vec!["x", ":b", "a b:c", "A2A-version:1.0", "x:a\nb"]),
+            (Kind::Object, vec!["{}", r#"{"a":1}"#], vec!["[]", "1", "{", ""]),
+            (Kind::Count, vec!["0", "10"], vec!["-1", "x", "1.5"]),
+            (Kind::Bytes, vec!["5", "10MB", "1GiB"], vec!["", "MB", "5 parsecs", "99999999999999999999"]),
+            (Kind::Basic, vec!["u:p", "u:"], vec!["u", ":p"]),
+        ] {
+            for value in good {
+                assert_eq!(kind.check(value), Ok(()), "{kind:?} {value}");
+            }
+            for value in bad {
+                assert!(kind.check(value).is_err(), "{kind:?} {value}");
+            }
+        }
+    }
+}

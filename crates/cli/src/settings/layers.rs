@@ -1,0 +1,192 @@
+//! The places settings come from, read once at start: the environment and two files.
+
+use super::dotenv;
+use super::resolve::Source;
+use super::{Reach, Setting};
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Shared by all implementations of the CLI specification.
+const PREFIX: &str = "A2ACLI_";
+/// Largest file that is read, in bytes: settings are a page, not a book.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What is configured outside the command line.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    environment: BTreeMap<String, String>,
+    pub(crate) local: Option<File>,
+    pub(crate) global: Option<File>,
+    /// What should be said about the files themselves.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// One file of settings.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    /// Found by looking around, not named by the user: a checked-out directory may not be trusted.
+    pub(crate) discovered: bool,
+    /// Others on this machine can read it.
+    pub(crate) open: bool,
+    entries: BTreeMap<String, String>,
+}
+
+impl Layers {
+    /// What this process was started with. `config` is the value of `--config`, which stands before its variable.
+    pub(crate) fn load(config: Option<&str>) -> Result<Self, Problem> {
+        let environment = std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty())
+            .collect();
+        let here = std::env::current_dir().ok();
+        Self::read(environment, config, here.as_deref(), &global_candidates())
+    }
+
+    /// The same, from a world that a test can make up.
+    fn read(
+        environment: BTreeMap<String, String>,
+        config: Option<&str>,
+        here: Option<&Path>,
+        global: &[PathBuf],
+    ) -> Result<Self, Problem> {
+        let mut remarks = Vec::new();
+        let named = config.map(str::to_owned).or_else(|| environment.get("A2ACLI_CONFIG").cloned());
+        let local = match named {
+            Some(path) => Some(File::read(Path::new(&path), false)?.map_err(|reason| {
+                Problem::usage(format!("cannot read {path}: {reason}"))
+                    .hint("give --config the path of a file with lines such as A2ACLI_AGENT_CARD=https://…")
+            })?),
+            None => match here.and_then(nearest) {
+                Some(path) => {
+                    let file = File::read(&path, true)?;
+                    file.inspect_err(|reason| remarks.push(format!("cannot read {}: {reason}", path.display()))).ok()
+                }
+                None => None,
+            },
+        };
+        let mut layers = Self { environment, local, global: None, remarks };
+        if let Some(path) = global.iter().find(|path| path.is_file()) {
+            let file = File::read(path, false)?;
+            let unread = |reason: &std::io::Error| format!("cannot read {}: {reason}", path.display());
+            layers.global = file.inspect_err(|reason| layers.remarks.push(unread(reason))).ok();
+        }
+        Ok(layers)
+    }
+
+    /// The value of a setting and where it was found; what is empty counts as unset.
+    pub(crate) fn find(&self, setting: &Setting) -> Option<(String, Source)> {
+        let variable = setting.variable()?;
+        if let Some(value) = self.environment.get(&variable).filter(|value| !value.is_empty()) {
+            return Some((value.clone(), Source::Variable(variable)));
+        }
+        if setting.reach == Reach::NoFile {
+            return None;
+        }
+        let local = self.local.as_ref().map(|file| (file, Source::Local(file.path.clone())));
+        let global = self.global.as_ref().map(|file| (file, Source::Global(file.path.clone())));
+        local.into_iter().chain(global).find_map(|(file, source)| {
+            let value = file.entries.get(&variable).filter(|value| !value.is_empty())?;
+            Some((value.clone(), source))
+        })
+    }
+}
+
+impl File {
+    /// The outer error is a line that cannot be read, the inner one a file that cannot.
+    fn read(path: &Path, discovered: bool) -> Result<std::io::Result<Self>, Problem> {
+        let (text, open) = match contents(path) {
+            Ok(read) => read,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let entries = dotenv::parse(&text, PREFIX).map_err(|(line, what)| {
+            Problem::usage(format!("{}:{line}: cannot read this line: {what}", path.display()))
+                .hint("write A2ACLI_NAME=value, or put # before the line")
+        })?;
+        let entries = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Ok(Self { path, discovered, open, entries }))
+    }
+}
+
+/// The text of a file, and whether others can read it.
+fn contents(path: &Path) -> std::io::Result<(String, bool)> {
+    use std::os::unix::fs::PermissionsExt;
+    let file = std::fs::File::open(path)?;
+    let open = file.metadata()?.permissions().mode() & 0o044 != 0;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it is over the limit of {FILE_BYTES_MAX} bytes")));
+    }
+    Ok((text, open))
+}
+
+/// The `.env` of a directory or of the nearest parent that has one, as git looks for its repository.
+fn nearest(from: &Path) -> Option<PathBuf> {
+    from.ancestors().map(|directory| directory.join(".env")).find(|path| path.is_file())
+}
+
+/// Where the global file may be, the first that exists counts. The directory is `a2a-cli` for every implementation.
+fn global_candidates() -> Vec<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let xdg = of("XDG_CONFIG_HOME");
+    let home = of("HOME").map(|home| home.join(".config"));
+    xdg.into_iter().chain(home).map(|directory| directory.join("a2a-cli").join(".env")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::find;
+
+    fn world(
+        environment: &[(&str, &str)],
+        config: Option<&str>,
+        here: &Path,
+        global: &Path,
+    ) -> Result<Layers, Problem> {
+        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Layers::read(environment, config, Some(here), &[global.to_owned()])
+    }
+
+    #[test]
+    fn the_nearer_place_wins() {
+        let root = tempfile::TempDir::new().unwrap();
+        let below = root.path().join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        let (local, global, named) =
+            (root.path().join("a/.env"), root.path().join("global"), root.path().join("named"));
+        std::fs::write(&local, "A2ACLI_TIMEOUT=3\nA2ACLI_AGENT_CARD=local\nA2ACLI_CONFIG=nowhere\nA2ACLI_STREAM=1")
+            .unwrap();
+        std::fs::write(&global, "A2ACLI_TIMEOUT=4\nA2ACLI_AGENT_CARD=global\nA2ACLI_OUTPUT=json").unwrap();
+        std::fs::write(&named, "A2ACLI_AGENT_CARD=named").unwrap();
+        let value = |layers: &Layers, flag: &str| layers.find(find(flag).unwrap()).map(|(value, _)| value);
+
+        let layers = world(&[("A2ACLI_TIMEOUT", "2"), ("A2ACLI_STREAM", "1")], None, &below, &global).unwrap();
+        assert_eq!(value(&layers, "timeout").as_deref(), Some("2"));
+        assert_eq!(value(&layers, "agent-card").as_deref(), Some("local"));
+        assert_eq!(value(&layers, "output").as_deref(), Some("json"));
+        assert_eq!(value(&layers, "bearer"), None);
+        assert_eq!((value(&layers, "stream"), value(&layers, "config")), (None, None));
+        assert!(layers.local.as_ref().unwrap().discovered);
+
+        let layers = world(&[("A2ACLI_TIMEOUT", "")], Some(named.to_str().unwrap()), &below, &global).unwrap();
+        assert_eq!(value(&layers, "agent-card").as_deref(), Some("named"));
+        assert_eq!(value(&layers, "timeout").as_deref(), Some("4"), "an empty variable counts as unset");
+        assert!(!layers.local.as_ref().unwrap().discovered);
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_named() {
+        let root = tempfile::TempDir::new().unwrap();
+        let nowhere = root.path().join("nowhere");
+        let problem = world(&[("A2ACLI_CONFIG", nowhere.to_str().unwrap())], None, root.path(), &nowhere).unwrap_err();
+        assert!(problem.message.contains("nowhere"), "{problem:?}");
+        std::fs::write(root.path().join(".env"), "fine=1\nnot fine\n").unwrap();
+        let problem = world(&[], None, root.path(), &nowhere).unwrap_err();
+        assert!(problem.message.contains(".env:2: "), "{problem:?}");
+    }
+}

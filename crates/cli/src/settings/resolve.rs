@@ -1,0 +1,325 @@
+//! Resolution: one value per setting, with the place it came from.
+
+use super::kind;
+use super::{Kind, Layers, SETTINGS, Setting, find};
+use crate::output::Format;
+use crate::problem::Problem;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How near the user a value was said. The nearest wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Default,
+    Global,
+    Local,
+    Environment,
+    Flag,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Flag,
+    Variable(String),
+    Local(PathBuf),
+    Global(PathBuf),
+    Default,
+}
+
+impl Source {
+    pub(crate) const fn level(&self) -> Level {
+        match self {
+            Self::Flag => Level::Flag,
+            Self::Variable(_) => Level::Environment,
+            Self::Local(_) => Level::Local,
+            Self::Global(_) => Level::Global,
+            Self::Default => Level::Default,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => write!(f, "env {name}"),
+            Self::Local(path) | Self::Global(path) => write!(f, "file {}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A setting with what was said for it. No values means that nobody said anything.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) setting: &'static Setting,
+    pub(crate) values: Vec<String>,
+    pub(crate) source: Source,
+}
+
+/// All settings of one run.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    resolved: Vec<Resolved>,
+    /// What should be said before anything is done.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How `send` and `task get` treat a task that is not settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Stay until it is settled or needs somebody.
+    Stay,
+    /// Report it as it is.
+    Leave,
+}
+
+impl Settings {
+    /// Resolves everything. `chain` is what was parsed, from the program down to the command: a flag may stand anywhere.
+    pub(crate) fn resolve(layers: &Layers, chain: &[&ArgMatches]) -> Result<Self, Problem> {
+        let resolved: Vec<Resolved> = SETTINGS.iter().map(|setting| one(setting, layers, chain)).collect();
+        for Resolved { setting, values, source } in &resolved {
+            for value in values {
+                setting.kind.check(value).map_err(|wrong| refused(setting, source, &wrong))?;
+            }
+        }
+        let settings = Self { warnings: warnings(layers, &resolved), resolved };
+        Ok(settings)
+    }
+
+    pub(crate) fn all(&self) -> &[Resolved] {
+        &self.resolved
+    }
+
+    /// The setting with this name; all names are in the table.
+    pub(crate) fn get(&self, flag: &str) -> &Resolved {
+        let known = self.resolved.iter().find(|resolved| resolved.setting.flag == flag);
+        known.unwrap_or_else(|| panic!("{flag} is not in the table of settings"))
+    }
+
+    pub(crate) fn text(&self, flag: &str) -> Option<&str> {
+        self.get(flag).values.first().map(String::as_str)
+    }
+
+    pub(crate) fn list(&self, flag: &str) -> &[String] {
+        &self.get(flag).values
+    }
+
+    /// On only where somebody said so.
+    pub(crate) fn on(&self, flag: &str) -> bool {
+        self.said(flag).unwrap_or(false)
+    }
+
+    /// What was said for a switch, if anything.
+    pub(crate) fn said(&self, flag: &str) -> Option<bool> {
+        self.text(flag).and_then(|value| kind::switch(value).ok())
+    }
+
+    pub(crate) fn duration(&self, flag: &str) -> Option<Duration> {
+        self.text(flag).and_then(|value| kind::duration(value).ok())
+    }
+
+    pub(crate) fn count(&self, flag: &str) -> Option<u32> {
+        self.text(flag).and_then(|value| value.parse().ok())
+    }
+
+    pub(crate) fn bytes(&self, flag: &str) -> Option<u64> {
+        self.text(flag).and_then(|value| kind::bytes(value).ok())
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        Format::read(self.text("output"))
+    }
+
+    /// Preferred bindings in the card's spelling.
+    pub(crate) fn transports(&self) -> Vec<&'static str> {
+        self.list("transport").iter().filter_map(|value| kind::transport(value).ok()).collect()
+    }
+
+    /// Service parameters, split.
+    pub(crate) fn parameters(&self) -> Vec<(&str, &str)> {
+        self.list("svc-param").iter().filter_map(|value| kind::pair(value).ok()).collect()
+    }
+
+    /// Whether a flag was typed.
+    pub(crate) fn typed(&self, flag: &str) -> bool {
+        self.get(flag).source == Source::Flag
+    }
+
+    /// Whether to stay with a task. `--wait` and `--async` say the same thing in two words, so the nearer one counts,
+    /// and `--wait` where both are equally near: it is the default that somebody repeated.
+    pub(crate) fn waiting(&self, without: Waiting) -> Result<Waiting, Problem> {
+        if self.typed("wait") && self.typed("async") {
+            return Err(Problem::usage("--wait and --async exclude each other").hint("leave one of them out"));
+        }
+        let near = |flag: &str| self.get(flag).source.level();
+        let stays = match (self.said("wait"), self.said("async")) {
+            (None, None) => return Ok(without),
+            (Some(wait), None) => wait,
+            (None, Some(detach)) => !detach,
+            (Some(_), Some(detach)) if near("async") > near("wait") => !detach,
+            (Some(wait), Some(_)) => wait,
+        };
+        Ok(if stays { Waiting::Stay } else { Waiting::Leave })
+    }
+}
+
+/// One setting: the flag nearest the command, else what is configured.
+fn one(setting: &'static Setting, layers: &Layers, chain: &[&ArgMatches]) -> Resolved {
+    let typed = chain.iter().rev().find_map(|matches| typed(setting, matches));
+    if let Some(values) = typed {
+        return Resolved { setting, values, source: Source::Flag };
+    }
+    match layers.find(setting) {
+        Some((value, source)) => Resolved { setting, values: split(setting, value), source },
+        None => Resolved { setting, values: Vec::new(), source: Source::Default },
+    }
+}
+
+/// What was typed for a setting at one level of the command, if the level takes it.
+fn typed(setting: &Setting, matches: &ArgMatches) -> Option<Vec<String>> {
+    let known = matches.try_contains_id(setting.flag).unwrap_or(false);
+    if !known || matches.value_source(setting.flag) != Some(ValueSource::CommandLine) {
+        return None;
+    }
+    match setting.kind {
+        Kind::Switch => Some(vec![matches.get_flag(setting.flag).to_string()]),
+        _ => Some(matches.get_many::<String>(setting.flag)?.cloned().collect()),
+    }
+}
+
+/// A variable holds a list, one item per line; on a single line, commas part the items.
+fn split(setting: &Setting, value: String) -> Vec<String> {
+    if !setting.repeatable {
+        return vec![value];
+    }
+    let between = if value.contains('\n') { '\n' } else { ',' };
+    value.split(between).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+fn refused(setting: &Setting, source: &Source, wrong: &str) -> Problem {
+    let flag = setting.flag;
+    let place = match source {
+        Source::Flag | Source::Default => format!("--{flag}"),
+        other => format!("--{flag} ({other})"),
+    };
+    Problem::usage(format!("{place} cannot be used: {wrong}")).hint("sabir config show --help")
+}
+
+/// What the places of the values give reason to say.
+fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
+    let mut said = layers.remarks.clone();
+    for file in [&layers.local, &layers.global].into_iter().flatten() {
+        let from_here = |one: &&Resolved| match &one.source {
+            Source::Local(path) | Source::Global(path) => *path == file.path,
+            Source::Flag | Source::Variable(_) | Source::Default => false,
+        };
+        let names: Vec<&str> =
+            resolved.iter().filter(from_here).filter(|one| one.setting.secret).map(|one| one.setting.flag).collect();
+        if file.open && !names.is_empty() {
+            let (path, names) = (file.path.display(), names.join(", "));
+            said.push(format!("{path} holds a secret ({names}) and others can read it; chmod 600 {path}"));
+        }
+        let insecure = resolved.iter().filter(from_here).any(|one| one.setting.flag == "insecure" && on(one));
+        if file.discovered && insecure {
+            said.push(format!("{} switches the check of certificates off (A2ACLI_INSECURE)", file.path.display()));
+        }
+    }
+    said
+}
+
+fn on(resolved: &Resolved) -> bool {
+    resolved.values.first().is_some_and(|value| kind::switch(value) == Ok(true))
+}
+
+/// The format somebody asked for, before anything is parsed: errors of the parser have to be printed too.
+pub(crate) fn format_of(layers: &Layers) -> Option<String> {
+    layers.find(find("output")?).map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command;
+    use std::path::Path;
+
+    /// What a file holds and what is typed.
+    fn settings(file: &str, typed: &[&str]) -> Result<Settings, Problem> {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("settings.env");
+        std::fs::write(&path, file).unwrap();
+        let layers = Layers::load(Some(path.to_str().unwrap())).unwrap();
+        let command = super::super::arguments(Command::new("sabir"), "config show", &layers);
+        let matches = command.try_get_matches_from([&["sabir"], typed].concat()).unwrap();
+        Settings::resolve(&layers, &[&matches])
+    }
+
+    #[test]
+    fn a_flag_beats_a_file_and_a_list_is_replaced() {
+        let settings = settings(
+            "A2ACLI_TRANSPORT=grpc,rest\nA2ACLI_TIMEOUT=3",
+            &["--transport", "json-rpc", "--poll-interval=5s"],
+        )
+        .unwrap();
+        assert_eq!(settings.transports(), ["JSONRPC"]);
+        assert_eq!(settings.duration("timeout"), Some(Duration::from_secs(3)));
+        assert_eq!(settings.get("poll-interval").source, Source::Flag);
+        assert!(
+            matches!(&settings.get("timeout").source, Source::Local(path) if path.ends_with(Path::new("settings.env")))
+        );
+        assert_eq!(settings.get("bearer").source, Source::Default);
+    }
+
+    #[test]
+    fn nothing_but_the_flag_switches_streaming_on() {
+        assert!(!settings("A2ACLI_STREAM=1\nSTREAM=1", &[]).unwrap().on("stream"));
+        assert!(settings("", &["--stream"]).unwrap().on("stream"));
+    }
+
+    #[test]
+    fn lists_in_variables_have_commas_or_lines() {
+        let one = settings("A2ACLI_SVC_PARAM=a:1, b:2", &[]).unwrap();
+        assert_eq!(one.parameters(), [("a", "1"), ("b", "2")]);
+        let two = settings("A2ACLI_SVC_PARAM=\"a:1,5\nb:2\"", &[]).unwrap();
+        assert_eq!(two.parameters(), [("a", "1,5"), ("b", "2")]);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_named_with_its_place() {
+        let problem = settings("A2ACLI_OUTPUT=yaml", &[]).unwrap_err();
+        assert!(problem.message.contains("--output") && problem.message.contains("settings.env"), "{problem:?}");
+        assert!(settings("", &["--timeout", "soon"]).is_err());
+    }
+
+    #[test]
+    fn waiting_is_said_in_two_words_and_the_nearer_counts() {
+        use Waiting::{Leave, Stay};
+        for (file, typed, expected) in [
+            ("", vec![], Stay),
+            ("", vec!["--async"], Leave),
+            ("", vec!["--no-wait"], Leave),
+            ("A2ACLI_ASYNC=1", vec![], Leave),
+            ("A2ACLI_ASYNC=1", vec!["--wait"], Stay),
+            ("A2ACLI_ASYNC=1", vec!["--watch"], Stay),
+            ("A2ACLI_WAIT=1", vec!["--async"], Leave),
+            ("A2ACLI_WAIT=0", vec![], Leave),
+            ("A2ACLI_ASYNC=0", vec![], Stay),
+            ("A2ACLI_ASYNC=1\nA2ACLI_WAIT=1", vec![], Stay),
+        ] {
+            assert_eq!(settings(file, &typed).unwrap().waiting(Stay).unwrap(), expected, "{file} {typed:?}");
+        }
+        assert!(settings("", &["--wait", "--async"]).unwrap().waiting(Stay).is_err());
+    }
+
+    #[test]
+    fn an_open_file_with_a_secret_is_warned_about() {
+        let warned = settings("A2ACLI_BEARER=secret-token", &[]).unwrap().warnings;
+        assert!(warned.iter().any(|warning| warning.contains("bearer") && warning.contains("chmod")), "{warned:?}");
+        let quiet = settings("A2ACLI_BEARER=secret-token", &["--bearer", "other"]).unwrap().warnings;
+        assert_eq!(quiet, Vec::<String>::new());
+    }
+}

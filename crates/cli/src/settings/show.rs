@@ -1,0 +1,74 @@
+//! `config show`: every setting, its value and where it came from.
+
+use super::resolve::Resolved;
+use super::{Kind, Setting, Settings, Source, kind};
+use crate::redact::{REDACTED, Redactor};
+use crate::render::escape;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The settings as text, one line each.
+pub(crate) fn show(settings: &Settings) -> String {
+    let line = |one: &Resolved| format!("{}: {} ({})\n", one.setting.flag, value(one), escape(&one.source.to_string()));
+    settings.all().iter().map(line).collect()
+}
+
+/// One setting in JSON.
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    variable: Option<String>,
+    value: Value,
+    source: &'static str,
+    origin: Option<String>,
+}
+
+/// The same as JSON.
+pub(crate) fn json(settings: &Settings) -> String {
+    #[derive(Serialize)]
+    struct Document {
+        settings: Vec<Entry>,
+    }
+    let settings = settings.all().iter().map(entry).collect();
+    serde_json::to_string(&Document { settings }).expect("strings and numbers are JSON")
+}
+
+fn entry(one: &Resolved) -> Entry {
+    let value = match one.setting.kind {
+        _ if one.values.is_empty() => Value::Null,
+        Kind::Switch => json!(one.values.first().and_then(|value| kind::switch(value).ok())),
+        _ if one.setting.repeatable => one.values.iter().map(|value| json!(harmless(one.setting, value))).collect(),
+        _ => json!(value(one)),
+    };
+    let (source, origin) = match &one.source {
+        Source::Flag => ("flag", None),
+        Source::Variable(name) => ("env", Some(name.clone())),
+        Source::Local(path) | Source::Global(path) => ("file", Some(path.display().to_string())),
+        Source::Default => ("default", None),
+    };
+    Entry { name: one.setting.flag, variable: one.setting.variable(), value, source, origin }
+}
+
+/// What is shown of a value.
+fn value(one: &Resolved) -> String {
+    if one.values.is_empty() {
+        return one.setting.default.to_owned();
+    }
+    let shown: Vec<String> = one.values.iter().map(|value| harmless(one.setting, value)).collect();
+    escape(&shown.join(", ").replace('\n', "\\n"))
+}
+
+/// A value that may be shown: secrets are hidden, and so are parts of addresses and parameters that often are secrets.
+pub(crate) fn harmless(setting: &Setting, value: &str) -> String {
+    if setting.secret {
+        return REDACTED.to_owned();
+    }
+    let redactor = Redactor::default();
+    match setting.kind {
+        Kind::Pair => match kind::pair(value) {
+            Ok((name, text)) => format!("{name}:{}", redactor.parameter(name, text)),
+            Err(_) => REDACTED.to_owned(),
+        },
+        _ => redactor.url(value),
+    }
+}

@@ -1,0 +1,229 @@
+//! The table of settings.
+
+use super::Kind::{self, Bytes, Count, Duration, Format, Object, Path, Switch, Text, Transport, Version};
+use super::Reach::{Anywhere, FlagOnly, NoFile};
+use super::{Kind as K, Reach, Setting};
+
+/// A line of the table with nothing special about it.
+const fn plain(flag: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    Setting {
+        flag,
+        short: None,
+        aliases: &[],
+        kind,
+        reach: Anywhere,
+        default,
+        secret: false,
+        repeatable: false,
+        commands: &[],
+        help,
+    }
+}
+
+const fn short(letter: char, setting: Setting) -> Setting {
+    Setting { short: Some(letter), ..setting }
+}
+
+const fn also(aliases: &'static [&'static str], setting: Setting) -> Setting {
+    Setting { aliases, ..setting }
+}
+
+const fn secret(setting: Setting) -> Setting {
+    Setting { secret: true, ..setting }
+}
+
+const fn many(setting: Setting) -> Setting {
+    Setting { repeatable: true, ..setting }
+}
+
+const fn reach(reach: Reach, setting: Setting) -> Setting {
+    Setting { reach, ..setting }
+}
+
+const fn of(commands: &'static [&'static str], setting: Setting) -> Setting {
+    Setting { commands, ..setting }
+}
+
+/// Every setting, in the order in which help shows them.
+pub(crate) const SETTINGS: &[Setting] = &[
+    short(
+        'a',
+        plain(
+            "agent-card",
+            Text,
+            "none",
+            "The agent: a host, the URL of its card, a file, or an entry of a catalogue (URL#identifier)",
+        ),
+    ),
+    short('o', plain("output", Format, "text", "Format of the result: text or json")),
+    reach(
+        FlagOnly,
+        plain(
+            "stream",
+            Switch,
+            "off",
+            "Follow live delivery; with json, one object per line. Only this flag switches it on, no variable and no file",
+        ),
+    ),
+    also(
+        &["watch"],
+        plain(
+            "wait",
+            Switch,
+            "on for send, off for task get",
+            "Block until the task is settled or needs somebody; beats a configured --async",
+        ),
+    ),
+    also(
+        &["return-immediately", "no-wait", "immediate"],
+        plain("async", Switch, "off", "Return identifiers at once instead of waiting"),
+    ),
+    plain("poll-interval", K::PollInterval, "2s", "Pause between status checks (500ms, 2s, 1m30s)"),
+    plain("timeout", Duration, "none", "Give up waiting after this time (exit code 5)"),
+    also(
+        &["context"],
+        plain("context-id", Text, "none", "Open a new task in this context; with --task-id, the context it is in"),
+    ),
+    also(&["task"], plain("task-id", Text, "none", "Continue this task")),
+    plain(
+        "a2a-version",
+        Version,
+        "highest both sides know, never below 1.0",
+        "Protocol version to speak: 1.0, or an older one on purpose (0.3, 0.2, 0.1)",
+    ),
+    many(plain(
+        "transport",
+        Transport,
+        "card order",
+        "Preferred binding: JSONRPC, HTTP+JSON or GRPC; repeatable, most preferred first",
+    )),
+    secret(plain(
+        "bearer",
+        Text,
+        "none",
+        "Bearer token. A token on the command line shows in the process table and in shell history; \
+         prefer the variable",
+    )),
+    secret(plain(
+        "api-key",
+        Text,
+        "none",
+        "API key, placed where the card's scheme says. A key on the command line shows in the process table and in \
+         shell history; prefer the variable",
+    )),
+    secret(plain(
+        "basic",
+        K::Basic,
+        "none",
+        "USER:PASSWORD for agents with HTTP Basic. What is on the command line shows in the process table and in shell \
+         history; prefer the variable",
+    )),
+    many(plain(
+        "svc-param",
+        K::Pair,
+        "none",
+        "NAME:VALUE sent beside every call as an HTTP header or gRPC metadata; repeatable",
+    )),
+    plain("metadata", Object, "none", "JSON object carried in the request itself"),
+    many(plain("extension", Text, "none", "URI of an extension that the caller supports; repeatable")),
+    plain("insecure", Switch, "off, certificates are checked", "Do not check TLS certificates; always warns"),
+    plain("ca-cert", Path, "the system's", "PEM file with the authorities to trust"),
+    plain("client-cert", Path, "none", "PEM file with the certificate to present (mutual TLS)"),
+    plain("client-key", Path, "none", "PEM file with the key of --client-cert"),
+    reach(
+        NoFile,
+        plain("config", Path, "the nearest .env", "Read this file instead of the .env of this directory or a parent"),
+    ),
+    plain("verbose", Switch, "off, concise", "Show everything that was exchanged"),
+    plain("debug", Switch, "off", "Log what happens on the wire on standard error, without credentials"),
+    of(
+        &["send", "task get", "task list", "chat"],
+        plain("history", Count, "whatever the agent sends", "How many messages of history to ask for; 0 for none"),
+    ),
+    of(&["send", "chat"], many(plain("accept", Text, "anything", "Media type the caller can take; repeatable"))),
+    of(
+        &["task list", "task push-config list"],
+        plain("page-size", Count, "50, by the protocol", "How many entries a page has, 1 to 100"),
+    ),
+    of(&["task download"], plain("dir", Path, ".", "Directory to write to; nothing is ever written outside it")),
+    of(&["task download"], plain("max-bytes", Bytes, "1GiB", "Largest file to fetch from a URL (10MB, 1GiB)")),
+    of(
+        &["task push-config create", "task push-config listen"],
+        secret(plain(
+            "push-token",
+            Text,
+            "none; listen makes one up",
+            "Token the agent shall send with every notification. On the command line it shows in the process table; \
+             prefer the variable",
+        )),
+    ),
+    of(
+        &["task push-config create"],
+        plain("push-scheme", Text, "none", "Authentication scheme the agent shall use towards the webhook"),
+    ),
+    of(
+        &["task push-config create"],
+        secret(plain(
+            "push-credentials",
+            Text,
+            "none",
+            "Credentials for --push-scheme. On the command line they show in the process table; prefer the variable",
+        )),
+    ),
+    of(
+        &["task push-config listen"],
+        plain("listen", Text, "127.0.0.1:0", "Address and port to listen on; port 0 picks a free one"),
+    ),
+    of(
+        &["task push-config listen"],
+        plain("public-url", Text, "the address it listens on", "URL under which the agent reaches this receiver"),
+    ),
+    of(&["auth login", "auth status", "auth logout"], plain("client-id", Text, "none", "Client id at the authority")),
+    of(
+        &["auth login"],
+        secret(plain(
+            "client-secret",
+            Text,
+            "none",
+            "Client secret at the authority. On the command line it shows in the process table; prefer the variable",
+        )),
+    ),
+];
+
+/// The setting with this name. A name that is not there is a slip of ours, so tests walk every use.
+pub(crate) fn find(flag: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.flag == flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn flags_and_letters_are_unique() {
+        let mut seen = HashSet::new();
+        for setting in SETTINGS {
+            for name in std::iter::once(&setting.flag).chain(setting.aliases) {
+                assert!(seen.insert((*name).to_owned()), "{name} twice");
+            }
+            if let Some(letter) = setting.short {
+                assert!(seen.insert(letter.to_string()), "-{letter} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn every_credential_has_a_variable_and_warns_about_the_command_line() {
+        for setting in SETTINGS.iter().filter(|setting| setting.secret) {
+            assert_eq!(setting.reach, Anywhere, "{}", setting.flag);
+            assert!(setting.help.contains("process table"), "{}", setting.flag);
+        }
+    }
+
+    #[test]
+    fn the_stream_comes_from_the_command_line_alone() {
+        assert_eq!(find("stream").unwrap().variable(), None);
+        assert_eq!(find("agent-card").unwrap().variable().unwrap(), "A2ACLI_AGENT_CARD");
+    }
+}

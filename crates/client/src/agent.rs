@@ -1,0 +1,228 @@
+//! An agent that can be called: the operations of A2A, checked against its card before anything is sent.
+
+use crate::choose::{Binding, Chosen};
+use crate::discover::Found;
+use crate::events::{Events, Follow};
+use crate::retry;
+use crate::transport::{Line, mint};
+use crate::{Error, Note, Said};
+use sabir_proto::card::Interface;
+use sabir_proto::{
+    AgentCard, Answer, Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Message, MessageId,
+    PushConfig, PushPage, Role, SendConfiguration, SendMessage, Subscribe, TaskRef, Tenant, TheirTask,
+};
+use sabir_wire::Dialect;
+use std::sync::Arc;
+
+/// An agent and a line to it. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    found: Arc<Found>,
+    pub(crate) line: Arc<Line>,
+    tenant: Tenant,
+}
+
+impl Agent {
+    pub(crate) fn new(found: Found, line: Line) -> Self {
+        let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
+        Self { found: Arc::new(found), line: Arc::new(line), tenant }
+    }
+
+    /// Its card.
+    pub fn card(&self) -> &AgentCard {
+        &self.found.card
+    }
+
+    /// Its card, and where it was found.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The interface that is called.
+    pub fn interface(&self) -> &Interface {
+        &self.line.chosen.interface
+    }
+
+    /// How requests travel.
+    pub fn binding(&self) -> Binding {
+        self.line.chosen.binding
+    }
+
+    /// What is spoken.
+    pub fn dialect(&self) -> Dialect {
+        self.line.chosen.dialect
+    }
+
+    /// Everything that was decided about the interface.
+    pub fn chosen(&self) -> &Chosen {
+        &self.line.chosen
+    }
+
+    /// Whether the agent can be followed by a stream.
+    pub fn streams(&self) -> bool {
+        self.dialect().reach().streams && self.card().capabilities.streaming.unwrap_or(false)
+    }
+
+    /// Sends a message, and waits as long as the request says.
+    pub async fn send(&self, request: SendMessage) -> Result<Said<Answer>, Error> {
+        let said = self.call(Call::Send(Box::new(request))).await?;
+        match &said.value {
+            Answer::SentTask(task) => self.known(task),
+            Answer::SentMessage(_) => {}
+            _ => return Err(mismatch()),
+        }
+        Ok(said)
+    }
+
+    /// Sends a message and follows what becomes of it. An agent that does not stream is asked now and then.
+    pub async fn stream(&self, request: SendMessage, follow: Follow) -> Result<Events, Error> {
+        Events::send(self.clone(), request, follow).await
+    }
+
+    /// Follows a task.
+    pub async fn subscribe(&self, task: TaskRef, follow: Follow) -> Result<Events, Error> {
+        self.may(&self.subscription(task.clone()))?;
+        Events::subscribe(self.clone(), task, follow).await
+    }
+
+    /// Reads a task.
+    pub async fn get(&self, request: GetTask) -> Result<Said<TheirTask>, Error> {
+        self.call(Call::Get(request)).await?.try_map(task)
+    }
+
+    /// Reads a task as it stands.
+    pub async fn task(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
+        self.get(GetTask { tenant: Tenant::none(), id: id.clone(), history_length: None }).await
+    }
+
+    /// Lists tasks.
+    pub async fn list(&self, request: ListTasks) -> Result<Said<Answer>, Error> {
+        self.call(Call::List(request)).await
+    }
+
+    /// Cancels a task.
+    pub async fn cancel(&self, request: CancelTask) -> Result<Said<TheirTask>, Error> {
+        self.call(Call::Cancel(request)).await?.try_map(task)
+    }
+
+    /// Registers a webhook for a task.
+    pub async fn create_push(&self, task: TaskRef, config: PushConfig) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+        self.call(Call::CreatePush { tenant: Tenant::none(), task, config }).await?.try_map(push)
+    }
+
+    /// Reads a webhook's registration.
+    pub async fn get_push(&self, request: GetPush) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+        self.call(Call::GetPush(request)).await?.try_map(push)
+    }
+
+    /// Lists the webhooks of a task.
+    pub async fn list_push(&self, request: ListPush) -> Result<Said<PushPage>, Error> {
+        self.call(Call::ListPush(request)).await?.try_map(|answer| match answer {
+            Answer::Pushes(_, page) => Ok(page),
+            _ => Err(mismatch()),
+        })
+    }
+
+    /// Removes a webhook.
+    pub async fn delete_push(&self, request: DeletePush) -> Result<(), Error> {
+        self.call(Call::DeletePush(request)).await.map(drop)
+    }
+
+    /// Reads the card for authenticated callers.
+    pub async fn extended_card(&self) -> Result<Said<AgentCard>, Error> {
+        self.call(Call::ExtendedCard { tenant: Tenant::none() }).await?.try_map(|answer| match answer {
+            Answer::Card(card) => Ok(*card),
+            _ => Err(mismatch()),
+        })
+    }
+
+    /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
+    pub async fn call(&self, mut call: Call) -> Result<Said<Answer>, Error> {
+        self.may(&call)?;
+        *call.tenant_mut() = self.tenant.clone();
+        // A dialect that names messages in its own way gets a retry key where it has a place for one.
+        let key = match (&call, self.dialect()) {
+            (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
+            _ => None,
+        };
+        retry::repeat(&self.line.door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await
+    }
+
+    pub(crate) fn subscription(&self, id: TaskRef) -> Call {
+        Call::Subscribe(Subscribe { tenant: self.tenant.clone(), id })
+    }
+
+    pub(crate) fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// Tells the observer what the task is called, as soon as it is known.
+    pub(crate) fn known(&self, task: &TheirTask) {
+        self.line.door.note(&Note::TaskKnown { task: &task.id, context: task.context_id.as_ref() });
+    }
+
+    /// What the card rules out is refused here: no request leaves.
+    pub(crate) fn may(&self, call: &Call) -> Result<(), Error> {
+        let capabilities = &self.card().capabilities;
+        let reach = self.dialect().reach();
+        let fault = match call {
+            Call::Stream(_) | Call::Subscribe(_) if !self.streams() => {
+                Fault::UnsupportedOperation("the agent's card does not offer streaming".into())
+            }
+            Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_)
+                if !reach.push || !capabilities.push_notifications.unwrap_or(false) =>
+            {
+                Fault::PushNotificationNotSupported
+            }
+            Call::ExtendedCard { .. } if !reach.extended_card || !capabilities.extended_agent_card.unwrap_or(false) => {
+                Fault::UnsupportedOperation("the agent's card does not offer an extended card".into())
+            }
+            Call::ExtendedCard { .. } if !self.line.attached.any => {
+                let wanted = self.line.wanted.clone();
+                return Err(Error::CredentialsMissing { wanted, transport: None });
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::local(fault))
+    }
+}
+
+/// A request to send a text as a user's message, with a fresh id.
+pub fn text_message(text: impl Into<String>) -> SendMessage {
+    send_message(Message::text(mint(), Role::User, text))
+}
+
+/// A request to send a message, waiting for what becomes of it.
+pub fn send_message(message: Message) -> SendMessage {
+    SendMessage {
+        tenant: Tenant::none(),
+        message,
+        configuration: SendConfiguration::default(),
+        metadata: None,
+        alias: None,
+        wants_task: false,
+    }
+}
+
+/// A fresh id for a message.
+pub fn message_id() -> MessageId {
+    mint()
+}
+
+fn task(answer: Answer) -> Result<TheirTask, Error> {
+    match answer {
+        Answer::Task(task) | Answer::SentTask(task) => Ok(*task),
+        _ => Err(mismatch()),
+    }
+}
+
+fn push(answer: Answer) -> Result<(TaskRef, PushConfig), Error> {
+    match answer {
+        Answer::Push(task, config) => Ok((task, config)),
+        _ => Err(mismatch()),
+    }
+}
+
+fn mismatch() -> Error {
+    Error::local(Fault::InvalidAgentResponse("an answer to another question".into()))
+}

@@ -1,0 +1,125 @@
+//! AI Catalog documents: lists of agents, of which a fragment picks one.
+
+use crate::Error;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use url::Url;
+
+/// How deep catalogs may be nested.
+pub(crate) const DEPTH_MAX: usize = 4;
+/// The media type of an entry that is an agent card.
+const CARD_TYPE: &str = "application/a2a-agent-card+json";
+/// The media type of an entry that is a catalog again.
+const CATALOG_TYPE: &str = "application/ai-catalog+json";
+
+/// Where an entry leads.
+pub(crate) enum Entry {
+    /// To a document.
+    At(Url),
+    /// It is here.
+    Inline(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Catalog<'a> {
+    #[serde(borrow)]
+    spec_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    entries: Option<Vec<Listed<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    #[serde(default)]
+    identifier: String,
+    #[serde(default, alias = "type")]
+    media_type: String,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+fn read(text: &str) -> Option<Vec<Listed<'_>>> {
+    let catalog: Catalog<'_> = serde_json::from_str(text).ok()?;
+    catalog.spec_version?;
+    catalog.entries
+}
+
+/// Whether a document is a catalog.
+pub(crate) fn is_one(text: &str) -> bool {
+    read(text).is_some()
+}
+
+/// Picks an entry: the one that is named, or the only agent there is.
+pub(crate) fn pick(text: &str, name: Option<&str>, at: &Url) -> Result<Entry, Error> {
+    let entries = read(text).unwrap_or_default();
+    let is_card = |e: &&Listed<'_>| e.media_type.is_empty() || e.media_type == CARD_TYPE;
+    let named: Vec<&Listed<'_>> = match name {
+        Some(name) => entries.iter().filter(|e| e.identifier == name).collect(),
+        None => entries.iter().filter(is_card).collect(),
+    };
+    // A name that is not here may be in a catalog below; without a name, so may be the only agent.
+    let nested: Vec<&Listed<'_>> = entries.iter().filter(|e| e.media_type == CATALOG_TYPE).collect();
+    let one = match (named.as_slice(), nested.as_slice()) {
+        ([one], _) => one,
+        ([], [below]) => below,
+        ([], []) => {
+            let reason = match name {
+                Some(name) => format!("the catalog has no entry {name:?}"),
+                None => "the catalog lists no agent".into(),
+            };
+            return Err(Error::CardNotFound { at: at.to_string(), reason });
+        }
+        _ => {
+            let names: Vec<&str> = entries.iter().map(|e| e.identifier.as_str()).collect();
+            return Err(Error::Usage(format!(
+                "the catalog lists several agents; add one of these to the reference after #: {}",
+                names.join(", ")
+            )));
+        }
+    };
+    let nothing =
+        || Error::CardInvalid { at: at.to_string(), reason: format!("entry {:?} leads nowhere", one.identifier) };
+    match (&one.url, one.data) {
+        (_, Some(data)) => Ok(Entry::Inline(data.get().to_owned())),
+        (Some(url), None) => {
+            let mut target = at.join(url).map_err(|_| nothing())?;
+            if one.media_type == CATALOG_TYPE {
+                target.set_fragment(name);
+            }
+            Ok(Entry::At(target))
+        }
+        (None, None) => Err(nothing()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"{"specVersion":"1.0","entries":[
+        {"identifier":"a","mediaType":"application/a2a-agent-card+json","url":"/a.json"},
+        {"identifier":"b","mediaType":"application/a2a-agent-card+json","data":{"name":"B"}}]}"#;
+
+    fn at() -> Url {
+        Url::parse("https://h/catalog.json").unwrap()
+    }
+
+    #[test]
+    fn an_entry_is_picked_by_name_and_several_are_not_guessed_between() {
+        assert!(is_one(TWO) && !is_one(r#"{"name":"x","entries":[]}"#) && !is_one("<html>"));
+        assert!(matches!(pick(TWO, Some("a"), &at()), Ok(Entry::At(u)) if u.as_str() == "https://h/a.json"));
+        assert!(matches!(pick(TWO, Some("b"), &at()), Ok(Entry::Inline(t)) if t == r#"{"name":"B"}"#));
+        assert!(matches!(pick(TWO, None, &at()), Err(Error::Usage(m)) if m.contains("a, b")));
+        assert!(matches!(pick(TWO, Some("c"), &at()), Err(Error::CardNotFound { .. })));
+    }
+
+    #[test]
+    fn a_name_that_is_not_here_is_looked_for_below() {
+        let nested = r#"{"specVersion":"1.0","entries":[{"identifier":"more","mediaType":"application/ai-catalog+json","url":"more.json"}]}"#;
+        assert!(matches!(pick(nested, Some("x"), &at()), Ok(Entry::At(u)) if u.as_str() == "https://h/more.json#x"));
+    }
+}

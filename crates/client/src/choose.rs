@@ -1,0 +1,300 @@
+//! Which of a card's interfaces to call: the card's order, the caller's wishes, and what we speak.
+
+use crate::discover::Found;
+use crate::{Error, reference};
+use sabir_proto::Fault;
+use sabir_proto::card::Interface;
+use sabir_wire::card::Form;
+use sabir_wire::{Dialect, version};
+use std::fmt;
+use std::str::FromStr;
+use url::Url;
+
+/// How requests travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Binding {
+    /// JSON-RPC over HTTP.
+    JsonRpc,
+    /// Paths and methods of HTTP.
+    HttpJson,
+    /// gRPC.
+    Grpc,
+}
+
+impl Binding {
+    /// Every binding.
+    pub const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
+
+    /// The name on cards.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+        }
+    }
+}
+
+impl fmt::Display for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No binding of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no binding; there are JSONRPC, HTTP+JSON and GRPC")]
+pub struct UnknownBinding(pub String);
+
+impl FromStr for Binding {
+    type Err = UnknownBinding;
+
+    /// As cards write it, and as people do.
+    fn from_str(text: &str) -> Result<Self, UnknownBinding> {
+        let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        match plain.as_str() {
+            "jsonrpc" => Ok(Self::JsonRpc),
+            "httpjson" | "rest" | "http" => Ok(Self::HttpJson),
+            "grpc" => Ok(Self::Grpc),
+            _ => Err(UnknownBinding(text.into())),
+        }
+    }
+}
+
+/// Which dialects may be spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// The highest that both sides know, and never one before 1.0.
+    #[default]
+    Highest,
+    /// This one alone.
+    Exactly(Dialect),
+    /// Whatever the agent speaks, old or new.
+    Any,
+}
+
+impl Version {
+    const fn admits(self, dialect: Dialect) -> bool {
+        match self {
+            Self::Highest => matches!(dialect, Dialect::V1),
+            Self::Exactly(one) => one as u8 == dialect as u8,
+            Self::Any => true,
+        }
+    }
+}
+
+/// The interface that was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// As the card lists it.
+    pub interface: Interface,
+    /// How requests travel.
+    pub binding: Binding,
+    /// What is spoken.
+    pub dialect: Dialect,
+    /// Where to.
+    pub url: Url,
+    /// Where else, should nobody be there: agent-native servers answer at one of several paths.
+    pub others: Vec<Url>,
+}
+
+/// Chooses an interface. With wishes, the first binding that is wished for and offered; otherwise, and if none is, the
+/// first entry of the card that we speak.
+pub fn choose(found: &Found, wishes: &[Binding], version: Version) -> Result<Chosen, Error> {
+    let offered = &found.card.supported_interfaces;
+    let spoken: Vec<(&Interface, Binding, Dialect)> = offered
+        .iter()
+        .filter_map(|i| Some((i, i.protocol_binding.parse().ok()?, dialect(found.form, i, version)?)))
+        .filter(|(_, binding, dialect)| reaches(*binding, *dialect))
+        .collect();
+    let admitted: Vec<_> = spoken.iter().filter(|(_, _, dialect)| version.admits(*dialect)).collect();
+    let wished = wishes.iter().find_map(|wish| admitted.iter().find(|(_, binding, _)| binding == wish));
+    match wished.or_else(|| admitted.first()) {
+        Some((interface, binding, dialect)) => chosen(found, interface, *binding, *dialect),
+        None if spoken.is_empty() => Err(Error::NoInterface { offered: offered.iter().map(describe).collect() }),
+        None => Err(Error::local(Fault::VersionNotSupported(format!(
+            "the agent speaks A2A {}{}",
+            list(spoken.iter().map(|(_, _, dialect)| dialect.name())),
+            match version {
+                Version::Exactly(wanted) => format!(", not {wanted}"),
+                Version::Highest | Version::Any => "; older versions are spoken only if asked for".into(),
+            }
+        )))),
+    }
+}
+
+/// What an interface speaks. A card of an older form says it by its form; agent-native and XPR cards have a version
+/// number of their own, which is not A2A's.
+fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect> {
+    match (form, wanted) {
+        (Form::Native | Form::Xpr | Form::V01, _) => Some(form.dialect()),
+        // agent-native and XPR servers may show a card of 0.3; who asks for their dialect by name knows.
+        (Form::V03 | Form::V02, Version::Exactly(Dialect::Native)) => Some(Dialect::Native),
+        (Form::V03 | Form::V02, Version::Exactly(Dialect::Xpr)) => Some(Dialect::Xpr),
+        _ => match version::family(Some(&interface.protocol_version)) {
+            Ok(Some(dialect)) => Some(dialect),
+            _ if interface.protocol_version.trim().is_empty() => Some(form.dialect()),
+            _ => None,
+        },
+    }
+}
+
+/// Before 0.3 there was one binding.
+const fn reaches(binding: Binding, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::V1 | Dialect::V03 => true,
+        Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => matches!(binding, Binding::JsonRpc),
+    }
+}
+
+fn chosen(found: &Found, interface: &Interface, binding: Binding, dialect: Dialect) -> Result<Chosen, Error> {
+    let at = found.url.as_ref();
+    let bad = |reason: String| Error::CardInvalid {
+        at: at.map_or_else(|| "the card".into(), Url::to_string),
+        reason: format!("the address {:?} of its interface cannot be called: {reason}", interface.url),
+    };
+    let url = parse(&interface.url, binding, at).map_err(bad)?;
+    let mut addresses = match dialect {
+        Dialect::Native => native_addresses(&url, at),
+        Dialect::Xpr => vec![xpr_address(&url)],
+        Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01 => vec![url],
+    };
+    let url = addresses.remove(0);
+    Ok(Chosen { interface: interface.clone(), binding, dialect, url, others: addresses })
+}
+
+/// Reads an address. gRPC servers of the Python SDK list `host:port` without a scheme; some cards list a path.
+fn parse(text: &str, binding: Binding, at: Option<&Url>) -> Result<Url, String> {
+    let text = text.trim();
+    let parsed = match Url::parse(text) {
+        Ok(url) if url.has_host() => Ok(url),
+        _ if text.starts_with('/') => match at {
+            Some(at) => at.join(text).map_err(|e| e.to_string()),
+            None => Err("it is relative, and the card is a file".into()),
+        },
+        _ if binding == Binding::Grpc => {
+            let text = text.strip_prefix("dns:///").unwrap_or(text);
+            let secure = Url::parse(&format!("https://{text}")).map_err(|e| e.to_string())?;
+            if reference::is_loopback(&secure) {
+                Url::parse(&format!("http://{text}")).map_err(|e| e.to_string())
+            } else {
+                Ok(secure)
+            }
+        }
+        Ok(_) => Err("it has no host".into()),
+        Err(e) => Err(e.to_string()),
+    }?;
+    match parsed.scheme() {
+        "http" | "https" => Ok(parsed),
+        other => Err(format!("{other} is not a scheme we speak")),
+    }
+}
+
+const NATIVE: &str = "/_agent-native/a2a";
+const A2A: &str = "/a2a";
+
+/// Where an agent-native server may be, in the order its own client tries: the card's address where it looks like an
+/// endpoint, then the two usual ones below the base of the card, then below the card's address.
+fn native_addresses(url: &Url, card: Option<&Url>) -> Vec<Url> {
+    let ends = |u: &Url| u.path().trim_end_matches('/').ends_with(A2A);
+    let with = |base: &Url, tail: &str| {
+        let mut url = base.clone();
+        url.set_path(&format!("{}{tail}", base.path().trim_end_matches('/')));
+        url
+    };
+    let mut list = Vec::new();
+    if ends(url) {
+        list.push(url.clone());
+    }
+    if let Some(card) = card {
+        let mut base = card.clone();
+        let path = card.path();
+        base.set_path(path.find("/.well-known/").map_or("", |i| &path[..i]));
+        base.set_query(None);
+        list.extend([with(&base, NATIVE), with(&base, A2A)]);
+    }
+    if !ends(url) {
+        list.extend([with(url, NATIVE), with(url, A2A)]);
+    }
+    let mut seen = std::collections::HashSet::new();
+    list.retain(|u| seen.insert(u.clone()));
+    list
+}
+
+/// XPR cards name the agent; its endpoint is below.
+fn xpr_address(url: &Url) -> Url {
+    let path = url.path().trim_end_matches('/');
+    let mut address = url.clone();
+    if !path.ends_with(A2A) {
+        address.set_path(&format!("{path}{A2A}"));
+    }
+    address
+}
+
+fn describe(interface: &Interface) -> String {
+    format!("{} {}", interface.protocol_binding, interface.protocol_version).trim().to_owned()
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(interfaces: &str) -> Found {
+        let json = format!(
+            r#"{{"name":"n","description":"d","version":"1","capabilities":{{}},"defaultInputModes":["text"],
+               "defaultOutputModes":["text"],"skills":[],"supportedInterfaces":[{interfaces}]}}"#
+        );
+        Found::read(json.as_bytes(), Some(Url::parse("https://h/.well-known/agent-card.json").unwrap()), "h").unwrap()
+    }
+
+    fn interface(binding: &str, version: &str, url: &str) -> String {
+        format!(r#"{{"url":"{url}","protocolBinding":"{binding}","protocolVersion":"{version}"}}"#)
+    }
+
+    #[test]
+    fn the_cards_order_decides_and_a_wish_goes_before_it() {
+        let unknown = interface("https://x.example/quic", "1.0", "https://h/q");
+        let (grpc, rpc) = (interface("GRPC", "1.0", "h:443"), interface("JSONRPC", "1.0", "https://h/rpc"));
+        let found = card(&[unknown, grpc, rpc].join(","));
+        let pick = |wishes: &[Binding]| choose(&found, wishes, Version::Highest).unwrap().binding;
+        assert_eq!(pick(&[]), Binding::Grpc);
+        assert_eq!(pick(&[Binding::HttpJson, Binding::JsonRpc]), Binding::JsonRpc);
+        // A wish that the card cannot grant is passed over.
+        assert_eq!(pick(&[Binding::HttpJson]), Binding::Grpc);
+        assert_eq!(choose(&found, &[], Version::Highest).unwrap().url.as_str(), "https://h/");
+    }
+
+    #[test]
+    fn nothing_before_1_0_unless_asked_for() {
+        let found = card(&interface("JSONRPC", "0.3.0", "https://h/rpc"));
+        let error = choose(&found, &[], Version::Highest).unwrap_err();
+        assert!(
+            matches!(&error, Error::Fault { fault: Fault::VersionNotSupported(_), transport: None, .. }),
+            "{error}"
+        );
+        assert_eq!(choose(&found, &[], Version::Exactly(Dialect::V03)).unwrap().dialect, Dialect::V03);
+        assert_eq!(choose(&found, &[], Version::Any).unwrap().dialect, Dialect::V03);
+        let strange = card(&interface("carrier-pigeon", "1.0", "https://h/"));
+        assert!(
+            matches!(choose(&strange, &[], Version::Any), Err(Error::NoInterface { offered }) if offered == ["carrier-pigeon 1.0"])
+        );
+    }
+
+    #[test]
+    fn an_agent_native_server_is_looked_for_where_its_own_client_looks() {
+        let card = Url::parse("https://h/app/.well-known/agent-card.json").unwrap();
+        let look = |url: &str| -> Vec<String> {
+            let url = Url::parse(url).unwrap();
+            native_addresses(&url, Some(&card)).iter().map(|u| u.path().to_owned()).collect()
+        };
+        assert_eq!(look("https://h/x/a2a"), ["/x/a2a", "/app/_agent-native/a2a", "/app/a2a"]);
+        assert_eq!(look("https://h/rpc"), ["/app/_agent-native/a2a", "/app/a2a", "/rpc/_agent-native/a2a", "/rpc/a2a"]);
+        assert_eq!(look("https://h/app"), ["/app/_agent-native/a2a", "/app/a2a"]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The client: what is the same for every agent it calls.
+
+use crate::agent::Agent;
+use crate::cache::Cache;
+use crate::choose::{Binding, Version, choose};
+use crate::credentials::{Credentials, describe};
+use crate::discover::{Finder, Found};
+use crate::door::{Door, Timeouts};
+use crate::transport::Line;
+use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sabir_proto::Fault;
+use sabir_wire::Dialect;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Calls agents. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    finder: Finder,
+    settings: Arc<Settings>,
+}
+
+#[derive(Clone, Default)]
+struct Settings {
+    prefer: Vec<Binding>,
+    version: Version,
+    credentials: Credentials,
+    parameters: HeaderMap,
+    extensions: Vec<String>,
+}
+
+/// A client in the making.
+#[derive(Default)]
+#[must_use]
+pub struct Builder {
+    egress: Option<Egress>,
+    tls: Tls,
+    timeouts: Timeouts,
+    cache: Option<PathBuf>,
+    observer: Option<Arc<dyn Observer>>,
+    settings: Settings,
+    wrong: Option<Error>,
+}
+
+impl Builder {
+    /// Which addresses may be called; public ones unless said otherwise.
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = Some(egress);
+        self
+    }
+
+    /// How TLS connections are made.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.settings.credentials.certificate = tls.identity.is_some();
+        self.tls = tls;
+        self
+    }
+
+    /// How long to wait for what.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Bindings to take before the card's own order, best first.
+    pub fn prefer(mut self, bindings: impl IntoIterator<Item = Binding>) -> Self {
+        self.settings.prefer = bindings.into_iter().collect();
+        self
+    }
+
+    /// Which dialects may be spoken.
+    pub fn version(mut self, version: Version) -> Self {
+        self.settings.version = version;
+        self
+    }
+
+    /// What to show agents that ask for it.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        let certificate = self.settings.credentials.certificate || credentials.certificate;
+        self.settings.credentials = Credentials { certificate, ..credentials };
+        self
+    }
+
+    /// A service parameter: a header, or a metadata entry of gRPC, with every call.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                self.settings.parameters.append(name, value);
+            }
+            _ => self.wrong = Some(Error::Usage(format!("{name:?} with its value is no service parameter"))),
+        }
+        self
+    }
+
+    /// Extensions that the caller supports.
+    pub fn extensions(mut self, uris: impl IntoIterator<Item = String>) -> Self {
+        self.settings.extensions = uris.into_iter().collect();
+        self
+    }
+
+    /// A directory to keep cards in.
+    pub fn cache(mut self, directory: Option<PathBuf>) -> Self {
+        self.cache = directory;
+        self
+    }
+
+    /// Somebody who watches.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Makes the client.
+    pub fn build(self) -> Result<Client, Error> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let egress = self.egress.unwrap_or_else(Egress::public);
+        let door = Door::new(egress, &self.tls, self.timeouts, self.observer)?;
+        // A card does not depend on the version; saying which one we speak lets a server choose what to show.
+        let version = match self.settings.version {
+            Version::Exactly(Dialect::V03) => "0.3",
+            _ => "1.0",
+        };
+        let finder = Finder { door, cache: self.cache.map(Cache::new), version: HeaderValue::from_static(version) };
+        Ok(Client { finder, settings: Arc::new(self.settings) })
+    }
+}
+
+impl Client {
+    /// Begins a client.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Finds the card of an agent. No credential is shown for it.
+    pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
+        self.finder.find(reference).await
+    }
+
+    /// Finds an agent and makes a line to it.
+    pub async fn connect(&self, reference: &Reference) -> Result<Agent, Error> {
+        let found = self.card(reference).await?;
+        self.agent(found)
+    }
+
+    /// Makes a line to the agent of a card: chooses the interface, and looks whether we hold what it asks for.
+    pub fn agent(&self, found: Found) -> Result<Agent, Error> {
+        let settings = &*self.settings;
+        let chosen = choose(&found, &settings.prefer, settings.version)?;
+        let extensions = self.activate(&found)?;
+        let attached = settings.credentials.attach(&found.card)?;
+        if attached.unasked {
+            self.warn("the card declares no security scheme; the token is sent all the same");
+        }
+        if attached.any && chosen.url.scheme() == "http" && !is_loopback(&chosen.url) {
+            self.warn("the credential travels over plain http, where anyone on the way can read it");
+        }
+        let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
+        let mut line = Line::new(self.finder.door.clone(), chosen, attached, wanted);
+        line.parameters = settings.parameters.clone();
+        line.extensions = extensions;
+        Ok(Agent::new(found, line))
+    }
+
+    /// The extensions to ask for: those the caller supports and the agent offers. One that the agent requires and the
+    /// caller does not support ends the matter.
+    fn activate(&self, found: &Found) -> Result<Option<HeaderValue>, Error> {
+        let supported = &self.settings.extensions;
+        let offered = &found.card.capabilities.extensions;
+        if let Some(lacking) = offered.iter().find(|e| e.required && !supported.contains(&e.uri)) {
+            return Err(Error::local(Fault::ExtensionSupportRequired(lacking.uri.clone())));
+        }
+        if supported.is_empty() {
+            return Ok(None);
+        }
+        HeaderValue::from_str(&supported.join(","))
+            .map(Some)
+            .map_err(|_| Error::Usage("an extension's URI holds characters that no header can carry".into()))
+    }
+
+    fn warn(&self, words: &str) {
+        self.finder.door.note(&Note::Warning(words));
+    }
+}

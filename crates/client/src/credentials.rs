@@ -1,0 +1,277 @@
+//! Credentials: what we hold, and where a card wants it.
+//!
+//! A card lists alternatives; all schemes of one alternative are needed together. The first alternative that we can
+//! satisfy is taken, and a credential goes exactly where its scheme says, to that agent and no other.
+
+use crate::door::sensitive;
+use crate::{Error, Secret};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use sabir_proto::AgentCard;
+use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme};
+use std::collections::BTreeMap;
+
+/// What we can show.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// A bearer token, for whichever scheme takes one.
+    pub bearer: Option<Secret>,
+    /// An API key, put where the scheme says.
+    pub api_key: Option<Secret>,
+    /// A name and a password.
+    pub basic: Option<(String, Secret)>,
+    /// Tokens for single schemes of the card, by the scheme's name.
+    pub tokens: BTreeMap<String, Secret>,
+    /// Our TLS configuration holds a certificate.
+    pub certificate: bool,
+}
+
+/// Credentials in their places.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attached {
+    pub(crate) headers: HeaderMap,
+    pub(crate) query: Vec<(String, Secret)>,
+    /// Something is sent, or shown.
+    pub(crate) any: bool,
+    /// The card did not ask for what is sent.
+    pub(crate) unasked: bool,
+}
+
+impl Credentials {
+    /// Whether there is anything to show.
+    pub fn is_empty(&self) -> bool {
+        self.bearer.is_none()
+            && self.api_key.is_none()
+            && self.basic.is_none()
+            && self.tokens.is_empty()
+            && !self.certificate
+    }
+
+    /// Puts credentials where the card wants them.
+    pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
+        if card.security_schemes.is_empty() {
+            return self.attach_undeclared();
+        }
+        let requirements = &card.security_requirements;
+        let satisfied = requirements.iter().find_map(|alternative| self.satisfy(card, alternative));
+        if let Some(attached) = satisfied {
+            return attached;
+        }
+        let anonymous = requirements.is_empty() || requirements.iter().any(|r| r.schemes.is_empty());
+        if !anonymous {
+            return Err(self.missing(card));
+        }
+        // Nothing is demanded; what fits a declared scheme is shown all the same.
+        let fitting = card.security_schemes.iter().find(|(name, scheme)| self.holds(name, scheme));
+        match fitting {
+            Some((name, scheme)) => {
+                let mut attached = Attached::default();
+                self.put(name, scheme, &mut attached)?;
+                Ok(attached)
+            }
+            None if self.is_empty() || self.certificate => Ok(Attached::default()),
+            None => Err(self.missing(card)),
+        }
+    }
+
+    /// A card without schemes: many agents want a token and do not say so, but nobody can guess where a key goes.
+    fn attach_undeclared(&self) -> Result<Attached, Error> {
+        let mut attached = Attached::default();
+        match (&self.bearer, &self.api_key) {
+            (Some(token), _) => {
+                bearer(token, &mut attached.headers)?;
+                (attached.any, attached.unasked) = (true, true);
+                Ok(attached)
+            }
+            (None, Some(_)) => Err(Error::CredentialsMissing {
+                wanted: vec![
+                    "the card declares no scheme that takes an API key, so there is no place to put it".into(),
+                ],
+                transport: None,
+            }),
+            (None, None) => Ok(attached),
+        }
+    }
+
+    /// Takes one alternative, if we hold everything it asks for and it asks for something.
+    fn satisfy(&self, card: &AgentCard, alternative: &SecurityRequirement) -> Option<Result<Attached, Error>> {
+        if alternative.schemes.is_empty() {
+            return None;
+        }
+        let schemes: Option<Vec<_>> = alternative
+            .schemes
+            .keys()
+            .map(|name| card.security_schemes.get(name).filter(|s| self.holds(name, s)).map(|s| (name, s)))
+            .collect();
+        let mut attached = Attached::default();
+        Some(
+            schemes?
+                .into_iter()
+                .try_for_each(|(name, scheme)| self.put(name, scheme, &mut attached))
+                .map(|()| attached),
+        )
+    }
+
+    fn holds(&self, name: &str, scheme: &SecurityScheme) -> bool {
+        let token = self.tokens.contains_key(name);
+        match scheme {
+            SecurityScheme::ApiKey { location, .. } => {
+                matches!(location.as_str(), "header" | "query" | "cookie") && (self.api_key.is_some() || token)
+            }
+            SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => self.basic.is_some(),
+            SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer") => {
+                self.bearer.is_some() || token
+            }
+            // Schemes nobody registered: a token given for exactly this one is sent under its name.
+            SecurityScheme::HttpAuth { .. } => token,
+            SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => self.bearer.is_some() || token,
+            SecurityScheme::MutualTls { .. } => self.certificate,
+        }
+    }
+
+    fn put(&self, name: &str, scheme: &SecurityScheme, attached: &mut Attached) -> Result<(), Error> {
+        attached.any = true;
+        // What was given for this call goes before what was stored for the scheme.
+        let token = || self.bearer.as_ref().or_else(|| self.tokens.get(name));
+        match scheme {
+            SecurityScheme::ApiKey { location, name: member, .. } => {
+                let Some(key) = self.api_key.as_ref().or_else(|| self.tokens.get(name)) else { return Ok(()) };
+                match location.as_str() {
+                    "query" => attached.query.push((member.clone(), key.clone())),
+                    "cookie" => {
+                        let cookie = sensitive(&format!("{member}={}", key.expose()))?;
+                        attached.headers.append(header::COOKIE, cookie);
+                    }
+                    _ => {
+                        let member = HeaderName::from_bytes(member.as_bytes()).map_err(|_| Error::CardInvalid {
+                            at: "the card".into(),
+                            reason: format!("its API key goes into a header named {member:?}, which cannot be"),
+                        })?;
+                        attached.headers.insert(member, sensitive(key.expose())?);
+                    }
+                }
+            }
+            SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => {
+                if let Some((user, password)) = &self.basic {
+                    let pair = sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes());
+                    attached.headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {pair}"))?);
+                }
+            }
+            SecurityScheme::HttpAuth { scheme, .. } if !scheme.eq_ignore_ascii_case("bearer") => {
+                if let Some(token) = self.tokens.get(name) {
+                    let value = sensitive(&format!("{scheme} {}", token.expose()))?;
+                    attached.headers.insert(header::AUTHORIZATION, value);
+                }
+            }
+            SecurityScheme::HttpAuth { .. } | SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
+                if let Some(token) = token() {
+                    bearer(token, &mut attached.headers)?;
+                }
+            }
+            SecurityScheme::MutualTls { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn missing(&self, card: &AgentCard) -> Error {
+        let schemes = |r: &SecurityRequirement| {
+            let names: Vec<String> = r
+                .schemes
+                .keys()
+                .map(|name| card.security_schemes.get(name).map_or_else(|| name.clone(), |s| describe(name, s)))
+                .collect();
+            names.join(" with ")
+        };
+        let mut wanted: Vec<String> =
+            card.security_requirements.iter().map(schemes).filter(|s| !s.is_empty()).collect();
+        if wanted.is_empty() {
+            wanted = card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
+        }
+        Error::CredentialsMissing { wanted, transport: None }
+    }
+}
+
+/// A scheme for a person: its name, its kind, and where it goes.
+pub fn describe(name: &str, scheme: &SecurityScheme) -> String {
+    match scheme {
+        SecurityScheme::ApiKey { location, name: member, .. } => format!("{name} (apiKey in {location} {member})"),
+        SecurityScheme::HttpAuth { scheme, .. } => format!("{name} (http {scheme})"),
+        SecurityScheme::OAuth2 { flows, .. } => format!("{name} (oauth2 {})", flow(flows)),
+        SecurityScheme::OpenIdConnect { .. } => format!("{name} (openIdConnect)"),
+        SecurityScheme::MutualTls { .. } => format!("{name} (mutualTLS)"),
+    }
+}
+
+const fn flow(flows: &OAuthFlows) -> &'static str {
+    match flows {
+        OAuthFlows::AuthorizationCode { .. } => "authorization_code",
+        OAuthFlows::ClientCredentials { .. } => "client_credentials",
+        OAuthFlows::Implicit { .. } => "implicit",
+        OAuthFlows::Password { .. } => "password",
+        OAuthFlows::DeviceCode { .. } => "device_code",
+    }
+}
+
+fn bearer(token: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
+    let value: HeaderValue = sensitive(&format!("Bearer {}", token.expose()))?;
+    headers.insert(header::AUTHORIZATION, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(security: &str) -> AgentCard {
+        let json = format!(
+            r#"{{"name":"n","description":"d","version":"1","capabilities":{{}},"defaultInputModes":[],"defaultOutputModes":[],
+               "skills":[],"supportedInterfaces":[]{security}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn key(location: &str) -> AgentCard {
+        card(&format!(
+            r#","securitySchemes":{{"k":{{"apiKeySecurityScheme":{{"location":"{location}","name":"X-Key"}}}}}},
+               "securityRequirements":[{{"schemes":{{"k":{{}}}}}}]"#
+        ))
+    }
+
+    #[test]
+    fn a_key_goes_where_the_scheme_says_and_nowhere_else() {
+        let held = Credentials { api_key: Some(Secret::new("s3cret-key")), ..Default::default() };
+        let header = held.attach(&key("header")).unwrap();
+        assert_eq!(header.headers.get("x-key").unwrap(), "s3cret-key");
+        assert!(header.headers.get("x-key").unwrap().is_sensitive() && header.query.is_empty());
+        let query = held.attach(&key("query")).unwrap();
+        assert!(query.headers.is_empty() && query.query[0].1.expose() == "s3cret-key");
+        assert_eq!(held.attach(&key("cookie")).unwrap().headers.get("cookie").unwrap(), "X-Key=s3cret-key");
+        assert!(held.attach(&key("forehead")).is_err());
+    }
+
+    #[test]
+    fn what_is_demanded_and_not_held_is_said_before_anything_is_sent() {
+        let wanted = Credentials::default().attach(&key("header")).unwrap_err();
+        assert_eq!(wanted.to_string(), "the agent asks for credentials: k (apiKey in header X-Key)");
+        // A token does not fit a key's place.
+        let token = Credentials { bearer: Some(Secret::new("t")), ..Default::default() };
+        assert!(token.attach(&key("header")).is_err());
+        // A key has no place on a card without schemes; a token has one.
+        let held = Credentials { api_key: Some(Secret::new("k")), ..Default::default() };
+        assert!(held.attach(&card("")).is_err());
+        assert!(token.attach(&card("")).unwrap().unasked);
+    }
+
+    #[test]
+    fn the_first_alternative_that_can_be_satisfied_is_taken_whole() {
+        let both = card(
+            r#","securitySchemes":{"k":{"apiKeySecurityScheme":{"location":"header","name":"X-Key"}},
+               "b":{"httpAuthSecurityScheme":{"scheme":"Bearer"}}},
+               "securityRequirements":[{"schemes":{"k":{},"b":{}}},{"schemes":{"b":{}}}]"#,
+        );
+        let token = Credentials { bearer: Some(Secret::new("t")), ..Default::default() };
+        let attached = token.attach(&both).unwrap();
+        assert!(attached.headers.contains_key("authorization") && !attached.headers.contains_key("x-key"));
+        let all = Credentials { api_key: Some(Secret::new("k")), ..token };
+        assert_eq!(all.attach(&both).unwrap().headers.len(), 2);
+    }
+}

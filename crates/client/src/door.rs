@@ -1,0 +1,303 @@
+//! The only way out: every byte that leaves passes here, so that address policy, TLS, timeouts, size limits and the
+//! wire log are the same for cards, calls, streams and token endpoints.
+//!
+//! Redirects are never followed with a credential. Documents that are fetched without one (cards, catalogs, keys) may
+//! be redirected within their own origin.
+
+use crate::egress::{Egress, Refusal};
+use crate::{Error, Note, Observer, Tls};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use url::{Host, Url};
+
+/// How many redirects of a document are followed.
+pub const REDIRECTS_MAX: usize = 3;
+/// The largest answer that is taken: files travel inside messages.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection, TLS included.
+    pub connect: Duration,
+    /// For the first byte of an answer, and between two reads of its body.
+    pub answer: Duration,
+    /// For silence on a stream. Servers keep quiet streams alive with comments.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(60), idle: Duration::from_secs(90) }
+    }
+}
+
+/// A request, ready to leave.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+    /// Query members that are credentials: added last, shown to nobody.
+    pub(crate) secret_query: Vec<(String, crate::Secret)>,
+}
+
+impl Outgoing {
+    pub(crate) fn get(url: Url) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: None, secret_query: Vec::new() }
+    }
+}
+
+/// An answer whose body has not been read.
+pub(crate) struct Incoming {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) host: String,
+    response: reqwest::Response,
+    door: Door,
+}
+
+/// The way out. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Door {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Shows our certificate to servers that ask for it.
+    known: reqwest::Client,
+    /// Shows nothing of us: for cards and other documents.
+    nameless: reqwest::Client,
+    tls: Arc<rustls::ClientConfig>,
+    egress: Egress,
+    timeouts: Timeouts,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// Whether our certificate may be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum As {
+    /// To agents.
+    Ourselves,
+    /// To everybody else.
+    Nobody,
+}
+
+impl Door {
+    pub(crate) fn new(
+        egress: Egress,
+        tls: &Tls,
+        timeouts: Timeouts,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Self, Error> {
+        let known = tls.config(true)?;
+        let client = |config: rustls::ClientConfig| {
+            let builder = reqwest::Client::builder()
+                .tls_backend_preconfigured(config)
+                .dns_resolver(Arc::new(Guarded(egress.clone())))
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(timeouts.connect)
+                .user_agent(concat!("sabir/", env!("CARGO_PKG_VERSION")));
+            let builder = if egress.trusts_proxies() { builder } else { builder.no_proxy() };
+            builder.build().map_err(|e| Error::Usage(format!("HTTP cannot be set up: {e}")))
+        };
+        let inner = Inner {
+            known: client(known.clone())?,
+            nameless: client(tls.config(false)?)?,
+            tls: Arc::new(known),
+            egress,
+            timeouts,
+            observer,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.inner.timeouts
+    }
+
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.inner.egress
+    }
+
+    pub(crate) fn tls(&self) -> Arc<rustls::ClientConfig> {
+        self.inner.tls.clone()
+    }
+
+    pub(crate) fn note(&self, note: &Note<'_>) {
+        if let Some(observer) = &self.inner.observer {
+            observer.note(note);
+        }
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(crate) async fn send(&self, request: Outgoing, who: As) -> Result<Incoming, Error> {
+        let host = self.check(&request.url)?;
+        let client = match who {
+            As::Ourselves => &self.inner.known,
+            As::Nobody => &self.inner.nameless,
+        };
+        self.note(&Note::Request {
+            method: &request.method,
+            url: request.url.as_str(),
+            headers: &request.headers,
+            body: request.body.as_deref().and_then(|b| std::str::from_utf8(b).ok()),
+        });
+        let mut url = request.url;
+        if !request.secret_query.is_empty() {
+            let mut query = url.query_pairs_mut();
+            for (name, value) in &request.secret_query {
+                query.append_pair(name, value.expose());
+            }
+        }
+        let mut wired = client.request(request.method, url).headers(request.headers);
+        if let Some(body) = request.body {
+            wired = wired.body(body);
+        }
+        let begun = Instant::now();
+        let limit = self.inner.timeouts.answer;
+        let response = match tokio::time::timeout(limit, wired.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(failed(&host, error, limit)),
+            Err(_) => return Err(Error::Timeout { what: "waiting for an answer", after: limit }),
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        self.note(&Note::Response { status, headers: &headers, elapsed: begun.elapsed() });
+        Ok(Incoming { status, headers, host, response, door: self.clone() })
+    }
+
+    /// Fetches a document without showing who we are, following redirects inside its origin.
+    pub(crate) async fn fetch(&self, url: &Url, headers: HeaderMap) -> Result<(Url, Incoming), Error> {
+        let mut at = url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let request = Outgoing { headers: headers.clone(), ..Outgoing::get(at.clone()) };
+            let answer = self.send(request, As::Nobody).await?;
+            let target = answer.status.is_redirection().then(|| answer.headers.get(header::LOCATION)).flatten();
+            let Some(target) = target.and_then(|t| t.to_str().ok()).and_then(|t| at.join(t).ok()) else {
+                return Ok((at, answer));
+            };
+            if target.origin() != url.origin() {
+                let to = target.origin().ascii_serialization();
+                return Err(Error::CardElsewhere { at: url.to_string(), to });
+            }
+            at = target;
+        }
+        Err(Error::CardNotFound { at: url.to_string(), reason: format!("more than {REDIRECTS_MAX} redirects") })
+    }
+
+    /// What can be told from the URL alone; the addresses behind a name are judged when it is resolved.
+    fn check(&self, url: &Url) -> Result<String, Error> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Error::Usage(format!("{}: only http and https URLs can be called", url.scheme())));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Error::Usage("credentials do not belong in a URL".into()));
+        }
+        let host = url.host_str().unwrap_or_default().to_owned();
+        match url.host() {
+            Some(Host::Ipv4(address)) => self.inner.egress.check(&host, IpAddr::V4(address))?,
+            Some(Host::Ipv6(address)) => self.inner.egress.check(&host, IpAddr::V6(address))?,
+            Some(Host::Domain(_)) => {}
+            None => return Err(Error::Usage("the URL has no host".into())),
+        }
+        Ok(host)
+    }
+}
+
+impl Incoming {
+    /// The media type of the body, in lower case and without parameters.
+    pub(crate) fn media_type(&self) -> String {
+        let value = self.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// How long the server asks us to stay away.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+        value.trim().parse().ok().map(Duration::from_secs)
+    }
+
+    /// Reads the body whole.
+    pub(crate) async fn body(mut self, what: &'static str, limit: usize) -> Result<Bytes, Error> {
+        let mut body = BytesMut::new();
+        while let Some(chunk) = self.chunk(self.door.timeouts().answer).await? {
+            if body.len() + chunk.len() > limit {
+                return Err(Error::TooLarge { what, limit });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if let Ok(text) = std::str::from_utf8(&body) {
+            self.door.note(&Note::Body { text });
+        }
+        Ok(body.freeze())
+    }
+
+    /// Reads on. `None` at the end.
+    pub(crate) async fn chunk(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
+        match tokio::time::timeout(patience, self.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => Err(failed(&self.host, error, patience)),
+            Err(_) => Err(Error::Timeout { what: "silence in an answer", after: patience }),
+        }
+    }
+}
+
+/// Resolves names under the policy.
+struct Guarded(Egress);
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let egress = self.0.clone();
+        Box::pin(async move {
+            // Port 0 is replaced by the one of the URL.
+            let found = egress.resolve(name.as_str(), 0).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// What an HTTP failure means.
+fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
+    // The URL may hold a key.
+    let error = error.without_url();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut deepest = String::new();
+    while let Some(step) = cause {
+        if let Some(refusal) = step.downcast_ref::<Refusal>() {
+            return Error::Refused(refusal.clone());
+        }
+        if let Some(crate::egress::ResolveError::Refused(refusal)) = step.downcast_ref() {
+            return Error::Refused(refusal.clone());
+        }
+        deepest = step.to_string();
+        cause = step.source();
+    }
+    if error.is_timeout() && !error.is_connect() {
+        return Error::Timeout { what: "waiting for an answer", after: patience };
+    }
+    Error::Unreachable { host: host.into(), reason: explain(&deepest, error.is_timeout()), safe: error.is_connect() }
+}
+
+/// The last words of a chain of errors, for a person.
+fn explain(words: &str, timed_out: bool) -> String {
+    if timed_out {
+        return "the connection could not be made in time".into();
+    }
+    if words.contains("UnknownIssuer") || words.contains("unknown issuer") {
+        return "its certificate is not signed by anyone this machine trusts".into();
+    }
+    words.to_owned()
+}
+
+/// A header value that is never shown.
+pub(crate) fn sensitive(value: &str) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(value)
+        .map_err(|_| Error::Usage("a credential holds characters that no header can carry".into()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,253 @@
+//! Where we may connect at all.
+//!
+//! One policy decides which addresses may be called, and it is asked where a connection is made: a name is resolved
+//! here, its addresses are judged here, and the addresses that pass are the ones that are dialled. A check before a
+//! second look-up would be worth nothing, since a name may answer differently each time.
+
+use ipnet::IpNet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What kind of place an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The Internet at large.
+    Public,
+    /// This machine.
+    Loopback,
+    /// A network of one's own: RFC 1918, unique local, shared address space.
+    Private,
+    /// The wire one is plugged into.
+    LinkLocal,
+    /// Where clouds hand out credentials to whoever asks.
+    Metadata,
+    /// Nothing that can be called: unspecified, multicast, reserved, documentation.
+    Unroutable,
+}
+
+impl Class {
+    /// Tells the class of an address. An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4) is judged by itself:
+    /// `::ffff:127.0.0.1` is this machine.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => Self::of_v4(v4),
+            IpAddr::V6(v6) => embedded(v6).map_or_else(|| Self::of_v6(v6), Self::of_v4),
+        }
+    }
+
+    fn of_v4(v4: Ipv4Addr) -> Self {
+        match v4.octets() {
+            // The addresses of AWS, Azure, Google and others, of Oracle's older images, and of Alibaba.
+            [169, 254, 169, 254] | [192, 0, 0, 192] | [100, 100, 100, 200] => Self::Metadata,
+            [127, ..] => Self::Loopback,
+            [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Self::Private,
+            [169, 254, ..] => Self::LinkLocal,
+            [0 | 224..=255, ..] | [192, 0, 0 | 2, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+                Self::Unroutable
+            }
+            _ => Self::Public,
+        }
+    }
+
+    fn of_v6(v6: Ipv6Addr) -> Self {
+        match v6.segments() {
+            [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Self::Metadata,
+            [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
+            [0xfc00..=0xfdff, ..] => Self::Private,
+            [0xfe80..=0xfebf, ..] => Self::LinkLocal,
+            [0x2001, 0xdb8, ..] | [0xfec0..=0xfeff, ..] | [0xff00..=0xffff, ..] | [0x100, 0, 0, 0, ..] => {
+                Self::Unroutable
+            }
+            [0, ..] => Self::Unroutable,
+            _ => Self::Public,
+        }
+    }
+}
+
+/// The IPv4 address that an IPv6 one stands for.
+fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let s = v6.segments();
+    let join = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match s {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
+        // 64:ff9b:1::/48, the NAT64 prefix for local use.
+        [0x64, 0xff9b, 1, _, _, _, high, low] => Some(join(high, low)),
+        [0x2002, high, low, ..] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(join(high, low)),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public => "public",
+            Self::Loopback => "loopback",
+            Self::Private => "private",
+            Self::LinkLocal => "link-local",
+            Self::Metadata => "cloud metadata",
+            Self::Unroutable => "not routable",
+        })
+    }
+}
+
+/// Why an address may not be called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{host} is at {address}, a {class} address, which is not allowed here")]
+pub struct Refusal {
+    /// The name that was asked for.
+    pub host: String,
+    /// Where it leads.
+    pub address: IpAddr,
+    /// What kind of place that is.
+    pub class: Class,
+}
+
+/// Why a name leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// It leads where we may not go.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It has no address.
+    #[error("{host} does not resolve")]
+    Unknown {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        #[source]
+        source: Option<std::io::Error>,
+    },
+}
+
+/// The policy: which addresses may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Egress {
+    classes: Vec<Class>,
+    allowed: Vec<IpNet>,
+}
+
+impl Egress {
+    /// Public addresses alone. Right wherever somebody else says which URL to call.
+    pub fn public() -> Self {
+        Self { classes: vec![Class::Public], allowed: Vec::new() }
+    }
+
+    /// Every address but those of cloud metadata services. Right for a person at a terminal, who knows what they call.
+    pub fn anywhere() -> Self {
+        let classes = vec![Class::Public, Class::Loopback, Class::Private, Class::LinkLocal, Class::Unroutable];
+        Self { classes, allowed: Vec::new() }
+    }
+
+    /// This machine as well.
+    #[must_use]
+    pub fn and_loopback(mut self) -> Self {
+        self.classes.push(Class::Loopback);
+        self
+    }
+
+    /// A network as well, whatever its class.
+    #[must_use]
+    pub fn and(mut self, network: IpNet) -> Self {
+        self.allowed.push(network);
+        self
+    }
+
+    /// Whether connections may go through a proxy of the environment. A proxy looks names up by itself, so a policy
+    /// that judges addresses cannot use one.
+    pub(crate) fn trusts_proxies(&self) -> bool {
+        self.classes.contains(&Class::Private)
+    }
+
+    /// Judges one address.
+    pub fn check(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
+        let class = Class::of(address);
+        let plain = address.to_canonical();
+        if self.classes.contains(&class) || self.allowed.iter().any(|net| net.contains(&plain)) {
+            return Ok(());
+        }
+        Err(Refusal { host: host.into(), address, class })
+    }
+
+    /// Resolves a host and keeps the addresses that may be called.
+    pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            self.check(host, address)?;
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let found = tokio::net::lookup_host((bare, port))
+            .await
+            .map_err(|source| ResolveError::Unknown { host: host.into(), source: Some(source) })?;
+        let mut kept = Vec::new();
+        let mut refused = None;
+        for address in found {
+            match self.check(host, address.ip()) {
+                Ok(()) => kept.push(address),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        match (kept.is_empty(), refused) {
+            (false, _) => Ok(kept),
+            (true, Some(refusal)) => Err(refusal.into()),
+            (true, None) => Err(ResolveError::Unknown { host: host.into(), source: None }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(text: &str) -> Class {
+        Class::of(text.parse().unwrap())
+    }
+
+    #[test]
+    fn every_way_to_write_an_inner_address_is_seen_through() {
+        for text in
+            ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1"]
+        {
+            assert_eq!(class(text), Class::Loopback, "{text}");
+        }
+        for text in ["10.0.0.1", "172.31.0.1", "192.168.1.1", "100.64.0.1", "fd12::1", "::ffff:10.1.2.3"] {
+            assert_eq!(class(text), Class::Private, "{text}");
+        }
+        for text in ["169.254.169.254", "::ffff:a9fe:a9fe", "fd00:ec2::254", "100.100.100.200"] {
+            assert_eq!(class(text), Class::Metadata, "{text}");
+        }
+        for text in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "2001:db8::1", "240.0.0.1"] {
+            assert_eq!(class(text), Class::Unroutable, "{text}");
+        }
+        assert_eq!(class("169.254.1.1"), Class::LinkLocal);
+        assert_eq!(class("fe80::1"), Class::LinkLocal);
+        for text in ["1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1"] {
+            assert_eq!(class(text), Class::Public, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_by_name_of_network_passes_and_nothing_else() {
+        let policy = Egress::public().and("10.1.0.0/16".parse().unwrap());
+        assert!(policy.check("h", "10.1.2.3".parse().unwrap()).is_ok());
+        assert!(policy.check("h", "::ffff:10.1.2.3".parse().unwrap()).is_ok());
+        assert!(policy.check("h", "10.2.2.3".parse().unwrap()).is_err());
+        assert!(policy.check("h", "127.0.0.1".parse().unwrap()).is_err());
+        assert!(Egress::anywhere().check("h", "169.254.169.254".parse().unwrap()).is_err());
+        assert!(Egress::public().and_loopback().check("h", "127.0.0.1".parse().unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_this_machine_is_refused_by_its_address() {
+        let refused = Egress::public().resolve("localhost", 80).await;
+        assert!(matches!(refused, Err(ResolveError::Refused(r)) if r.class == Class::Loopback));
+        let literal = Egress::public().resolve("[::1]", 80).await;
+        assert!(matches!(literal, Err(ResolveError::Refused(_))));
+        let kept = Egress::anywhere().resolve("127.0.0.1", 80).await.unwrap();
+        assert_eq!(kept, ["127.0.0.1:80".parse().unwrap()]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Every way a call can fail, one variant per reaction.
+
+use crate::egress::Refusal;
+use sabir_proto::{Fault, TaskRef};
+use std::fmt;
+use std::time::Duration;
+
+/// Where a failure came from, in the transport's own numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportCode {
+    /// A JSON-RPC error number.
+    JsonRpc(i64),
+    /// An HTTP status.
+    Http(u16),
+    /// A gRPC status, by name.
+    Grpc(&'static str),
+}
+
+impl fmt::Display for TransportCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::JsonRpc(number) => write!(f, "{number}"),
+            Self::Http(status) => write!(f, "{status}"),
+            Self::Grpc(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Why a call did not succeed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Something that was given to us cannot be used: a reference, a certificate, a header.
+    #[error("{0}")]
+    Usage(String),
+    /// Nobody there: DNS, connection, TLS, or a proxy that found nobody.
+    #[error("{host} cannot be reached: {reason}")]
+    Unreachable {
+        /// Who.
+        host: String,
+        /// What happened.
+        reason: String,
+        /// The request cannot have arrived, so that it may be repeated.
+        safe: bool,
+    },
+    /// The address may not be called.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no card.
+    #[error("no agent card at {at}: {reason}")]
+    CardNotFound {
+        /// Where we looked.
+        at: String,
+        /// What was there.
+        reason: String,
+    },
+    /// The card is said to be at another origin, where we were not sent by the caller.
+    #[error("the agent card at {at} redirects to another origin, {to}")]
+    CardElsewhere {
+        /// Where we looked.
+        at: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// The card is shown to some only.
+    #[error("the agent card at {at} is not public: HTTP {status}")]
+    CardForbidden {
+        /// Where we looked.
+        at: String,
+        /// 401 or 403.
+        status: u16,
+    },
+    /// There is something, and it is not a card.
+    #[error("{at} is not a valid agent card: {reason}")]
+    CardInvalid {
+        /// Where it is.
+        at: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The card offers nothing that we speak.
+    #[error("the card offers no interface that can be used: {}", if offered.is_empty() { "it lists none".into() } else { offered.join(", ") })]
+    NoInterface {
+        /// What it offers.
+        offered: Vec<String>,
+    },
+    /// The card asks for credentials that we do not have.
+    #[error("the agent asks for credentials: {}", wanted.join(" or "))]
+    CredentialsMissing {
+        /// The ways in, as the card has them.
+        wanted: Vec<String>,
+        /// What the transport said, if it was asked.
+        transport: Option<TransportCode>,
+    },
+    /// Our credentials were not accepted.
+    #[error("the agent did not accept the credentials: {reason}")]
+    AuthFailed {
+        /// What it said.
+        reason: String,
+        /// What the transport said.
+        transport: Option<TransportCode>,
+    },
+    /// It took too long.
+    #[error("{what} took longer than {after:?}")]
+    Timeout {
+        /// What did.
+        what: &'static str,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// The agent said no, or we know from its card that it would.
+    #[error("{fault}")]
+    Fault {
+        /// Why.
+        fault: Fault,
+        /// How the transport put it; `None` when nothing was sent.
+        transport: Option<TransportCode>,
+        /// How long it asks us to stay away.
+        retry_after: Option<Duration>,
+    },
+    /// A stream ended before its task did, and could not be taken up again.
+    #[error("the stream ended early: {reason}")]
+    StreamLost {
+        /// Whose.
+        task: Option<TaskRef>,
+        /// What happened.
+        reason: String,
+    },
+    /// More than we take.
+    #[error("{what} is larger than {limit} bytes")]
+    TooLarge {
+        /// What is.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// A fault that we find by ourselves, before anything is sent.
+    pub(crate) const fn local(fault: Fault) -> Self {
+        Self::Fault { fault, transport: None, retry_after: None }
+    }
+
+    /// Whether the same request may be sent again although it may change something: it cannot have arrived.
+    pub const fn cannot_have_arrived(&self) -> bool {
+        matches!(self, Self::Unreachable { safe: true, .. })
+    }
+
+    /// Whether a request that changes nothing is worth repeating.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } => true,
+            Self::Fault { fault, .. } => {
+                matches!(fault.code(), sabir_proto::Code::Unavailable | sabir_proto::Code::Exhausted)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::local(fault)
+    }
+}

@@ -1,0 +1,251 @@
+//! How a call travels: one line to one interface of one agent, in its binding and dialect.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `jsonrpc` | JSON-RPC, in every dialect |
+//! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
+//! | `grpc` | gRPC of both |
+//! | `sse` | event streams of the first two |
+//!
+//! Nothing here repeats a request, waits for a task or resumes a stream.
+
+mod grpc;
+mod http;
+mod jsonrpc;
+mod sse;
+
+use crate::choose::{Binding, Chosen};
+use crate::credentials::Attached;
+use crate::door::{As, Door, Incoming, Outgoing};
+use crate::{Error, Said, TransportCode};
+use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use bytes::Bytes;
+use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
+use sabir_wire::{Dialect, Losses, v1, version};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use url::Url;
+
+/// A way to call an agent.
+pub(crate) struct Line {
+    pub(crate) door: Door,
+    pub(crate) chosen: Chosen,
+    pub(crate) attached: Attached,
+    /// Service parameters of the caller.
+    pub(crate) parameters: HeaderMap,
+    pub(crate) extensions: Option<HeaderValue>,
+    /// The schemes of the card, for errors.
+    pub(crate) wanted: Vec<String>,
+    /// Which of the addresses answers.
+    answering: AtomicUsize,
+    grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
+}
+
+/// One event of a stream, and its number if it has one.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    pub(crate) id: Option<String>,
+    pub(crate) said: Said<TheirEvent>,
+}
+
+/// An open stream.
+pub(crate) enum Opened {
+    /// Server-sent events.
+    Sse(Box<sse::Events>),
+    /// gRPC.
+    Grpc(Box<grpc::Events>),
+    /// The server answered in one piece.
+    One(Option<Box<Numbered>>),
+}
+
+impl Opened {
+    /// The next event; `None` when the server closed the stream in good order.
+    pub(crate) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
+        match self {
+            Self::Sse(events) => events.next().await,
+            Self::Grpc(events) => events.next().await,
+            Self::One(event) => Ok(event.take().map(|e| *e)),
+        }
+    }
+}
+
+impl Line {
+    pub(crate) fn new(door: Door, chosen: Chosen, attached: Attached, wanted: Vec<String>) -> Self {
+        Self {
+            door,
+            chosen,
+            attached,
+            parameters: HeaderMap::new(),
+            extensions: None,
+            wanted,
+            answering: AtomicUsize::new(0),
+            grpc: tokio::sync::OnceCell::new(),
+        }
+    }
+
+    /// Asks for one answer.
+    pub(crate) async fn ask(&self, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
+        match self.chosen.binding {
+            Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
+            Binding::HttpJson => http::ask(self, call, retry_key).await,
+            Binding::Grpc => grpc::ask(self, call).await,
+        }
+    }
+
+    /// Opens a stream, after an event that was seen before if there was one.
+    pub(crate) async fn open(self: &Arc<Self>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
+        match self.chosen.binding {
+            Binding::JsonRpc => jsonrpc::open(self, call, after).await,
+            Binding::HttpJson => http::open(self, call, after).await,
+            Binding::Grpc => grpc::open(self, call).await,
+        }
+    }
+
+    /// What every request carries beside its body. Credentials come last: a service parameter cannot replace one.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = self.parameters.clone();
+        if let Some(version) = version_of(self.chosen.dialect) {
+            headers.insert(version::HEADER, HeaderValue::from_static(version));
+        }
+        if let Some(extensions) = &self.extensions {
+            headers.insert("a2a-extensions", extensions.clone());
+        }
+        for (name, value) in &self.attached.headers {
+            headers.insert(name, value.clone());
+        }
+        headers
+    }
+
+    /// The addresses that may answer, the one that did before first.
+    fn addresses(&self) -> Vec<(usize, &Url)> {
+        let all: Vec<(usize, &Url)> =
+            std::iter::once(&self.chosen.url).chain(&self.chosen.others).enumerate().collect();
+        let known = self.answering.load(Ordering::Relaxed);
+        if known > 0 { all.into_iter().filter(|(i, _)| *i == known).collect() } else { all }
+    }
+
+    /// Posts a body to the first address that somebody answers at: agent-native servers have several, and the wrong
+    /// ones say 404 or 405.
+    async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
+        let addresses = self.addresses();
+        let last = addresses.len() - 1;
+        for (turn, (index, url)) in addresses.into_iter().enumerate() {
+            let answer = self.request(Method::POST, url.clone(), headers.clone(), Some(body.clone())).await?;
+            let absent = matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+            if absent && turn < last {
+                continue;
+            }
+            if !absent {
+                self.answering.store(index, Ordering::Relaxed);
+            }
+            return Ok(answer);
+        }
+        unreachable!("there is at least one address")
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Incoming, Error> {
+        let secret_query = self.attached.query.clone();
+        let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, As::Ourselves).await?;
+        if answer.status.is_redirection() {
+            let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).unwrap_or("elsewhere");
+            let to: String = to.chars().filter(|c| !c.is_control()).take(200).collect();
+            return Err(Error::Fault {
+                fault: Fault::InvalidAgentResponse(format!("the endpoint redirects to {to}; calls do not follow")),
+                transport: Some(TransportCode::Http(answer.status.as_u16())),
+                retry_after: None,
+            });
+        }
+        Ok(answer)
+    }
+
+    /// What a refusal means: who was not let in is told so in the client's words, everything else in the agent's.
+    fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<std::time::Duration>) -> Error {
+        match fault.code() {
+            Code::Unauthenticated => self.shut_out(fault.to_string(), transport),
+            _ => Error::Fault { fault, transport: Some(transport), retry_after },
+        }
+    }
+
+    /// The door is shut: with nothing in hand, or with the wrong thing.
+    fn shut_out(&self, reason: String, transport: TransportCode) -> Error {
+        if self.attached.any {
+            return Error::AuthFailed { reason, transport: Some(transport) };
+        }
+        let wanted =
+            if self.wanted.is_empty() { vec!["the card does not say which".into()] } else { self.wanted.clone() };
+        Error::CredentialsMissing { wanted, transport: Some(transport) }
+    }
+
+    /// What an HTTP status means where the body says nothing of ours.
+    fn bare_status(&self, status: StatusCode, retry_after: Option<std::time::Duration>, host: &str) -> Error {
+        let transport = TransportCode::Http(status.as_u16());
+        let words = format!("HTTP {status}");
+        let fault = match status.as_u16() {
+            401 | 403 => return self.shut_out(words, transport),
+            502..=504 => return Error::Unreachable { host: host.into(), reason: words, safe: false },
+            404 | 405 | 501 => Fault::MethodNotFound(format!("there is no such operation at {host}: {words}")),
+            429 => Fault::Exhausted(words),
+            _ => Fault::InvalidAgentResponse(words),
+        };
+        Error::Fault { fault, transport: Some(transport), retry_after }
+    }
+}
+
+/// The version to signal. agent-native and XPR have none.
+const fn version_of(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::V1 => Some("1.0"),
+        Dialect::V03 => Some("0.3"),
+        Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => None,
+    }
+}
+
+/// A fresh name for a message.
+pub(crate) fn mint() -> MessageId {
+    MessageId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a name")
+}
+
+/// Pairs an answer with its JSON: as received in 1.0, as we write it otherwise.
+fn said_answer(dialect: Dialect, answer: Answer, received: Option<&str>, losses: Losses) -> Said<Answer> {
+    match (dialect, received) {
+        (Dialect::V1, Some(text)) => Said::new(answer, text, losses),
+        _ => {
+            let mut out = Vec::new();
+            v1::json::write_answer(&answer, &mut out);
+            Said::new(answer, String::from_utf8_lossy(&out).into_owned(), losses)
+        }
+    }
+}
+
+/// The same for an event.
+fn said_event(dialect: Dialect, event: TheirEvent, received: Option<&str>, losses: Losses) -> Said<TheirEvent> {
+    match (dialect, received) {
+        (Dialect::V1, Some(text)) => Said::new(event, text, losses),
+        _ => {
+            let mut out = Vec::new();
+            v1::json::write_event(&event, &mut out);
+            Said::new(event, String::from_utf8_lossy(&out).into_owned(), losses)
+        }
+    }
+}
+
+/// An answer to a stream request that came in one piece, as the one event that it is.
+fn only_event(dialect: Dialect, said: Said<Answer>, retold: Option<&str>) -> Result<Opened, Error> {
+    let event = match &said.value {
+        Answer::SentTask(task) | Answer::Task(task) => TheirEvent::Task((**task).clone()),
+        Answer::SentMessage(message) => TheirEvent::Message((**message).clone()),
+        _ => {
+            return Err(
+                Fault::InvalidAgentResponse("the answer to a stream is neither a task nor a message".into()).into()
+            );
+        }
+    };
+    let said = said_event(dialect, event, retold, said.losses().clone());
+    Ok(Opened::One(Some(Box::new(Numbered { id: None, said }))))
+}

@@ -1,0 +1,361 @@
+//! gRPC of 1.0 and of 0.3.
+
+use super::{Line, Numbered, Opened, said_answer, said_event};
+use crate::door::{ANSWER_BYTES_MAX, Door};
+use crate::egress::ResolveError;
+use crate::{Error, Note, Said, TransportCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use sabir_proto::{Answer, Call, Fault, TheirEvent};
+use sabir_wire::pb::{a2a_v03, lf_a2a_v1};
+use sabir_wire::{Dialect, Losses, v1, v03};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tonic::transport::{Channel, Endpoint};
+
+type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Channel>;
+type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Channel>;
+
+/// An open stream.
+pub(crate) struct Events {
+    line: Arc<Line>,
+    stream: Stream,
+    idle: Duration,
+}
+
+enum Stream {
+    V1(tonic::Streaming<lf_a2a_v1::StreamResponse>),
+    V03(tonic::Streaming<a2a_v03::StreamResponse>),
+}
+
+pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
+    let limit = line.door.timeouts().answer;
+    let begun = announce(line, call)?;
+    let mut losses = Losses::new();
+    let answer = match line.chosen.dialect {
+        Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call)).await,
+        _ => tokio::time::timeout(limit, ask_v03(line, call, &mut losses)).await,
+    };
+    let answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    let said = said_answer(line.chosen.dialect, answer, None, losses);
+    line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
+    line.door.note(&Note::Body { text: said.json() });
+    Ok(said)
+}
+
+pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
+    let limit = line.door.timeouts().answer;
+    let begun = announce(line, call)?;
+    let opened = async {
+        Ok::<_, Error>(match line.chosen.dialect {
+            Dialect::V1 => {
+                let mut client = client_v1(line).await?;
+                let stream = match v1::grpc::request::Request::of(call) {
+                    v1::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
+                    v1::grpc::request::Request::Subscribe(r) => client.subscribe_to_task(wrap(line, r)).await,
+                    _ => return Err(no_stream()),
+                };
+                Stream::V1(stream.map_err(|s| refused(line, &s))?.into_inner())
+            }
+            _ => {
+                let mut client = client_v03(line).await?;
+                let stream = match v03::grpc::request::Request::of(call, &mut Losses::new())? {
+                    v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
+                    v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(line, r)).await,
+                    _ => return Err(no_stream()),
+                };
+                Stream::V03(stream.map_err(|s| refused(line, &s))?.into_inner())
+            }
+        })
+    };
+    let stream = tokio::time::timeout(limit, opened)
+        .await
+        .map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
+    let idle = line.door.timeouts().idle;
+    Ok(Opened::Grpc(Box::new(Events { line: line.clone(), stream, idle })))
+}
+
+impl Events {
+    pub(super) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
+        let mut losses = Losses::new();
+        let event = match tokio::time::timeout(self.idle, self.read(&mut losses)).await {
+            Ok(event) => event?,
+            // gRPC has its own keep-alive below us; a task may well be silent for longer than a proxy would bear.
+            Err(_) => {
+                let reason = format!("no sign of life for {} seconds", self.idle.as_secs());
+                return Err(Error::StreamLost { task: None, reason });
+            }
+        };
+        let Some(event) = event else { return Ok(None) };
+        let said = said_event(self.line.chosen.dialect, event, None, losses);
+        self.line.door.note(&Note::Frame { id: None, data: said.json() });
+        Ok(Some(Numbered { id: None, said }))
+    }
+
+    async fn read(&mut self, losses: &mut Losses) -> Result<Option<TheirEvent>, Error> {
+        let lost = |line: &Line, status: &tonic::Status| match refused(line, status) {
+            Error::Unreachable { reason, .. } => Error::StreamLost { task: None, reason },
+            other => other,
+        };
+        match &mut self.stream {
+            Stream::V1(stream) => match stream.message().await {
+                Ok(Some(event)) => Ok(Some(v1::grpc::reply::read_event(event)?)),
+                Ok(None) => Ok(None),
+                Err(status) => Err(lost(&self.line, &status)),
+            },
+            Stream::V03(stream) => match stream.message().await {
+                Ok(Some(event)) => Ok(Some(v03::grpc::reply::read_event(event, losses)?.event)),
+                Ok(None) => Ok(None),
+                Err(status) => Err(lost(&self.line, &status)),
+            },
+        }
+    }
+}
+
+async fn ask_v1(line: &Line, call: &Call) -> Result<Answer, Error> {
+    use v1::grpc::{reply, request::Request};
+    let mut client = client_v1(line).await?;
+    let no = |status: tonic::Status| refused(line, &status);
+    Ok(match Request::of(call) {
+        Request::Send(r) => reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner())?,
+        Request::Get(r) => task(reply::read_task(client.get_task(wrap(line, r)).await.map_err(no)?.into_inner())?),
+        Request::List(r) => reply::read_page(client.list_tasks(wrap(line, r)).await.map_err(no)?.into_inner())?,
+        Request::Cancel(r) => {
+            task(reply::read_task(client.cancel_task(wrap(line, r)).await.map_err(no)?.into_inner())?)
+        }
+        Request::CreatePush(r) => {
+            let made = client.create_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            push(reply::read_push(made)?)
+        }
+        Request::GetPush(r) => {
+            let found = client.get_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            push(reply::read_push(found)?)
+        }
+        Request::ListPush(r) => {
+            let of = of_task(call)?;
+            let page = client.list_task_push_notification_configs(wrap(line, r)).await.map_err(no)?.into_inner();
+            Answer::Pushes(of, reply::read_pushes(page)?)
+        }
+        Request::DeletePush(r) => {
+            client.delete_task_push_notification_config(wrap(line, r)).await.map_err(no)?;
+            Answer::Deleted
+        }
+        Request::ExtendedCard(r) => {
+            let card = client.get_extended_agent_card(wrap(line, r)).await.map_err(no)?.into_inner();
+            Answer::Card(Box::new(reply::read_card(card)?))
+        }
+        Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
+    })
+}
+
+async fn ask_v03(line: &Line, call: &Call, losses: &mut Losses) -> Result<Answer, Error> {
+    use v03::grpc::{reply, request::Request};
+    let mut client = client_v03(line).await?;
+    let no = |status: tonic::Status| refused(line, &status);
+    Ok(match Request::of(call, losses)? {
+        Request::Send(r) => {
+            reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?
+        }
+        Request::Get(r) => {
+            task(reply::read_task(client.get_task(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?)
+        }
+        Request::Cancel(r) => {
+            task(reply::read_task(client.cancel_task(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?)
+        }
+        Request::CreatePush(r) => {
+            let made = client.create_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            push(reply::read_push(made, losses)?)
+        }
+        Request::GetPush(r) => {
+            let found = client.get_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            push(reply::read_push(found, losses)?)
+        }
+        Request::ListPush(r) => {
+            let of = of_task(call)?;
+            let page = client.list_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            Answer::Pushes(of, reply::read_pushes(page, losses)?)
+        }
+        Request::DeletePush(r) => {
+            client.delete_task_push_notification_config(wrap(line, r)).await.map_err(no)?;
+            Answer::Deleted
+        }
+        Request::ExtendedCard(r) => {
+            let card = client.get_agent_card(wrap(line, r)).await.map_err(no)?.into_inner();
+            Answer::Card(Box::new(reply::read_card(card, losses)?))
+        }
+        Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
+    })
+}
+
+fn task(task: sabir_proto::TheirTask) -> Answer {
+    Answer::Task(Box::new(task))
+}
+
+fn push((task, config): (sabir_proto::TaskRef, sabir_proto::PushConfig)) -> Answer {
+    Answer::Push(task, config)
+}
+
+fn of_task(call: &Call) -> Result<sabir_proto::TaskRef, Error> {
+    match call {
+        Call::ListPush(list) => Ok(list.task_id.clone()),
+        _ => Err(no_stream()),
+    }
+}
+
+fn no_stream() -> Error {
+    Error::Usage("a stream was asked for as an answer, or an answer as a stream".into())
+}
+
+async fn client_v1(line: &Line) -> Result<ClientV1, Error> {
+    Ok(ClientV1::new(channel(line).await?).max_decoding_message_size(ANSWER_BYTES_MAX))
+}
+
+async fn client_v03(line: &Line) -> Result<ClientV03, Error> {
+    Ok(ClientV03::new(channel(line).await?).max_decoding_message_size(ANSWER_BYTES_MAX))
+}
+
+/// The connection: made once, mended by tonic. The first one is made here, so that its failure is told as what it is.
+async fn channel(line: &Line) -> Result<Channel, Error> {
+    let made = line.grpc.get_or_try_init(|| async {
+        let url = &line.chosen.url;
+        // The address on a card may have a path, which gRPC has no use for.
+        let authority = url.as_str().strip_prefix(url.scheme()).and_then(|r| r.strip_prefix("://")).unwrap_or_default();
+        let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+        let origin = format!("{}://{authority}", url.scheme());
+        let endpoint = Endpoint::from_shared(origin).map_err(|e| Error::Usage(format!("{url}: {e}")))?;
+        let door = line.door.clone();
+        let connector = tower::service_fn(move |uri: Uri| {
+            let door = door.clone();
+            async move { dial(&door, &uri).await.map_err(Dialled) }
+        });
+        match endpoint.connect_with_connector(connector).await {
+            Ok(channel) => Ok(channel),
+            Err(error) => Err(dialled(&error, url.host_str().unwrap_or_default())),
+        }
+    });
+    made.await.cloned()
+}
+
+/// Our own error on its way through tonic.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Dialled(Error);
+
+fn dialled(error: &tonic::transport::Error, host: &str) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut deepest = String::new();
+    while let Some(step) = cause {
+        if let Some(Dialled(ours)) = step.downcast_ref() {
+            return ours.clone();
+        }
+        deepest = step.to_string();
+        cause = step.source();
+    }
+    Error::Unreachable { host: host.into(), reason: deepest, safe: true }
+}
+
+/// Connects under the egress policy: resolved once, judged, and dialled at the address that was judged.
+async fn dial(door: &Door, uri: &Uri) -> Result<TokioIo<Box<dyn Io>>, Error> {
+    let host = uri.host().unwrap_or_default().to_owned();
+    let secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+    let nobody = |reason: String| Error::Unreachable { host: host.clone(), reason, safe: true };
+    let connect = async {
+        let addresses = door.egress().resolve(&host, port).await.map_err(|e| match e {
+            ResolveError::Refused(refusal) => Error::Refused(refusal),
+            unknown @ ResolveError::Unknown { .. } => nobody(unknown.to_string()),
+        })?;
+        let tcp = TcpStream::connect(&addresses[..]).await.map_err(|e| nobody(e.to_string()))?;
+        let _ = tcp.set_nodelay(true);
+        if !secure {
+            return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
+        }
+        let mut tls = (*door.tls()).clone();
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(bare).map_err(|e| nobody(e.to_string()))?;
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
+        Ok(TokioIo::new(Box::new(stream.map_err(|e| nobody(e.to_string()))?) as Box<dyn Io>))
+    };
+    let limit = door.timeouts().connect;
+    tokio::time::timeout(limit, connect)
+        .await
+        .unwrap_or_else(|_| Err(nobody("the connection could not be made in time".into())))
+}
+
+trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
+
+/// A request with everything beside its message.
+fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
+    let mut headers = line.headers();
+    // Keys of a query have no place in gRPC but metadata.
+    for (name, value) in &line.attached.query {
+        if let (Ok(name), Ok(value)) = (name.to_ascii_lowercase().parse::<http::HeaderName>(), value.expose().parse()) {
+            headers.insert(name, value);
+        }
+    }
+    let mut request = tonic::Request::new(message);
+    *request.metadata_mut() = tonic::metadata::MetadataMap::from_headers(headers);
+    request
+}
+
+/// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
+fn announce(line: &Line, call: &Call) -> Result<Instant, Error> {
+    let (_, params) = v1::json::write_call(call);
+    let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
+    let url = format!("{}{service}.A2AService/{}", line.chosen.url, call.operation());
+    line.door.note(&Note::Request { method: &Method::POST, url: &url, headers: &line.headers(), body: Some(&params) });
+    Ok(Instant::now())
+}
+
+/// What a status means.
+fn refused(line: &Line, status: &tonic::Status) -> Error {
+    let transport = TransportCode::Grpc(name(status.code()));
+    if matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied) {
+        return line.shut_out(status.message().to_owned(), transport);
+    }
+    let fault = match line.chosen.dialect {
+        Dialect::V1 => v1::grpc::read_status(status),
+        _ => v03::grpc::read_status(status),
+    };
+    let bare = status.details().is_empty();
+    let gone = matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Cancelled | tonic::Code::Unknown);
+    if bare && gone && std::error::Error::source(status).is_some() {
+        let host = line.chosen.url.host_str().unwrap_or_default().to_owned();
+        return Error::Unreachable { host, reason: status.message().to_owned(), safe: false };
+    }
+    if bare && status.code() == tonic::Code::Unavailable {
+        let host = line.chosen.url.host_str().unwrap_or_default().to_owned();
+        return Error::Unreachable { host, reason: status.message().to_owned(), safe: false };
+    }
+    match fault {
+        Fault::Unauthenticated(reason) => line.shut_out(reason, transport),
+        fault => line.refused(fault, transport, None),
+    }
+}
+
+const fn name(code: tonic::Code) -> &'static str {
+    match code {
+        tonic::Code::Ok => "OK",
+        tonic::Code::Cancelled => "CANCELLED",
+        tonic::Code::Unknown => "UNKNOWN",
+        tonic::Code::InvalidArgument => "INVALID_ARGUMENT",
+        tonic::Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        tonic::Code::NotFound => "NOT_FOUND",
+        tonic::Code::AlreadyExists => "ALREADY_EXISTS",
+        tonic::Code::PermissionDenied => "PERMISSION_DENIED",
+        tonic::Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        tonic::Code::FailedPrecondition => "FAILED_PRECONDITION",
+        tonic::Code::Aborted => "ABORTED",
+        tonic::Code::OutOfRange => "OUT_OF_RANGE",
+        tonic::Code::Unimplemented => "UNIMPLEMENTED",
+        tonic::Code::Internal => "INTERNAL",
+        tonic::Code::Unavailable => "UNAVAILABLE",
+        tonic::Code::DataLoss => "DATA_LOSS",
+        tonic::Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

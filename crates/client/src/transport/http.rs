@@ -1,0 +1,130 @@
+//! HTTP+JSON of 1.0, and the REST of 0.3.
+
+use super::jsonrpc::bad_key;
+use super::sse::{Events, Framing};
+use super::{Line, Opened, mint, only_event, said_answer};
+use crate::door::{ANSWER_BYTES_MAX, Incoming};
+use crate::{Error, Said, TransportCode};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use sabir_proto::{Answer, Call, Fault};
+use sabir_wire::{Dialect, HttpRequest, Losses, v1, v03};
+use std::sync::Arc;
+use url::Url;
+
+/// What 1.0.1 prefers, and what 1.0.0 and 0.3 know.
+const A2A_JSON: &str = "application/a2a+json";
+const JSON: &str = "application/json";
+
+pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
+    let mut losses = Losses::new();
+    let request = write(line, call, &mut losses)?;
+    let mut headers = headers(line, JSON);
+    if let Some(key) = retry_key {
+        headers.insert("idempotency-key", HeaderValue::from_str(key).map_err(|_| bad_key())?);
+    }
+    let answer = send(line, &request, headers).await?;
+    whole(line, call, &request, answer, losses).await
+}
+
+pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
+    let mut losses = Losses::new();
+    let mut request = write(line, call, &mut losses)?;
+    let mut headers = headers(line, "text/event-stream, application/json");
+    if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert("last-event-id", after);
+    }
+    let mut answer = send(line, &request, headers.clone()).await?;
+    // The prose of the specification subscribes by POST, its proto by GET; servers follow one or the other.
+    let other_verb = matches!(call, Call::Subscribe(_))
+        && matches!(answer.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND)
+        && !answer.media_type().ends_with("json");
+    if other_verb {
+        request.method = Method::GET;
+        request.body = None;
+        answer = send(line, &request, headers).await?;
+    }
+    if answer.status.is_success() && answer.media_type() == "text/event-stream" {
+        return Ok(Opened::Sse(Box::new(Events::new(line.clone(), answer, Framing::Bare))));
+    }
+    let said = whole(line, call, &request, answer, losses).await?;
+    only_event(line.chosen.dialect, said, None)
+}
+
+fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
+    Ok(match line.chosen.dialect {
+        Dialect::V1 => v1::http::write_call(call),
+        _ => v03::rest::write_call(call, losses)?,
+    })
+}
+
+fn headers(line: &Line, accept: &'static str) -> HeaderMap {
+    let mut headers = line.headers();
+    let accept = match (line.chosen.dialect, accept) {
+        (Dialect::V1, JSON) => "application/a2a+json, application/json",
+        (_, accept) => accept,
+    };
+    headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+    headers
+}
+
+async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Result<Incoming, Error> {
+    let base = line.chosen.url.as_str().trim_end_matches('/');
+    let url = format!("{base}{}", request.path);
+    let url: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
+    let body = request.body.clone().map(Bytes::from);
+    let body_type = if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON };
+    if body.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type));
+    }
+    let answer = line.request(request.method.clone(), url.clone(), headers.clone(), body.clone()).await?;
+    // Servers of 1.0.0 may know the older media type only. Nothing was done with a body they could not read.
+    if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.is_some() && body_type == A2A_JSON {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        return line.request(request.method.clone(), url, headers, body).await;
+    }
+    Ok(answer)
+}
+
+async fn whole(
+    line: &Line,
+    call: &Call,
+    request: &HttpRequest,
+    answer: Incoming,
+    mut losses: Losses,
+) -> Result<Said<Answer>, Error> {
+    let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
+    let html = answer.media_type() == "text/html";
+    let body = answer.body("the answer", ANSWER_BYTES_MAX).await?;
+    let transport = TransportCode::Http(status.as_u16());
+    if !status.is_success() {
+        if !is_error_object(&body) {
+            return Err(line.bare_status(status, retry_after, &host));
+        }
+        return Err(line.refused(error(line, status.as_u16(), &body), transport, retry_after));
+    }
+    let dialect = line.chosen.dialect;
+    let answer = match dialect {
+        Dialect::V1 => v1::http::read_answer(request.asked, &body),
+        _ => v03::rest::read_answer(call, &body, &mut mint, &mut losses),
+    };
+    let answer = answer.map_err(|fault| {
+        let fault = if html { Fault::InvalidAgentResponse("a web page".into()) } else { fault };
+        Error::Fault { fault, transport: Some(transport), retry_after }
+    })?;
+    let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
+    Ok(said_answer(dialect, answer, text, losses))
+}
+
+fn error(line: &Line, status: u16, body: &[u8]) -> Fault {
+    match line.chosen.dialect {
+        Dialect::V1 => v1::http::read_error(status, body),
+        _ => v03::rest::read_error(status, body),
+    }
+}
+
+/// Whether a body is an error that an agent wrote, rather than a page of some proxy.
+fn is_error_object(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body)
+        .is_ok_and(|map| ["error", "code", "message", "reason", "detail"].iter().any(|k| map.contains_key(*k)))
+}

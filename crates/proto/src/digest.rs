@@ -1,0 +1,359 @@
+//! What exactly is signed: one definition for those who sign and those who verify.
+//!
+//! A card signature is a detached JWS (RFC 7515) over the canonical card without its `signatures`. Which members count
+//! is where implementations part: A2A 1.0 §8.4.1 keeps REQUIRED members even when they are empty, the Python and
+//! JavaScript SDKs drop everything that is empty, and plain JSON tools sign what they see. For a card without empty
+//! members all three give the same bytes. A verifier tries each [`Form`]; a signer signs only where they agree, which
+//! [`card_agreed`] finds out.
+//!
+//! Keys and algorithms are absent: this is about bytes.
+
+use crate::canon::{CanonFault, jcs};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+/// A reading of "the canonical card".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A2A 1.0 §8.4.1: members at their default are dropped unless REQUIRED or `optional` and set. Members that the
+    /// specification does not know are covered.
+    Specification,
+    /// The official SDKs: everything empty is dropped, also what is REQUIRED and what is inside extension parameters.
+    /// Members that the specification does not know are **not** covered.
+    Sdk,
+    /// The JSON as it was received.
+    AsReceived,
+}
+
+impl Form {
+    /// All of them, in the order in which a verifier tries them.
+    pub const ALL: [Self; 3] = [Self::Specification, Self::Sdk, Self::AsReceived];
+}
+
+/// The canonical bytes of a card under one reading.
+pub fn card(card: &Value, form: Form) -> Result<Vec<u8>, CanonFault> {
+    jcs(&covered(card, form))
+}
+
+/// The canonical bytes of a card, if all readings agree on them.
+pub fn card_agreed(value: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
+    let bytes = card(value, Form::Specification)?;
+    let agreed = bytes == card(value, Form::Sdk)? && bytes == card(value, Form::AsReceived)?;
+    Ok(agreed.then_some(bytes))
+}
+
+/// What a JWS signature is computed over, given the encoded protected header.
+pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
+    format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).into_bytes()
+}
+
+/// The members of a card that a signature under this reading speaks for.
+pub fn covered(card: &Value, form: Form) -> Value {
+    let mut card = card.clone();
+    if let Some(members) = card.as_object_mut() {
+        members.remove("signatures");
+    }
+    match form {
+        Form::Specification => specified(card, &Shape::Message(CARD)),
+        Form::Sdk => without_empties(known(card, &Shape::Message(CARD))).unwrap_or_else(|| Value::Object(Map::new())),
+        Form::AsReceived => card,
+    }
+}
+
+/// Whether a member stays when it is at its default.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    /// REQUIRED in the specification, `optional` in the proto, or a message: all of these have presence.
+    Present,
+    /// Everything else: being at the default is the same as being absent.
+    UnlessDefault,
+}
+
+/// As much of the schema of a card as decides which members are dropped.
+enum Shape {
+    Scalar,
+    /// A JSON object of the agent's own, kept verbatim.
+    Opaque,
+    Message(&'static [Member]),
+    List(&'static Shape),
+    Map(&'static Shape),
+}
+
+type Member = (&'static str, Keep, Shape);
+
+const fn present(name: &'static str, shape: Shape) -> Member {
+    (name, Keep::Present, shape)
+}
+
+const fn plain(name: &'static str, shape: Shape) -> Member {
+    (name, Keep::UnlessDefault, shape)
+}
+
+const STRINGS: Shape = Shape::List(&Shape::Scalar);
+const SCOPES: Shape = Shape::Map(&Shape::Scalar);
+const REQUIREMENTS: Shape = Shape::List(&Shape::Message(REQUIREMENT));
+
+const CARD: &[Member] = &[
+    present("name", Shape::Scalar),
+    present("description", Shape::Scalar),
+    present("supportedInterfaces", Shape::List(&Shape::Message(INTERFACE))),
+    present("provider", Shape::Message(PROVIDER)),
+    present("version", Shape::Scalar),
+    present("documentationUrl", Shape::Scalar),
+    present("capabilities", Shape::Message(CAPABILITIES)),
+    plain("securitySchemes", Shape::Map(&Shape::Message(SCHEME))),
+    plain("securityRequirements", REQUIREMENTS),
+    present("defaultInputModes", STRINGS),
+    present("defaultOutputModes", STRINGS),
+    present("skills", Shape::List(&Shape::Message(SKILL))),
+    present("iconUrl", Shape::Scalar),
+];
+
+const INTERFACE: &[Member] = &[
+    present("url", Shape::Scalar),
+    present("protocolBinding", Shape::Scalar),
+    plain("tenant", Shape::Scalar),
+    present("protocolVersion", Shape::Scalar),
+];
+
+const PROVIDER: &[Member] = &[present("url", Shape::Scalar), present("organization", Shape::Scalar)];
+
+const CAPABILITIES: &[Member] = &[
+    present("streaming", Shape::Scalar),
+    present("pushNotifications", Shape::Scalar),
+    plain("extensions", Shape::List(&Shape::Message(EXTENSION))),
+    present("extendedAgentCard", Shape::Scalar),
+];
+
+const EXTENSION: &[Member] = &[
+    plain("uri", Shape::Scalar),
+    plain("description", Shape::Scalar),
+    plain("required", Shape::Scalar),
+    present("params", Shape::Opaque),
+];
+
+const SKILL: &[Member] = &[
+    present("id", Shape::Scalar),
+    present("name", Shape::Scalar),
+    present("description", Shape::Scalar),
+    present("tags", STRINGS),
+    plain("examples", STRINGS),
+    plain("inputModes", STRINGS),
+    plain("outputModes", STRINGS),
+    plain("securityRequirements", REQUIREMENTS),
+];
+
+const REQUIREMENT: &[Member] = &[plain("schemes", Shape::Map(&Shape::Message(&[plain("list", STRINGS)])))];
+
+const SCHEME: &[Member] = &[
+    present(
+        "apiKeySecurityScheme",
+        Shape::Message(&[
+            plain("description", Shape::Scalar),
+            present("location", Shape::Scalar),
+            present("name", Shape::Scalar),
+        ]),
+    ),
+    present(
+        "httpAuthSecurityScheme",
+        Shape::Message(&[
+            plain("description", Shape::Scalar),
+            present("scheme", Shape::Scalar),
+            plain("bearerFormat", Shape::Scalar),
+        ]),
+    ),
+    present(
+        "oauth2SecurityScheme",
+        Shape::Message(&[
+            plain("description", Shape::Scalar),
+            present("flows", Shape::Message(FLOWS)),
+            plain("oauth2MetadataUrl", Shape::Scalar),
+        ]),
+    ),
+    present(
+        "openIdConnectSecurityScheme",
+        Shape::Message(&[plain("description", Shape::Scalar), present("openIdConnectUrl", Shape::Scalar)]),
+    ),
+    present("mtlsSecurityScheme", Shape::Message(&[plain("description", Shape::Scalar)])),
+];
+
+const FLOWS: &[Member] = &[
+    present(
+        "authorizationCode",
+        Shape::Message(&[
+            present("authorizationUrl", Shape::Scalar),
+            present("tokenUrl", Shape::Scalar),
+            plain("refreshUrl", Shape::Scalar),
+            present("scopes", SCOPES),
+            plain("pkceRequired", Shape::Scalar),
+        ]),
+    ),
+    present(
+        "clientCredentials",
+        Shape::Message(&[
+            present("tokenUrl", Shape::Scalar),
+            plain("refreshUrl", Shape::Scalar),
+            present("scopes", SCOPES),
+        ]),
+    ),
+    present(
+        "implicit",
+        Shape::Message(&[
+            plain("authorizationUrl", Shape::Scalar),
+            plain("refreshUrl", Shape::Scalar),
+            plain("scopes", SCOPES),
+        ]),
+    ),
+    present(
+        "password",
+        Shape::Message(&[
+            plain("tokenUrl", Shape::Scalar),
+            plain("refreshUrl", Shape::Scalar),
+            plain("scopes", SCOPES),
+        ]),
+    ),
+    present(
+        "deviceCode",
+        Shape::Message(&[
+            present("deviceAuthorizationUrl", Shape::Scalar),
+            present("tokenUrl", Shape::Scalar),
+            plain("refreshUrl", Shape::Scalar),
+            present("scopes", SCOPES),
+        ]),
+    ),
+];
+
+/// §8.4.1. In the JSON form of the proto `null` is another way to leave a member out.
+fn specified(value: Value, shape: &Shape) -> Value {
+    each(value, shape, &|value, member| match member {
+        Some((_, _, shape)) if value.is_null() && !matches!(shape, Shape::Opaque) => None,
+        Some((_, Keep::UnlessDefault, shape)) => {
+            let value = specified(value, shape);
+            (!is_default(&value)).then_some(value)
+        }
+        Some((_, Keep::Present, shape)) => Some(specified(value, shape)),
+        None => Some(value),
+    })
+}
+
+/// What is left after a round trip through the proto's types, which have no place for unknown members and do not tell
+/// a plain member at its default from an absent one.
+fn known(value: Value, shape: &Shape) -> Value {
+    each(value, shape, &|value, member| {
+        let (_, keep, shape) = member?;
+        let value = known(value, shape);
+        let dropped = *keep == Keep::UnlessDefault && is_default(&value);
+        (!dropped).then_some(value)
+    })
+}
+
+/// Decides on each member of each message in a list or map of messages.
+fn each(value: Value, shape: &Shape, decide: &dyn Fn(Value, Option<&Member>) -> Option<Value>) -> Value {
+    match (value, shape) {
+        (Value::Object(members), Shape::Message(schema)) => {
+            let decided = members.into_iter().filter_map(|(name, value)| {
+                let member = schema.iter().find(|(known, ..)| *known == name);
+                Some((name, decide(value, member)?))
+            });
+            Value::Object(decided.collect())
+        }
+        (Value::Object(members), Shape::Map(shape)) => {
+            Value::Object(members.into_iter().map(|(name, value)| (name, each(value, shape, decide))).collect())
+        }
+        (Value::Array(items), Shape::List(shape)) => {
+            Value::Array(items.into_iter().map(|item| each(item, shape, decide)).collect())
+        }
+        (value, _) => value,
+    }
+}
+
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+/// Drops empty strings, lists, objects and nulls at every depth, and what becomes empty by that. Numbers and booleans
+/// are never empty.
+fn without_empties(value: Value) -> Option<Value> {
+    let value = match value {
+        Value::Object(members) => {
+            let full = members.into_iter().filter_map(|(name, value)| Some((name, without_empties(value)?)));
+            Value::Object(full.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().filter_map(without_empties).collect()),
+        scalar => scalar,
+    };
+    let empty = !matches!(value, Value::Bool(_) | Value::Number(_)) && is_default(&value);
+    (!empty).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(value: &Value, form: Form, expected: &str) {
+        assert_eq!(String::from_utf8(card(value, form).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_worked_example_of_the_specification_comes_out_as_printed() {
+        let fragment = json!({
+            "name": "Example Agent",
+            "description": "",
+            "capabilities": {"streaming": false, "pushNotifications": false, "extensions": []},
+            "skills": [],
+        });
+        let printed = r#"{"capabilities":{"pushNotifications":false,"streaming":false},"description":"","name":"Example Agent","skills":[]}"#;
+        check(&fragment, Form::Specification, printed);
+        let sdk = r#"{"capabilities":{"pushNotifications":false,"streaming":false},"name":"Example Agent"}"#;
+        check(&fragment, Form::Sdk, sdk);
+        assert_eq!(card_agreed(&fragment), Ok(None));
+    }
+
+    #[test]
+    fn a_message_that_is_set_stays_though_it_is_empty_and_an_empty_map_does_not() {
+        let value =
+            json!({"securitySchemes": {"tls": {"mtlsSecurityScheme": {}}}, "securityRequirements": [{"schemes": {}}]});
+        check(
+            &value,
+            Form::Specification,
+            r#"{"securityRequirements":[{}],"securitySchemes":{"tls":{"mtlsSecurityScheme":{}}}}"#,
+        );
+        check(&value, Form::Sdk, "{}");
+    }
+
+    #[test]
+    fn parameters_of_an_extension_are_the_agents_own() {
+        let value = json!({"capabilities": {"extensions": [
+            {"uri": "urn:x", "required": false, "params": {"a": "", "b": null, "c": [0, null, false], "d": {}}},
+        ]}});
+        let kept =
+            r#"{"capabilities":{"extensions":[{"params":{"a":"","b":null,"c":[0,null,false],"d":{}},"uri":"urn:x"}]}}"#;
+        check(&value, Form::Specification, kept);
+        check(&value, Form::Sdk, r#"{"capabilities":{"extensions":[{"params":{"c":[0,false]},"uri":"urn:x"}]}}"#);
+    }
+
+    #[test]
+    fn signatures_are_never_part_of_what_is_signed_and_unknown_members_only_sometimes() {
+        let value = json!({"name": "n", "provider": null, "x": {"y": ""}, "signatures": [{"protected": "p"}]});
+        check(&value, Form::Specification, r#"{"name":"n","x":{"y":""}}"#);
+        check(&value, Form::Sdk, r#"{"name":"n"}"#);
+        check(&value, Form::AsReceived, r#"{"name":"n","provider":null,"x":{"y":""}}"#);
+    }
+
+    #[test]
+    fn a_full_card_has_one_form_that_everybody_agrees_on() {
+        let value = json!({"name": "n", "skills": [{"id": "s", "tags": ["t"]}], "capabilities": {"streaming": true}});
+        let bytes = card_agreed(&value).unwrap().unwrap();
+        assert_eq!(bytes, card(&value, Form::AsReceived).unwrap());
+        assert_eq!(signing_input("eyJ9", b"{}"), b"eyJ9.e30");
+    }
+}
