@@ -60,7 +60,8 @@ class Signature:
         # The last 65 bytes of the public key are the point: 4, x, y.
         point = self.openssl('pkey', '-in', 'test-card.key', '-pubout', '-outform', 'DER')[-65:]
         x, y = encoded(point[1:33]), encoded(point[33:])
-        return {'keys': [{'kty': 'EC', 'crv': 'P-256', 'kid': 'test-card', 'alg': 'ES256', 'use': 'sig', 'x': x, 'y': y}]}
+        about = {'kty': 'EC', 'crv': 'P-256', 'kid': 'test-card', 'alg': 'ES256', 'use': 'sig'}
+        return {'keys': [{**about, 'x': x, 'y': y}]}
 
     def over(self, card):
         header = {'alg': 'ES256', 'kid': 'test-card', 'typ': 'JOSE', 'jku': f'{self.origin}/jwks.json'}

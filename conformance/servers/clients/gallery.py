@@ -59,7 +59,8 @@ class Call:
 
     def stream(self, timeout=1.0):
         """Events of a stream, and how it ended: `end`, `cut`, or `open` when it was silent or never did."""
-        body = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'SendStreamingMessage', 'params': {'message': message()}})
+        params = {'message': message()}
+        body = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'SendStreamingMessage', 'params': params})
         connection = self.open(timeout)
         connection.request('POST', '/rpc', body, {'Content-Type': 'application/json', 'A2A-Version': '1.0'})
         answer, events, how, last = connection.getresponse(), [], 'end', time.monotonic()
@@ -205,7 +206,7 @@ PROBES = {
     'auth.challenge': lambda call: 'WWW-Authenticate' not in call.rpc('GetTask', {'id': 'x'})[1],
     'auth.ignored': lambda call: call.rpc('GetTask', {'id': 'x'})[0] == 200,
     'interface.reach': card(lambda card: ':9/' in card['supportedInterfaces'][1]['url']),
-    'rpc.version': lambda call: call.rpc('SendMessage', {'message': message()})[2].get('error', {}).get('code') == -32601,
+    'rpc.version': lambda call: call.rpc('GetTask', {'id': 'x'})[2]['error']['code'] == -32601,
     'rpc.json': lambda call: bool(fails(ValueError, lambda: call.rpc('GetTask', {'id': 'x'}))),
     'rpc.id': lambda call: call.rpc('GetTask', {'id': 'x'})[2]['id'] != 7,
     'rpc.content': lambda call: call.rpc('GetTask', {'id': 'x'})[1]['Content-Type'] != 'application/json',
