@@ -238,6 +238,8 @@ def gallery(name, twin):
             made = ca.make(programs.scratch / 'ca')
             command += ['--certificates', made.directory]
             server.arguments = ['--ca-cert', str(made.ca)]
+        if rogue.setting.token:
+            server.arguments = ['--bearer', rogue.setting.token]
         if name == 'card.redirect':
             command += ['--spare', spare]
         if twin or rogue.serves:
