@@ -76,6 +76,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
+    entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];

@@ -1,3 +1,4 @@
 //! Commands that run something.
 
+pub(crate) mod demo;
 pub(crate) mod serve;

@@ -4,7 +4,7 @@ use crate::choose::{Binding, Chosen};
 use crate::discover::Found;
 use crate::events::{Events, Follow};
 use crate::retry;
-use crate::transport::{Line, mint};
+use crate::transport::{Line, Written, mint};
 use crate::{Error, Note, Said};
 use sabir_proto::card::Interface;
 use sabir_proto::{
@@ -140,12 +140,32 @@ impl Agent {
     pub async fn call(&self, mut call: Call) -> Result<Said<Answer>, Error> {
         self.may(&call)?;
         *call.tenant_mut() = self.tenant.clone();
+        let call = self.with_extensions(call);
         // A dialect that names messages in its own way gets a retry key where it has a place for one.
         let key = match (&call, self.dialect()) {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        retry::repeat(&self.line.door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await
+        let door = &self.line.door;
+        door.within(retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref()))).await
+    }
+
+    /// A call as it would leave, for those who want to send it by other means. Nothing is sent.
+    pub fn written(&self, mut call: Call) -> Result<Written, Error> {
+        *call.tenant_mut() = self.tenant.clone();
+        self.line.written(&self.with_extensions(call))
+    }
+
+    /// Messages name the extensions that are active, as the specification asks, beside the header that asks for them.
+    pub(crate) fn with_extensions(&self, mut call: Call) -> Call {
+        if let Call::Send(send) | Call::Stream(send) = &mut call
+            && send.message.extensions.is_empty()
+        {
+            let offered = &self.card().capabilities.extensions;
+            let active = self.line.active.iter().filter(|uri| offered.iter().any(|e| e.uri == **uri));
+            send.message.extensions = active.cloned().collect();
+        }
+        call
     }
 
     pub(crate) fn subscription(&self, id: TaskRef) -> Call {

@@ -5,14 +5,19 @@ use crate::cache::Cache;
 use crate::choose::{Binding, Version, choose};
 use crate::credentials::{Credentials, describe};
 use crate::discover::{Finder, Found};
+use crate::door::{As, Incoming, Outgoing};
 use crate::door::{Door, Timeouts};
 use crate::transport::Line;
 use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use crate::{oauth, signature};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::Fault;
 use sabir_wire::Dialect;
+use sabir_wire::v03::files;
 use std::path::PathBuf;
 use std::sync::Arc;
+use url::Url;
 
 /// Calls agents. Cheap to clone.
 #[derive(Clone)]
@@ -159,9 +164,16 @@ impl Client {
             self.warn("the credential travels over plain http, where anyone on the way can read it");
         }
         let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
+        // 0.3 as proto leaves open what the bytes of a file are; who serves the card tells.
+        let files = match (chosen.dialect, chosen.binding) {
+            (Dialect::V03, Binding::HttpJson | Binding::Grpc) => files::Form::of_server(found.server.as_deref()),
+            _ => files::Form::Bytes,
+        };
         let mut line = Line::new(self.finder.door.clone(), chosen, attached, wanted);
         line.parameters = settings.parameters.clone();
+        line.files = files;
         line.extensions = extensions;
+        line.active.clone_from(&settings.extensions);
         Ok(Agent::new(found, line))
     }
 
@@ -181,7 +193,65 @@ impl Client {
             .map_err(|_| Error::Usage("an extension's URI holds characters that no header can carry".into()))
     }
 
+    /// Downloads a file that an agent points to, without showing who we are.
+    pub async fn download(&self, url: &Url) -> Result<Download, Error> {
+        let (_, answer) = self.finder.door.fetch(url, HeaderMap::new()).await?;
+        if !answer.status.is_success() {
+            let reason = format!("HTTP {}", answer.status);
+            return Err(Error::Unreachable { host: answer.host.clone(), reason, safe: false });
+        }
+        let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+        let media_type = Some(answer.media_type()).filter(|t| !t.is_empty());
+        Ok(Download { media_type, length, answer })
+    }
+
     fn warn(&self, words: &str) {
         self.finder.door.note(&Note::Warning(words));
+    }
+}
+
+/// A file on its way.
+pub struct Download {
+    /// What its server says it is.
+    pub media_type: Option<String>,
+    /// How long its server says it is.
+    pub length: Option<u64>,
+    answer: Incoming,
+}
+
+impl Download {
+    /// Reads on; `None` at the end.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        self.answer.next_chunk().await
+    }
+}
+
+/// Key sets of card signatures are fetched like cards: without credentials, and from nowhere but where they are said to be.
+impl signature::FetchKeys for Client {
+    async fn fetch(&self, url: &Url) -> Result<Vec<u8>, String> {
+        let answer = self.finder.door.send(Outgoing::get(url.clone()), As::Nobody).await.map_err(|e| e.to_string())?;
+        if !answer.status.is_success() {
+            return Err(format!("HTTP {}", answer.status));
+        }
+        let body = answer.body("the key set", signature::JWKS_BYTES_MAX).await.map_err(|e| e.to_string())?;
+        Ok(body.to_vec())
+    }
+}
+
+/// Authorization servers are spoken to through the same door. Their requests and answers hold secrets, so the observer
+/// sees neither.
+impl oauth::Http for Client {
+    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, oauth::BoxError> {
+        let (head, body) = request.into_parts();
+        let url = Url::parse(&head.uri.to_string())?;
+        let body = (!body.is_empty()).then(|| Bytes::from(body));
+        let outgoing = Outgoing { method: head.method, url, headers: head.headers, body, secret_query: Vec::new() };
+        let answer = self.finder.door.unwatched().send(outgoing, As::Nobody).await?;
+        let (status, headers) = (answer.status, answer.headers.clone());
+        let body = answer.body("the answer of the authorization server", oauth::ANSWER_BYTES_MAX).await?;
+        let mut response = http::Response::new(body.to_vec());
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
     }
 }

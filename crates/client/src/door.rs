@@ -28,11 +28,18 @@ pub struct Timeouts {
     pub answer: Duration,
     /// For silence on a stream. Servers keep quiet streams alive with comments.
     pub idle: Duration,
+    /// For a whole operation: a call with its repetitions, a wait, a stream from its first event to its last.
+    pub total: Option<Duration>,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(60), idle: Duration::from_secs(90) }
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            idle: Duration::from_secs(90),
+            total: None,
+        }
     }
 }
 
@@ -117,8 +124,28 @@ impl Door {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The same door with nobody watching: for exchanges that are secret throughout.
+    pub(crate) fn unwatched(&self) -> Self {
+        let inner = Inner {
+            known: self.inner.known.clone(),
+            nameless: self.inner.nameless.clone(),
+            tls: self.inner.tls.clone(),
+            egress: self.inner.egress.clone(),
+            timeouts: self.inner.timeouts,
+            observer: None,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.inner.timeouts
+    }
+
+    /// Gives an operation its whole time, and no more.
+    pub(crate) async fn within<T>(&self, operation: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let Some(total) = self.inner.timeouts.total else { return operation.await };
+        let late = |_| Err(Error::Timeout { what: "the operation", after: total });
+        tokio::time::timeout(total, operation).await.unwrap_or_else(late)
     }
 
     pub(crate) fn egress(&self) -> &Egress {
@@ -182,8 +209,8 @@ impl Door {
                 return Ok((at, answer));
             };
             if target.origin() != url.origin() {
-                let reason = format!("it redirects to another origin, {}", target.origin().ascii_serialization());
-                return Err(Error::CardNotFound { at: url.to_string(), reason });
+                let to = target.origin().ascii_serialization();
+                return Err(Error::CardElsewhere { at: url.to_string(), to });
             }
             at = target;
         }
@@ -235,6 +262,11 @@ impl Incoming {
             self.door.note(&Note::Body { text });
         }
         Ok(body.freeze())
+    }
+
+    /// Reads on, as patiently as any answer is read.
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        self.chunk(self.door.timeouts().answer).await
     }
 
     /// Reads on. `None` at the end.

@@ -54,6 +54,14 @@ pub enum Error {
         /// What was there.
         reason: String,
     },
+    /// The card is said to be at another origin, where we were not sent by the caller.
+    #[error("the agent card at {at} redirects to another origin, {to}")]
+    CardElsewhere {
+        /// Where we looked.
+        at: String,
+        /// Where it leads.
+        to: String,
+    },
     /// The card is shown to some only.
     #[error("the agent card at {at} is not public: HTTP {status}")]
     CardForbidden {

@@ -23,6 +23,8 @@
 //! | `agent`, `retry` | the operations; what is safe to repeat |
 //! | `events`, `wait` | following a task to its end |
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
+//! | [`signature`] | who vouches for a card |
+//! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
@@ -32,12 +34,14 @@ mod catalog;
 mod choose;
 mod client;
 mod credentials;
+mod delegate;
 mod discover;
 mod door;
 pub mod egress;
 mod error;
 mod events;
 mod observe;
+mod one_call;
 mod reference;
 mod retry;
 mod said;
@@ -48,16 +52,24 @@ mod wait;
 
 pub use agent::{Agent, message_id, send_message, text_message};
 pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
-pub use client::{Builder, Client};
+pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};
+pub use delegate::Delegation;
 pub use discover::{Found, WELL_KNOWN};
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use error::{Error, TransportCode};
 pub use events::{Events, Follow};
 pub use observe::{Note, Observer};
+pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
 pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
+pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
+
+pub mod native_token;
+pub mod oauth;
+pub mod signature;
+pub mod tokens;

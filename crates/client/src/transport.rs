@@ -21,7 +21,9 @@ use crate::{Error, Said, TransportCode};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
+use sabir_wire::v03::files::Form as Files;
 use sabir_wire::{Dialect, Losses, v1, version};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
@@ -34,11 +36,30 @@ pub(crate) struct Line {
     /// Service parameters of the caller.
     pub(crate) parameters: HeaderMap,
     pub(crate) extensions: Option<HeaderValue>,
+    /// The same, one by one.
+    pub(crate) active: Vec<String>,
+    /// What the agent means by the bytes of a file.
+    pub(crate) files: Files,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers.
     answering: AtomicUsize,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
+}
+
+/// A request as it would leave: for those who want to send it by other means.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// Its method; `POST` for gRPC.
+    pub method: Method,
+    /// Where to, credentials aside. For gRPC the path of the method.
+    pub url: String,
+    /// Its headers, or metadata; credentials among them are marked sensitive.
+    pub headers: HeaderMap,
+    /// Its body; for gRPC the message as JSON.
+    pub body: Option<String>,
+    /// Names of credentials that would stand in the query.
+    pub secret_query: Vec<String>,
 }
 
 /// One event of a stream, and its number if it has one.
@@ -77,6 +98,8 @@ impl Line {
             attached,
             parameters: HeaderMap::new(),
             extensions: None,
+            active: Vec::new(),
+            files: Files::Bytes,
             wanted,
             answering: AtomicUsize::new(0),
             grpc: tokio::sync::OnceCell::new(),
@@ -90,6 +113,29 @@ impl Line {
             Binding::HttpJson => http::ask(self, call, retry_key).await,
             Binding::Grpc => grpc::ask(self, call).await,
         }
+    }
+
+    /// A call with its files as the agent looks for them.
+    fn for_agent<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
+        match self.files {
+            Files::Bytes => Cow::Borrowed(call),
+            Files::Base64 => {
+                let mut call = call.clone();
+                self.files.write_call(&mut call);
+                Cow::Owned(call)
+            }
+        }
+    }
+
+    /// A call as it would leave. Nothing is sent.
+    pub(crate) fn written(&self, call: &Call) -> Result<Written, Error> {
+        let (method, url, headers, body) = match self.chosen.binding {
+            Binding::JsonRpc => jsonrpc::written(self, call)?,
+            Binding::HttpJson => http::written(self, call)?,
+            Binding::Grpc => grpc::written(self, call),
+        };
+        let secret_query = self.attached.query.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Written { method, url, headers, body, secret_query })
     }
 
     /// Opens a stream, after an event that was seen before if there was one.

@@ -18,7 +18,8 @@ use crate::host::BoxFuture;
 use crate::turn::Outlet;
 pub use crate::turn::Report;
 use bytes::Bytes;
-use sabir_proto::{Artifact, ArtifactId, ContextId, Json, Message, Part, Task, TaskId, Timestamp};
+use sabir_proto::{Artifact, ArtifactId, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp};
+use sabir_store::Scope;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -167,6 +168,7 @@ pub struct Context {
 /// What does not change during a turn.
 pub(crate) struct TurnInfo {
     pub(crate) task: TaskId,
+    pub(crate) scope: Arc<Scope>,
     pub(crate) context: ContextId,
     pub(crate) turn: u64,
     pub(crate) attempt: u32,
@@ -196,6 +198,11 @@ impl Context {
     /// The conversation.
     pub fn context_id(&self) -> &ContextId {
         &self.turn.context
+    }
+
+    /// The tenant the caller named; none where its name only told which agent was meant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.turn.scope.tenant
     }
 
     /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.

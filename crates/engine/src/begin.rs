@@ -391,6 +391,7 @@ impl<'a> Incoming<'a> {
     ) -> Turn {
         let info = TurnInfo {
             task: id,
+            scope: self.scope.clone(),
             context: context.clone(),
             turn: number.0.0,
             attempt: number.1,

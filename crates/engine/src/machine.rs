@@ -25,10 +25,11 @@ pub enum Move {
 }
 
 impl Move {
-    /// The move that leads to a state; `None` for the state no move leads to.
+    /// The move that leads to a state; `None` for the states no move leads to.
     pub const fn to(state: TaskState) -> Option<Self> {
         Some(match state {
-            TaskState::Submitted => return None,
+            // The first state of all, and one that only other servers have.
+            TaskState::Submitted | TaskState::Unspecified => return None,
             TaskState::Working => Self::Work,
             TaskState::InputRequired => Self::AskInput,
             TaskState::AuthRequired => Self::AskAuth,
@@ -57,7 +58,8 @@ pub enum Refused {
 pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
     use Move::{AskAuth, AskInput, Cancel, Decline, Fail, Finish, HandOver, Work};
     use TaskState::{
-        AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Transferred, Working,
+        AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Transferred, Unspecified,
+        Working,
     };
     Ok(match (from, step) {
         // Also `Working` to `Working`: progress is news even when the state stands still.
@@ -72,6 +74,8 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
         (Submitted | Working | InputRequired | AuthRequired, Cancel) => Canceled,
         (Working, HandOver) => Transferred,
         (Submitted | InputRequired | AuthRequired, HandOver) => return Err(Refused::OutOfOrder(from)),
+        // No task of ours is ever there.
+        (Unspecified, _) => return Err(Refused::OutOfOrder(from)),
         // Settled means settled. A late event is refused and counted, never merged: a client that has been told
         // `completed` must not see it taken back.
         (Completed | Failed | Canceled | Rejected | Transferred, _) => return Err(Refused::Settled(from)),

@@ -89,6 +89,7 @@ impl Engine {
         };
         let info = TurnInfo {
             task: stored.id,
+            scope: stored.scope.clone(),
             context: task.context_id.clone(),
             turn: number.0.0,
             attempt: number.1,

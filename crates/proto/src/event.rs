@@ -1,6 +1,6 @@
 //! Events: what can be reported about a task. Serialised, an event is a v1.0 `StreamResponse`.
 
-use crate::lenient::is_false;
+use crate::lenient::{is_false, null_default};
 use crate::{Artifact, ContextId, Maybe, Message, Object, Task, TaskId, TaskRef, TaskState, TaskStatus};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,7 @@ pub struct StatusUpdate<I = TaskId, C: Maybe = ContextId> {
     #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
     pub context_id: C,
     /// The new status.
+    #[serde(deserialize_with = "C::read_status")]
     pub status: TaskStatus,
     /// Free metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +63,10 @@ pub struct ArtifactUpdate<I = TaskId, C: Maybe = ContextId> {
     /// The artifact, or the chunk.
     pub artifact: Artifact,
     /// True: the parts follow those already there. False: create or replace.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "is_false")]
     pub append: bool,
     /// No more chunks follow for this artifact.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(alias = "last_chunk", default, deserialize_with = "null_default", skip_serializing_if = "is_false")]
     pub last_chunk: bool,
     /// Free metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]

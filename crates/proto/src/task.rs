@@ -1,6 +1,6 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
-use crate::lenient::null_default;
+use crate::lenient::{null_default, object};
 use crate::{Artifact, ContextId, Event, Message, Object, TaskId, TaskRef, Timestamp};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +10,9 @@ use std::fmt;
 ///
 /// `Transferred` is ours: the task left for another server. No dialect's encoder may show it without saying so; the
 /// log writes it as `TASK_STATE_TRANSFERRED`.
+///
+/// `Unspecified` is never ours: another server says that it does not know, or says something that we do not know. Such a
+/// task has not settled and asks for nothing, so whoever waits goes on waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the specification's own")]
 pub enum TaskState {
@@ -22,10 +25,11 @@ pub enum TaskState {
     Rejected,
     AuthRequired,
     Transferred,
+    Unspecified,
 }
 
 impl TaskState {
-    /// Every state, in the order of the specification's numbers.
+    /// Every state a task of ours may be in, in the order of the specification's numbers.
     pub const ALL: [Self; 9] = [
         Self::Submitted,
         Self::Working,
@@ -42,7 +46,7 @@ impl TaskState {
     pub const fn is_settled(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected | Self::Transferred => true,
-            Self::Submitted | Self::Working | Self::InputRequired | Self::AuthRequired => false,
+            Self::Submitted | Self::Working | Self::InputRequired | Self::AuthRequired | Self::Unspecified => false,
         }
     }
 
@@ -56,7 +60,8 @@ impl TaskState {
             | Self::Failed
             | Self::Canceled
             | Self::Rejected
-            | Self::Transferred => false,
+            | Self::Transferred
+            | Self::Unspecified => false,
         }
     }
 
@@ -72,10 +77,11 @@ impl TaskState {
             Self::Rejected => 7,
             Self::AuthRequired => 8,
             Self::Transferred => 9,
+            Self::Unspecified => 0,
         }
     }
 
-    /// The inverse of [`TaskState::number`].
+    /// The inverse of [`TaskState::number`], for states of ours.
     pub fn from_number(number: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|s| i64::from(s.number()) == number)
     }
@@ -92,12 +98,21 @@ impl TaskState {
             Self::Rejected => "TASK_STATE_REJECTED",
             Self::AuthRequired => "TASK_STATE_AUTH_REQUIRED",
             Self::Transferred => "TASK_STATE_TRANSFERRED",
+            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
         }
     }
 
-    /// Reads a name, or a number as ProtoJSON allows.
+    /// Reads the name of a state of ours, or its number as ProtoJSON allows; 9 is a number of nobody else's.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.name() == name).or_else(|| Self::from_number(name.parse().ok()?))
+        let by_number = || Self::from_number(name.parse().ok()?).filter(|state| *state != Self::Transferred);
+        Self::ALL.into_iter().find(|s| s.name() == name).or_else(by_number)
+    }
+
+    /// Reads what another server says, by name or number. `None` for what is not even of the form, such as a word of
+    /// another version: that is no state which we do not know.
+    pub fn of_peer(name: &str) -> Option<Self> {
+        let is_theirs = name.starts_with("TASK_STATE_") || name.is_empty() || name.parse::<i64>().is_ok();
+        Self::from_name(name).or_else(|| is_theirs.then_some(Self::Unspecified))
     }
 }
 
@@ -114,6 +129,7 @@ impl fmt::Display for TaskState {
             Self::Rejected => "rejected",
             Self::AuthRequired => "auth-required",
             Self::Transferred => "transferred",
+            Self::Unspecified => "unspecified",
         })
     }
 }
@@ -187,6 +203,7 @@ pub struct Task<I = TaskId, C: Maybe = ContextId> {
     #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
     pub context_id: C,
     /// Where it stands.
+    #[serde(deserialize_with = "C::read_status")]
     pub status: TaskStatus,
     /// Free metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,15 +220,22 @@ pub struct Task<I = TaskId, C: Maybe = ContextId> {
 /// conversation. Every dialect is written from this form and read into it.
 pub type TheirTask = Task<TaskRef, Option<ContextId>>;
 
-/// A conversation that may be unknown.
+/// A conversation that may be unknown, which tells a task of outsiders from one of ours.
 pub trait Maybe {
     /// Whether there is none.
     fn is_absent(&self) -> bool;
+
+    /// Reads the status of such a task.
+    fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error>;
 }
 
 impl Maybe for ContextId {
     fn is_absent(&self) -> bool {
         false
+    }
+
+    fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error> {
+        TaskStatus::deserialize(d)
     }
 }
 
@@ -219,6 +243,29 @@ impl Maybe for Option<ContextId> {
     fn is_absent(&self) -> bool {
         self.is_none()
     }
+
+    fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error> {
+        /// The same members; the state may be one that we do not know, and ProtoJSON leaves out the unspecified one.
+        #[derive(Deserialize)]
+        struct TheirStatus {
+            #[serde(default = "unspecified", deserialize_with = "their_state")]
+            state: TaskState,
+            #[serde(default)]
+            message: Option<Message>,
+            #[serde(default)]
+            timestamp: Option<Timestamp>,
+        }
+        let TheirStatus { state, message, timestamp } = object(d)?;
+        Ok(TaskStatus { state, message, timestamp })
+    }
+}
+
+const fn unspecified() -> TaskState {
+    TaskState::Unspecified
+}
+
+fn their_state<'de, D: Deserializer<'de>>(d: D) -> Result<TaskState, D::Error> {
+    enum_name(d, |name| TaskState::of_peer(name).ok_or_else(|| format!("unknown task state {name:?}")))
 }
 
 impl<I, C: Maybe> Task<I, C> {
@@ -260,10 +307,31 @@ mod tests {
     fn states_read_by_name_and_number() {
         for state in TaskState::ALL {
             assert_eq!(serde_json::from_str::<TaskState>(&serde_json::to_string(&state).unwrap()).unwrap(), state);
-            assert_eq!(serde_json::from_str::<TaskState>(&state.number().to_string()).unwrap(), state);
         }
-        for bad in ["0", "10", "-1", "1.5", "\"working\"", "\"TASK_STATE_UNSPECIFIED\"", "null", "[]"] {
+        for state in &TaskState::ALL[..8] {
+            assert_eq!(serde_json::from_str::<TaskState>(&state.number().to_string()).unwrap(), *state);
+        }
+        for bad in ["0", "9", "10", "-1", "1.5", "\"working\"", "\"TASK_STATE_UNSPECIFIED\"", "null", "[]"] {
             assert!(serde_json::from_str::<TaskState>(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn of_others_what_we_do_not_know_is_unspecified() {
+        let task = |state: &str| {
+            let task = serde_json::from_str::<TheirTask>(&format!(r#"{{"id":"t","status":{{{state}}}}}"#));
+            task.map(|task| task.status.state)
+        };
+        for state in ["0", "9", "10", "-1", "null", "\"\"", "\"TASK_STATE_UNSPECIFIED\"", "\"TASK_STATE_PAUSED\""] {
+            assert_eq!(task(&format!(r#""state":{state}"#)).unwrap(), TaskState::Unspecified, "{state}");
+        }
+        assert_eq!(task("").unwrap(), TaskState::Unspecified, "ProtoJSON leaves the zero value out");
+        for bad in ["\"working\"", "1.5", "[]", "{}"] {
+            assert!(task(&format!(r#""state":{bad}"#)).is_err(), "{bad}");
+        }
+        let ours =
+            r#"{"id":"018bcfe5-687b-7000-8000-000000000000","contextId":"c","status":{"state":"TASK_STATE_PAUSED"}}"#;
+        assert!(serde_json::from_str::<Task>(ours).is_err());
+        assert!(serde_json::from_str::<Task>(&ours.replace("PAUSED", "WORKING")).is_ok());
     }
 }

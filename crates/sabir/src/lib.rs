@@ -21,6 +21,7 @@
 //!
 //! What an agent may count on, crashes included, is in the documentation of [`Agent`].
 
+pub use sabir_client as client;
 pub use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
 pub use sabir_proto as proto;
 pub use sabir_server::config::ConfigError;

@@ -1,5 +1,6 @@
-//! Built-in agents, made from configuration.
+//! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
 
+pub mod demo;
 mod echo;
 mod exec;
 mod script;

@@ -3,6 +3,7 @@
 use crate::card::{Cards, PublicAddress};
 use crate::config::{Config, Durability, LimitsConfig};
 use crate::door::Door;
+use crate::front::Front;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::{agents, card, listen, stack};
@@ -58,6 +59,7 @@ pub(crate) struct App {
     pub(crate) door: Door,
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
+    pub(crate) front: Option<Arc<dyn Front>>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -68,6 +70,7 @@ pub(crate) struct App {
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
+    pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
 }
@@ -102,6 +105,15 @@ impl Server {
     /// The same, with agents written in Rust beside those of the configuration: each is named by an `[[agent]]` entry
     /// of its own, whose kind it replaces.
     pub async fn start_with(config: Config, own: HashMap<String, Arc<dyn AnyAgent>>) -> Result<Self, StartError> {
+        Self::compose(config, own, None).await
+    }
+
+    /// The same, with something before everything that is served.
+    pub(crate) async fn compose(
+        config: Config,
+        own: HashMap<String, Arc<dyn AnyAgent>>,
+        front: Option<Arc<dyn Front>>,
+    ) -> Result<Self, StartError> {
         let address = config.server.listen;
         if !address.ip().is_loopback() && !config.auth.open {
             return Err(StartError::Config(format!(
@@ -119,7 +131,7 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let (agents, default) = serve_agents(&config, &public, &own)?;
+        let (agents, default) = serve_agents(&config, &public, &own, front.as_deref())?;
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
         let (resumed, failed) = engine.recover(residents).await?;
         if resumed + failed > 0 {
@@ -132,6 +144,7 @@ impl Server {
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             limits: config.limits,
+            front,
             agents,
             default,
             registry,
@@ -144,6 +157,10 @@ impl Server {
     /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    pub(crate) const fn app(&self) -> &Arc<App> {
+        &self.app
     }
 
     /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
@@ -221,6 +238,7 @@ fn serve_agents(
     config: &Config,
     public: &PublicAddress,
     own: &HashMap<String, Arc<dyn AnyAgent>>,
+    front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
     let started = SystemTime::now();
     let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
@@ -237,7 +255,8 @@ fn serve_agents(
         if push {
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
-        let card = card::build(entry, public);
+        let mut card = card::build(entry, public);
+        let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
@@ -246,6 +265,7 @@ fn serve_agents(
         let served = Arc::new(Served {
             cards: Cards::new(&card, entry, config.server.card, started),
             card,
+            extended,
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push }),
         });

@@ -87,7 +87,7 @@ impl App {
                 engine.delete_push(&scope, &call).await?;
                 Reply::Deleted
             }
-            Call::ExtendedCard { .. } => return Err(Fault::ExtendedCardNotConfigured),
+            Call::ExtendedCard { .. } => Reply::Card(served.extended.clone().ok_or(Fault::ExtendedCardNotConfigured)?),
         })
     }
 

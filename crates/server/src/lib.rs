@@ -6,12 +6,13 @@
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
+//! | `front` | what may stand before everything that is served; nothing, in `serve` |
 //! | `door` | who may speak to a listener that asks for no credentials |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `call` | the order of policies on a call, and the way to the engine |
 //! | `card` | well-known documents |
 //! | `sse` | event streams |
-//! | [`agents`] | built-in agents: echo, script, exec |
+//! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
@@ -24,6 +25,7 @@ mod body;
 mod call;
 mod card;
 mod door;
+mod front;
 mod host;
 mod listen;
 mod losses;

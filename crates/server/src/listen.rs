@@ -74,7 +74,13 @@ impl Service<Request<Incoming>> for Requests {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let app = self.app.clone();
-        Box::pin(async move { Ok(stack::serve(app, request).await) })
+        match &self.app.front {
+            None => Box::pin(async move { Ok(stack::serve(app, request).await) }),
+            Some(front) => {
+                let answered = front.clone().serve(app, request);
+                Box::pin(async move { Ok(answered.await) })
+            }
+        }
     }
 }
 

@@ -136,7 +136,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
 }
 
 /// A path of 0.3, which lives below `/v1`. 0.2 had its extended card at a path of its own.
-fn older(path: &str) -> Option<&str> {
+pub(crate) fn older(path: &str) -> Option<&str> {
     match path {
         "/agent/authenticatedExtendedCard" => Some("/v1/card"),
         path if path.starts_with("/v1/") => Some(path),
@@ -180,7 +180,7 @@ fn below_agent<'a, 'p>(app: &'a App, path: &'p str) -> Result<(Option<&'a Arc<Se
 }
 
 /// The agent that a path names, and what follows.
-fn named(path: &str) -> Option<(&str, &str)> {
+pub(crate) fn named(path: &str) -> Option<(&str, &str)> {
     let below = path.strip_prefix("/agents/")?;
     Some(below.find('/').map_or((below, ""), |slash| below.split_at(slash)))
 }
@@ -218,11 +218,11 @@ pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &Publi
 }
 
 /// The paths where JSON-RPC is.
-fn is_endpoint(path: &str) -> bool {
+pub(crate) fn is_endpoint(path: &str) -> bool {
     matches!(path, "/" | "" | "/a2a" | "/a2a/" | "/_agent-native/a2a" | "/_agent-native/a2a/")
 }
 
-fn is_grpc(request: &Request<Incoming>) -> bool {
+pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
     request.method() == Method::POST
         && request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
 }

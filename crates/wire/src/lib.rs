@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`codes`] | every error with its numbers in every binding: one table |
 //! | [`jsonrpc`] | the envelope |
-//! | [`sse`] | frames of event streams |
+//! | [`sse`] | frames of event streams, written and read |
 //! | [`version`] | `A2A-Version`, and which versions are spoken |
 //! | [`Dialect`] | the dialects, and the table of what each can say |
 //! | [`hear`] | a JSON-RPC request of any dialect, recognised and read |
 //! | [`Voice`], [`Teller`] | answers, refusals and streams in the dialect of the request |
-//! | [`write_call`], [`read_answer`] | the other side: requests to servers of any dialect, and what they answer |
+//! | [`write_call`], [`read_answer`] | the other side: JSON-RPC requests to servers of any dialect, and what they answer; [`v1`] and [`v03`] have it for their other bindings |
 //! | [`convert`] | one dialect into another, offline |
 //! | [`Losses`] | what a translation could not carry |
 //! | [`card`] | agent cards in every form |

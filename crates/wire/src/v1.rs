@@ -3,3 +3,5 @@
 pub mod grpc;
 pub mod http;
 pub mod json;
+
+mod mend;

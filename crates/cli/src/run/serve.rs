@@ -60,7 +60,7 @@ impl Verb for Serve {
 
 impl Serve {
     fn start(self) -> anyhow::Result<()> {
-        start_log();
+        start_log("info");
         let config = self.config()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(serve(config))
@@ -112,7 +112,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 /// Completes on SIGTERM or SIGINT.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -124,8 +124,9 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn start_log() {
-    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+/// Writes the log to stderr, from this level on unless SABIR_LOG says otherwise.
+pub(super) fn start_log(usual: &str) {
+    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
         log.json().init();

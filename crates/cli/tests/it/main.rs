@@ -6,6 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
+//! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -27,6 +28,7 @@ mod card;
 mod cards;
 mod convert;
 mod damage;
+mod demo;
 mod dialects;
 mod door;
 mod history;

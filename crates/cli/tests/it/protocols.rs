@@ -130,7 +130,7 @@ impl Http2 {
         self.wire.write(&out);
     }
 
-    fn next(&mut self) -> (u8, u8, u32, Vec<u8>) {
+    pub(crate) fn next(&mut self) -> (u8, u8, u32, Vec<u8>) {
         let head = self.wire.take(9).expect("the connection stays open");
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
@@ -143,7 +143,7 @@ impl Http2 {
         self.send_typed(method, host, path, "application/json", body.as_bytes())
     }
 
-    fn send_typed(&mut self, method: &str, host: &str, path: &str, content_type: &str, body: &[u8]) -> u32 {
+    pub(crate) fn send_typed(&mut self, method: &str, host: &str, path: &str, content_type: &str, body: &[u8]) -> u32 {
         let headers = [
             (":method", method),
             (":scheme", "http"),

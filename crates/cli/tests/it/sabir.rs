@@ -57,6 +57,14 @@ impl Home {
         command
     }
 
+    /// The demo server, which needs neither configuration nor data.
+    pub(crate) fn demo(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
+        command.arg("demo-server").args(flags);
+        self.dress(&mut command);
+        command
+    }
+
     /// The same after something was said to a shell: what a server inherits, it can only inherit from somebody.
     pub(crate) fn under(&self, shell: &str) -> Command {
         let plain = self.command();
@@ -125,7 +133,9 @@ impl Sabir {
             BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)))
         });
         let line = receiver.recv_timeout(PATIENCE);
-        let address = line.as_ref().ok().and_then(|l| l.strip_prefix("listening on http://")?.parse().ok());
+        let said = line.as_deref().ok().and_then(|l| l.split_once("http://"));
+        let said = said.filter(|(words, _)| ["listening on ", "Listening: "].contains(words));
+        let address = said.and_then(|(_, address)| address.parse().ok());
         let Some(address) = address else {
             let _ = child.kill();
             panic!("it did not start: {line:?}\n{}", fs::read_to_string(&errors).unwrap());

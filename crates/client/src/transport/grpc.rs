@@ -32,13 +32,14 @@ enum Stream {
 
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let limit = line.door.timeouts().answer;
-    let begun = announce(line, call)?;
+    let begun = announce(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
         Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call)).await,
         _ => tokio::time::timeout(limit, ask_v03(line, call, &mut losses)).await,
     };
-    let answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    let mut answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    line.files.read_answer(&mut answer);
     let said = said_answer(line.chosen.dialect, answer, None, losses);
     line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
     line.door.note(&Note::Body { text: said.json() });
@@ -47,7 +48,7 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
 
 pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     let limit = line.door.timeouts().answer;
-    let begun = announce(line, call)?;
+    let begun = announce(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
             Dialect::V1 => {
@@ -61,7 +62,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
             }
             _ => {
                 let mut client = client_v03(line).await?;
-                let stream = match v03::grpc::request::Request::of(call, &mut Losses::new())? {
+                let stream = match v03::grpc::request::Request::of(&line.for_agent(call), &mut Losses::new())? {
                     v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
                     v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(line, r)).await,
                     _ => return Err(no_stream()),
@@ -89,7 +90,8 @@ impl Events {
                 return Err(Error::StreamLost { task: None, reason });
             }
         };
-        let Some(event) = event else { return Ok(None) };
+        let Some(mut event) = event else { return Ok(None) };
+        self.line.files.read_event(&mut event);
         let said = said_event(self.line.chosen.dialect, event, None, losses);
         self.line.door.note(&Note::Frame { id: None, data: said.json() });
         Ok(Some(Numbered { id: None, said }))
@@ -155,7 +157,7 @@ async fn ask_v03(line: &Line, call: &Call, losses: &mut Losses) -> Result<Answer
     use v03::grpc::{reply, request::Request};
     let mut client = client_v03(line).await?;
     let no = |status: tonic::Status| refused(line, &status);
-    Ok(match Request::of(call, losses)? {
+    Ok(match Request::of(&line.for_agent(call), losses)? {
         Request::Send(r) => {
             reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?
         }
@@ -304,12 +306,19 @@ fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
 }
 
 /// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
-fn announce(line: &Line, call: &Call) -> Result<Instant, Error> {
+fn announce(line: &Line, call: &Call) -> Instant {
+    let (method, url, headers, body) = written(line, call);
+    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_deref() });
+    Instant::now()
+}
+
+/// A call as it would leave.
+pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
     let (_, params) = v1::json::write_call(call);
     let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
-    let url = format!("{}{service}.A2AService/{}", line.chosen.url, call.operation());
-    line.door.note(&Note::Request { method: &Method::POST, url: &url, headers: &line.headers(), body: Some(&params) });
-    Ok(Instant::now())
+    let base = line.chosen.url.as_str().trim_end_matches('/');
+    let url = format!("{base}/{service}.A2AService/{}", call.operation());
+    (Method::POST, url, line.headers(), Some(params))
 }
 
 /// What a status means.

@@ -37,8 +37,13 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     let mut answer = send(line, &request, headers.clone()).await?;
     // The prose of the specification subscribes by POST, its proto by GET; servers follow one or the other.
     let other_verb = matches!(call, Call::Subscribe(_))
-        && matches!(answer.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND)
-        && !answer.media_type().ends_with("json");
+        && match answer.status {
+            // FastAPI says so in JSON.
+            StatusCode::METHOD_NOT_ALLOWED => true,
+            // In JSON it is the task that was not found, otherwise the path.
+            StatusCode::NOT_FOUND => !answer.media_type().ends_with("json"),
+            _ => false,
+        };
     if other_verb {
         request.method = Method::GET;
         request.body = None;
@@ -51,10 +56,33 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     only_event(line.chosen.dialect, said, None)
 }
 
+/// A call as it would leave.
+pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
+    let accept = match call {
+        Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
+        _ => JSON,
+    };
+    let request = write(line, call, &mut Losses::new())?;
+    let mut headers = headers(line, accept);
+    if request.body.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type(line)));
+    }
+    let body = request.body.map(|body| String::from_utf8_lossy(&body).into_owned());
+    Ok((request.method, address(line, &request.path), headers, body))
+}
+
+fn address(line: &Line, path: &str) -> String {
+    format!("{}{path}", line.chosen.url.as_str().trim_end_matches('/'))
+}
+
+fn body_type(line: &Line) -> &'static str {
+    if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON }
+}
+
 fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
     Ok(match line.chosen.dialect {
         Dialect::V1 => v1::http::write_call(call),
-        _ => v03::rest::write_call(call, losses)?,
+        _ => v03::rest::write_call(&line.for_agent(call), losses)?,
     })
 }
 
@@ -69,11 +97,10 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
 }
 
 async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Result<Incoming, Error> {
-    let base = line.chosen.url.as_str().trim_end_matches('/');
-    let url = format!("{base}{}", request.path);
+    let url = address(line, &request.path);
     let url: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
     let body = request.body.clone().map(Bytes::from);
-    let body_type = if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON };
+    let body_type = body_type(line);
     if body.is_some() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type));
     }
@@ -108,10 +135,11 @@ async fn whole(
         Dialect::V1 => v1::http::read_answer(request.asked, &body),
         _ => v03::rest::read_answer(call, &body, &mut mint, &mut losses),
     };
-    let answer = answer.map_err(|fault| {
+    let mut answer = answer.map_err(|fault| {
         let fault = if html { Fault::InvalidAgentResponse("a web page".into()) } else { fault };
         Error::Fault { fault, transport: Some(transport), retry_after }
     })?;
+    line.files.read_answer(&mut answer);
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
     Ok(said_answer(dialect, answer, text, losses))
 }

@@ -5,7 +5,7 @@ use super::{Line, Opened, mint, only_event, said_answer};
 use crate::door::{ANSWER_BYTES_MAX, Incoming};
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::{Answer, Call, Fault};
 use sabir_wire::{Asked, Losses, read_answer, read_error, write_call};
 use serde::Deserialize;
@@ -53,6 +53,16 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     }
     let (said, result) = whole(line, &ready, answer).await?;
     only_event(line.chosen.dialect, said, Some(&result))
+}
+
+/// A call as it would leave.
+pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
+    let accept = match call {
+        Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
+        _ => "application/json",
+    };
+    let body = String::from_utf8_lossy(&write(line, call, None)?.body).into_owned();
+    Ok((Method::POST, line.chosen.url.to_string(), headers(line, accept), Some(body)))
 }
 
 fn headers(line: &Line, accept: &'static str) -> HeaderMap {

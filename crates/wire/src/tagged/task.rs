@@ -113,10 +113,11 @@ fn read_state(word: &str, path: &Path<'_>, losses: &mut Losses) -> Result<TaskSt
         "failed" => TaskState::Failed,
         "rejected" => TaskState::Rejected,
         "auth-required" => TaskState::AuthRequired,
-        // Nothing is known but that it has not ended; whoever polls goes on.
-        "unknown" => {
+        "unknown" => TaskState::Unspecified,
+        // A word like theirs that is none of theirs: what it means is not known, and whoever polls goes on.
+        other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {
             losses.note(LossKind::State, path);
-            TaskState::Working
+            TaskState::Unspecified
         }
         other => {
             let shown: String = other.chars().take(32).collect();
@@ -135,11 +136,14 @@ fn write_state(state: TaskState, manner: Manner, path: &Path<'_>, losses: &mut L
         TaskState::Completed => ("completed", true),
         TaskState::Canceled => ("canceled", true),
         TaskState::Failed => ("failed", true),
+        TaskState::Unspecified if !matches!(manner.dialect, Dialect::Native | Dialect::Xpr) => ("unknown", true),
         TaskState::Rejected if all => ("rejected", true),
         TaskState::AuthRequired if all => ("auth-required", true),
         // The nearest a caller can act on: it will not be done; something is wanted of you.
         TaskState::Rejected => ("failed", false),
         TaskState::AuthRequired => ("input-required", false),
+        // Not ended, as far as anybody knows.
+        TaskState::Unspecified => ("working", false),
         // Ours alone; the work here is done.
         TaskState::Transferred => ("completed", false),
     };

@@ -21,6 +21,7 @@ pub mod request;
 
 mod card;
 mod error;
+mod mend;
 mod message;
 mod push;
 mod security;

@@ -3,14 +3,17 @@
 use crate::hear::Asked;
 use crate::jsonrpc::Envelope;
 use crate::path::Path;
+use crate::v1::mend;
 use crate::v03::json::{reply, text};
-use crate::{LossKind, Losses};
+use crate::{LossKind, Losses, card};
+use sabir_proto::lenient::{empty_none, null_default};
 use sabir_proto::{
-    AgentCard, Answer, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Message,
+    AgentCard, Answer, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Json, Message,
     PushConfig, PushPage, Reply, Sent, StatusUpdate, TaskPage, TaskRef, TaskState, TaskStatus, Tenant, TheirEvent,
     TheirTask,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -83,7 +86,7 @@ struct AnyIn {
 
 /// Reads one event of a stream.
 pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
-    let read: AnyIn = reply(result)?;
+    let read: AnyIn = theirs(result, mend::event)?;
     match (read.task, read.message, read.status_update, read.artifact_update) {
         (Some(task), None, None, None) => Ok(TheirEvent::Task(task)),
         (None, Some(message), None, None) => Ok(TheirEvent::Message(message)),
@@ -95,36 +98,44 @@ pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
     }
 }
 
+/// Reads what a server said: as it is, or else mended.
+fn theirs<T: for<'de> Deserialize<'de>>(result: &RawValue, mend: fn(&RawValue) -> Box<RawValue>) -> Result<T, Fault> {
+    // What is broken otherwise, or names a member twice, is not for mending.
+    reply(result).or_else(|fault| if Json::parse(result.get()).is_ok() { reply(&mend(result)) } else { Err(fault) })
+}
+
 /// Reads an answer of a server.
 pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PageIn {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null_default")]
         tasks: Vec<TheirTask>,
-        #[serde(default, alias = "next_page_token")]
+        #[serde(default, alias = "next_page_token", deserialize_with = "null_default")]
         next_page_token: String,
         #[serde(default, alias = "page_size")]
-        page_size: u32,
+        page_size: Option<Number>,
         #[serde(default, alias = "total_size")]
-        total_size: u64,
+        total_size: Option<Number>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PushIn {
-        #[serde(alias = "task_id")]
-        task_id: TaskRef,
+        #[serde(default, alias = "task_id", deserialize_with = "empty_none")]
+        task_id: Option<TaskRef>,
         #[serde(flatten)]
         config: PushConfig,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PushesIn {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null_default")]
         configs: Vec<PushIn>,
-        #[serde(default, alias = "next_page_token")]
+        #[serde(default, alias = "next_page_token", deserialize_with = "null_default")]
         next_page_token: String,
     }
+    // An empty list does not say whose it is, and some servers do not say it at all; whoever asked knows.
+    let or_nobodys = |task: Option<TaskRef>| task.unwrap_or_else(|| TaskRef::Alias("".into()));
     Ok(match asked {
         Asked::Send => match read_event(result)? {
             TheirEvent::Task(task) => Answer::SentTask(Box::new(task)),
@@ -133,24 +144,29 @@ pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
                 return Err(Fault::InvalidAgentResponse("a send was answered by an event of a stream".into()));
             }
         },
-        Asked::Task => Answer::Task(Box::new(reply(result)?)),
+        Asked::Task => Answer::Task(Box::new(theirs(result, mend::task)?)),
         Asked::Tasks => {
-            let PageIn { tasks, next_page_token, page_size, total_size } = reply(result)?;
-            Answer::Tasks { tasks, next_page_token, page_size, total_size }
+            let PageIn { tasks, next_page_token, page_size, total_size } = theirs(result, mend::page)?;
+            // Some say -1 for a total that they do not know.
+            let count = |number: Option<Number>| number.and_then(|n| n.as_u64()).unwrap_or_default();
+            let page_size = u32::try_from(count(page_size)).unwrap_or(u32::MAX);
+            Answer::Tasks { tasks, next_page_token, page_size, total_size: count(total_size) }
         }
         Asked::Push => {
             let PushIn { task_id, config } = reply(result)?;
-            Answer::Push(task_id, config)
+            Answer::Push(or_nobodys(task_id), config)
         }
         Asked::Pushes => {
             let PushesIn { configs, next_page_token } = reply(result)?;
-            // An empty list does not say whose it is; whoever asked knows.
-            let task = configs.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.task_id.clone());
+            let task = or_nobodys(configs.first().and_then(|c| c.task_id.clone()));
             let configs = configs.into_iter().map(|c| c.config).collect();
             Answer::Pushes(task, PushPage { configs, next_page_token })
         }
         Asked::Deletion => Answer::Deleted,
-        Asked::Card => Answer::Card(Box::new(reply(result)?)),
+        Asked::Card => Answer::Card(Box::new(reply(result).or_else(|_| {
+            // The reader of strangers' cards takes more, and says better what is wrong.
+            card::read(result.get().as_bytes()).map(|read| read.card)
+        })?)),
     })
 }
 

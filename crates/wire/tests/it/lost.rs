@@ -168,8 +168,8 @@ fn a_direct_reply_is_not_swallowed_by_who_has_none() {
 #[test]
 fn what_only_the_older_dialects_say() {
     let task = |status: &str| answer(&format!(r#"{{"kind":"task","id":"t","contextId":"c","status":{status}}}"#));
-    let unknown = task(r#"{"state":"unknown"}"#);
-    check(Dialect::V03, Dialect::V1, Kind::Reply, &unknown, "TASK_STATE_WORKING", &["state: status.state"]);
+    let strange = task(r#"{"state":"half-done"}"#);
+    check(Dialect::V03, Dialect::V1, Kind::Reply, &strange, "TASK_STATE_UNSPECIFIED", &["state: status.state"]);
     let vague = task(r#"{"state":"working","timestamp":"yesterday"}"#);
     check(Dialect::V03, Dialect::V1, Kind::Reply, &vague, "TASK_STATE_WORKING", &["timestamp: status.timestamp"]);
     let config = r#"{"url":"https://h/","authentication":{"schemes":["Bearer","Basic"],"credentials":"c"}}"#;
@@ -177,6 +177,19 @@ fn what_only_the_older_dialects_say() {
         request("tasks/pushNotificationConfig/set", &format!(r#"{{"taskId":"t","pushNotificationConfig":{config}}}"#));
     let lost = ["push-authentication: authentication"];
     check(Dialect::V03, Dialect::V1, Kind::Request, &set, r#""scheme":"Bearer""#, &lost);
+}
+
+#[test]
+fn a_state_that_nobody_knows() {
+    let (words, name) = (r#""state":"unknown""#, r#""state":"TASK_STATE_UNSPECIFIED""#);
+    let older = answer(&format!(r#"{{"kind":"task","id":"t","contextId":"c","status":{{{words}}}}}"#));
+    let newer = answer(&format!(r#"{{"id":"t","contextId":"c","status":{{{name}}}}}"#));
+    for dialect in [Dialect::V03, Dialect::V02] {
+        check(dialect, Dialect::V1, Kind::Reply, &older, name, &[]);
+        check(Dialect::V1, dialect, Kind::Reply, &newer, words, &[]);
+    }
+    let working = r#""state":"working""#;
+    check(Dialect::V03, Dialect::Xpr, Kind::Reply, &older, working, &["state: status.state"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn write_task(task: &TheirTask) -> pb::Task {
 fn read_status(status: Option<pb::TaskStatus>, path: &Path<'_>, losses: &mut Losses) -> Result<TaskStatus, Wrong> {
     let status = path.required(status)?;
     Ok(TaskStatus {
-        state: read_state(status.state, &path.member("state"), losses)?,
+        state: read_state(status.state, &path.member("state"), losses),
         message: status.update.map(|message| read_message(message, &path.member("message"))).transpose()?,
         timestamp: status.timestamp.map(|time| read_time(time, &path.member("timestamp"))).transpose()?,
     })
@@ -50,14 +50,14 @@ fn write_status(status: &TaskStatus) -> pb::TaskStatus {
     }
 }
 
-fn read_state(number: i32, path: &Path<'_>, losses: &mut Losses) -> Result<TaskState, Wrong> {
-    let state = pb::TaskState::try_from(number).map_err(|_| path.wrong(format_args!("unknown task state {number}")))?;
-    Ok(match state {
-        // How 0.3 writes its `unknown`. 1.0 has no such state; the task exists and has not settled, so it works.
-        pb::TaskState::Unspecified => {
-            losses.note(LossKind::State, path);
-            TaskState::Working
-        }
+fn read_state(number: i32, path: &Path<'_>, losses: &mut Losses) -> TaskState {
+    let state = pb::TaskState::try_from(number).unwrap_or_else(|_| {
+        losses.note(LossKind::State, path);
+        pb::TaskState::Unspecified
+    });
+    match state {
+        // How 0.3 writes its `unknown`.
+        pb::TaskState::Unspecified => TaskState::Unspecified,
         pb::TaskState::Submitted => TaskState::Submitted,
         pb::TaskState::Working => TaskState::Working,
         pb::TaskState::Completed => TaskState::Completed,
@@ -66,7 +66,7 @@ fn read_state(number: i32, path: &Path<'_>, losses: &mut Losses) -> Result<TaskS
         pb::TaskState::InputRequired => TaskState::InputRequired,
         pb::TaskState::Rejected => TaskState::Rejected,
         pb::TaskState::AuthRequired => TaskState::AuthRequired,
-    })
+    }
 }
 
 const fn write_state(state: TaskState) -> pb::TaskState {
@@ -80,6 +80,7 @@ const fn write_state(state: TaskState) -> pb::TaskState {
         TaskState::InputRequired => pb::TaskState::InputRequired,
         TaskState::Rejected => pb::TaskState::Rejected,
         TaskState::AuthRequired => pb::TaskState::AuthRequired,
+        TaskState::Unspecified => pb::TaskState::Unspecified,
     }
 }
 

@@ -230,7 +230,7 @@ impl Artifact {
 #[derive(Deserialize)]
 struct Status {
     #[serde(default, deserialize_with = "state")]
-    state: Option<TaskState>,
+    state: State,
     #[serde(alias = "update", default, deserialize_with = "optional_object")]
     message: Option<Message>,
     #[serde(default)]
@@ -239,25 +239,41 @@ struct Status {
 
 impl Status {
     fn told(self, path: &Path<'_>, losses: &mut Losses) -> TaskStatus {
-        let state = self.state.unwrap_or_else(|| {
-            // How 0.3 writes its `unknown`. 1.0 has no such state; the task exists and has not settled, so it works.
-            losses.note(LossKind::State, path.member("state"));
-            TaskState::Working
-        });
+        let state = match self.state {
+            State::Known(state) => state,
+            // How 0.3 writes its `unknown`.
+            State::Unspecified => TaskState::Unspecified,
+            State::Unknown => {
+                losses.note(LossKind::State, path.member("state"));
+                TaskState::Unspecified
+            }
+        };
         TaskStatus { state, message: self.message.map(Message::told), timestamp: self.timestamp }
     }
 }
 
-/// A state by name or number; `None` for the enum's zero value.
-fn state<'de, D: Deserializer<'de>>(d: D) -> Result<Option<TaskState>, D::Error> {
+/// What is said about a state.
+#[derive(Default)]
+enum State {
+    /// The enum's zero value.
+    #[default]
+    Unspecified,
+    Known(TaskState),
+    /// A name or number of the right form that is none of 0.3's.
+    Unknown,
+}
+
+/// A state by name or number.
+fn state<'de, D: Deserializer<'de>>(d: D) -> Result<State, D::Error> {
     let text = Box::<RawValue>::deserialize(d)?;
     let name = text.get().trim_matches('"');
     match name {
-        "null" | "0" | "" | "TASK_STATE_UNSPECIFIED" => Ok(None),
-        "TASK_STATE_CANCELLED" => Ok(Some(TaskState::Canceled)),
+        "null" | "0" | "" | "TASK_STATE_UNSPECIFIED" => Ok(State::Unspecified),
+        "TASK_STATE_CANCELLED" => Ok(State::Known(TaskState::Canceled)),
         // Including the spelling of 1.0.
-        _ => match TaskState::from_name(name).filter(|state| *state != TaskState::Transferred) {
-            Some(state) => Ok(Some(state)),
+        _ => match TaskState::of_peer(name) {
+            Some(TaskState::Unspecified | TaskState::Transferred) => Ok(State::Unknown),
+            Some(state) => Ok(State::Known(state)),
             None => Err(D::Error::custom(format_args!("unknown task state {:.64}", text.get()))),
         },
     }

@@ -193,7 +193,8 @@ const fn state(state: TaskState) -> &'static str {
         | TaskState::Failed
         | TaskState::InputRequired
         | TaskState::Rejected
-        | TaskState::AuthRequired => state.name(),
+        | TaskState::AuthRequired
+        | TaskState::Unspecified => state.name(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Writing fails only where a stored record is damaged. Reading fails where the other side broke the rules, as
 //! [`Fault::InvalidAgentResponse`].
 
+use super::mend;
 use super::message::read_task_ref;
 use super::message::{read_message as read_message_at, write_message};
 use super::push::{read_push as read_push_at, write_push};
@@ -35,7 +36,8 @@ pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
 }
 
 /// Reads the reply to *get* and *cancel*.
-pub fn read_task(task: pb::Task) -> Result<TheirTask, Fault> {
+pub fn read_task(mut task: pb::Task) -> Result<TheirTask, Fault> {
+    mend::task(&mut task);
     read_task_at(task, &Path::Root).map_err(Wrong::in_reply)
 }
 
@@ -49,7 +51,8 @@ pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
 }
 
 /// Reads the reply to *send*.
-pub fn read_sent(response: pb::SendMessageResponse) -> Result<Answer, Fault> {
+pub fn read_sent(mut response: pb::SendMessageResponse) -> Result<Answer, Fault> {
+    mend::sent(&mut response);
     let read = |payload| match payload {
         Payload::Task(task) => Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?))),
         Payload::Message(message) => {
@@ -72,18 +75,16 @@ pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
 }
 
 /// Reads the reply to *list*.
-pub fn read_page(response: pb::ListTasksResponse) -> Result<Answer, Fault> {
-    let read = || {
-        let tasks = Path::Root.member("tasks");
-        let size = |number: i32, name| u32::try_from(number).map_err(|_| Path::Root.member(name).wrong("is negative"));
-        Ok(Answer::Tasks {
-            tasks: tasks.each(response.tasks, read_task_at)?,
-            next_page_token: response.next_page_token,
-            page_size: size(response.page_size, "pageSize")?,
-            total_size: size(response.total_size, "totalSize")?.into(),
-        })
-    };
-    read().map_err(Wrong::in_reply)
+pub fn read_page(mut response: pb::ListTasksResponse) -> Result<Answer, Fault> {
+    response.tasks.iter_mut().for_each(mend::task);
+    // Some say -1 for a total that they do not know.
+    let count = |number: i32| u32::try_from(number).unwrap_or_default();
+    Ok(Answer::Tasks {
+        tasks: Path::Root.member("tasks").each(response.tasks, read_task_at).map_err(Wrong::in_reply)?,
+        next_page_token: response.next_page_token,
+        page_size: count(response.page_size),
+        total_size: count(response.total_size).into(),
+    })
 }
 
 /// To creating and reading a push configuration.
@@ -117,7 +118,8 @@ pub fn event(event: TheirEvent) -> pb::StreamResponse {
 }
 
 /// Reads one element of a stream.
-pub fn read_event(response: pb::StreamResponse) -> Result<TheirEvent, Fault> {
+pub fn read_event(mut response: pb::StreamResponse) -> Result<TheirEvent, Fault> {
+    mend::event(&mut response);
     read_event_at(response, &Path::Root).map_err(Wrong::in_reply)
 }
 

@@ -2,7 +2,7 @@
 
 use super::message::{read_context, read_message, read_task_ref, write_message};
 use super::push::{read_push, write_push};
-use super::task::{read_state, write_state};
+use super::task::{read_filter, write_state};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
 use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
@@ -38,7 +38,7 @@ pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
         context_id: unset(request.context_id)
             .map(|id| read_context(&id, &Path::Root.member("contextId")))
             .transpose()?,
-        status: read_state(request.status, &Path::Root.member("status"))?,
+        status: read_filter(request.status, &Path::Root.member("status"))?,
         page_size: request.page_size,
         page_token: request.page_token,
         history_length: request.history_length,

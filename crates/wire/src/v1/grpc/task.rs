@@ -31,9 +31,8 @@ pub(super) fn write_task(task: TheirTask) -> pb::Task {
 
 fn read_status(status: Option<pb::TaskStatus>, path: &Path<'_>) -> Result<TaskStatus, Wrong> {
     let status = path.required(status)?;
-    let state = path.member("state");
     Ok(TaskStatus {
-        state: state.required(read_state(status.state, &state)?)?,
+        state: read_their_state(status.state),
         message: status.message.map(|message| read_message(message, &path.member("message"))).transpose()?,
         timestamp: status.timestamp.map(|time| read_time(time, &path.member("timestamp"))).transpose()?,
     })
@@ -47,11 +46,20 @@ fn write_status(status: TaskStatus) -> pb::TaskStatus {
     }
 }
 
-/// `None` for the enum's zero value, which means "any" in a filter and "missing" elsewhere.
-pub(super) fn read_state(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, Wrong> {
+/// Reads a filter; `None` for the enum's zero value, which means "any" in it.
+pub(super) fn read_filter(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, Wrong> {
     let state = pb::TaskState::try_from(number).map_err(|_| path.wrong(format_args!("unknown task state {number}")))?;
-    Ok(Some(match state {
-        pb::TaskState::Unspecified => return Ok(None),
+    Ok(Some(read_state(state)).filter(|state| *state != TaskState::Unspecified))
+}
+
+/// Reads the state of another server's task, which may be one that we do not know.
+fn read_their_state(number: i32) -> TaskState {
+    read_state(pb::TaskState::try_from(number).unwrap_or_default())
+}
+
+const fn read_state(state: pb::TaskState) -> TaskState {
+    match state {
+        pb::TaskState::Unspecified => TaskState::Unspecified,
         pb::TaskState::Submitted => TaskState::Submitted,
         pb::TaskState::Working => TaskState::Working,
         pb::TaskState::Completed => TaskState::Completed,
@@ -60,7 +68,7 @@ pub(super) fn read_state(number: i32, path: &Path<'_>) -> Result<Option<TaskStat
         pb::TaskState::InputRequired => TaskState::InputRequired,
         pb::TaskState::Rejected => TaskState::Rejected,
         pb::TaskState::AuthRequired => TaskState::AuthRequired,
-    }))
+    }
 }
 
 pub(super) const fn write_state(state: TaskState) -> pb::TaskState {
@@ -74,6 +82,7 @@ pub(super) const fn write_state(state: TaskState) -> pb::TaskState {
         TaskState::InputRequired => pb::TaskState::InputRequired,
         TaskState::Rejected => pb::TaskState::Rejected,
         TaskState::AuthRequired => pb::TaskState::AuthRequired,
+        TaskState::Unspecified => pb::TaskState::Unspecified,
     }
 }
 

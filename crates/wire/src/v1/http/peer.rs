@@ -167,7 +167,7 @@ mod tests {
         let data = r#"{"error":{"code":404,"status":"NOT_FOUND","message":"gone"}}"#;
         let gone = Fault::Peer { code: Code::TaskNotFound, message: "gone".into(), task: None };
         assert_eq!(read_event(data), Err(gone));
-        for data in ["{}", "", "[]", r#"{"task":{}}"#, r#"{"message":{}}"#] {
+        for data in ["{}", "", "[]", r#"{"task":{}}"#, r#"{"message":7}"#] {
             assert!(matches!(read_event(data), Err(Fault::InvalidAgentResponse(_))), "{data}");
         }
     }

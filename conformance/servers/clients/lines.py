@@ -1,0 +1,6 @@
+"""The line the clients print for each check: outcome, binding, name and reason, separated by tabs."""
+
+
+def check(binding, name, got, want):
+    """Prints the outcome. The runner counts, and a client goes on."""
+    print('\t'.join(['ok' if got == want else 'FAIL', binding, name, '' if got == want else f'got {got!r}']), flush=True)

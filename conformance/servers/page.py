@@ -1,0 +1,113 @@
+"""The second half of `docs/interop.md`: who served us, over what, and what was proven.
+
+The page has two halves with one mark between them. The first is written by `conformance/run`, the second here; each
+leaves the other's alone. Nothing in it differs from run to run on the same code.
+"""
+
+import collections
+import difflib
+import sys
+
+import calls
+import operations
+from packages import HERE, capture, say
+
+sys.path.insert(0, str(HERE.parent))
+
+from halves import MARK, halves
+
+PAGE = HERE.parent.parent / 'docs' / 'interop.md'
+COMMAND = 'conformance/servers/interop --sabir target/release/sabir --call-agent target/release/examples/call_agent'
+PACKAGES = {
+    'python-1': ('py-1.3.0', 'Python', 'A2A 1.0'),
+    'js-1': ('js-1.3.0', 'JavaScript', 'A2A 1.0'),
+    'python-0.3': ('py-0.3.26', 'Python', 'A2A 0.3'),
+    'js-0.3': ('js-0.3.14', 'JavaScript', 'A2A 0.3'),
+    'v0.1': ('pya2a-0.1.1', 'Python', 'A2A 0.1'),
+    'agent-native': ('agent-native-0.133.3', 'JavaScript', 'agent-native, open'),
+    'agent-native-jwt': ('agent-native-0.133.3', 'JavaScript', 'agent-native, with a token'),
+    'agent-native-key': ('agent-native-0.133.3', 'JavaScript', 'agent-native, with a key'),
+    'agent-native-short': ('agent-native-0.133.3', 'JavaScript', 'agent-native at `/a2a` only'),
+    'xpr': (None, 'JavaScript', 'XPR'),
+}
+HEAD = f"""## Sabir as the client
+
+What the command line and the library get from servers that nobody here wrote. `sabir` is driven through every operation
+it has, against a running server at an exact version, on each binding that server offers; a cell says how many of the
+cases the server can serve were passed. What a case promises is in
+[`conformance/servers/operations.py`](../conformance/servers/operations.py). This half of the page is written by
+`{COMMAND}` and checked by the same with `--check`; do not edit it.
+"""
+CALLS = """### One question, one answer
+
+The example `call_agent` asks servers of other dialects and has to print their answer. The server of XPR was written here
+after the runner, which is on no registry, and is checked with the project's own client; the others are the projects' own.
+"""
+
+
+def package(kind):
+    peer, language, _ = PACKAGES[kind]
+    if peer is None:
+        return 'written here', '–'
+    found = capture.PEERS[peer]
+    return f'`{found.package}` ({language})', found.version
+
+
+def counted(outcomes):
+    asked = [outcome for outcome in outcomes if outcome != 'n/a']
+    return f'{asked.count("ok")}/{len(asked)}' if asked else '–'
+
+
+def half(results):
+    groups = list(dict.fromkeys(case.group for case in operations.CASES.values()))
+    body = []
+    for kind, binding in dict.fromkeys(tuple(name.split('/')[:2]) for name in results if '/call/' not in name):
+        rows = {name.split('/')[2]: outcome for name, (outcome, _) in results.items()
+                if name.startswith(f'{kind}/{binding}/')}
+        cells = [counted([rows[name] for name in rows if operations.CASES[name].group == group]) for group in groups]
+        only = f'`--only {kind}/{binding}`'
+        body.append([*package(kind), PACKAGES[kind][2], binding, *cells, counted(list(rows.values())), only])
+    out = [HEAD, *table(['Server', 'Version', 'Speaks', 'Binding', *groups, 'all', 'Command'], body)]
+    out += ['Commands are short for `conformance/servers/interop --sabir …`.', '', CALLS]
+    body = []
+    for kind in calls.CALLERS:
+        row = {name.split('/')[2]: outcome for name, (outcome, _) in results.items() if name.startswith(f'{kind}/call/')}
+        cells = [word(row.get(name)) for name in calls.CALLS]
+        body.append([*package(kind), PACKAGES[kind][2], *cells])
+    out += table(['Server', 'Version', 'Speaks', *calls.CALLS], body)
+    out += reasons('Known failures as the client', 'known', results, 'None.')
+    out += reasons('What a server does not offer', 'n/a', results, 'Nothing.')
+    return '\n'.join(out).rstrip() + '\n'
+
+
+def word(outcome):
+    return {None: '–', 'ok': 'passed', 'known': 'known to fail', 'n/a': '–'}.get(outcome, outcome)
+
+
+def reasons(title, wanted, results, none):
+    found = collections.defaultdict(list)
+    for name, (outcome, why) in results.items():
+        if outcome == wanted:
+            kind, binding, case = name.split('/')
+            found[kind, why].append(f'`{case}` ({binding})')
+    body = [[f'`{kind}`', ', '.join(cases), why] for (kind, why), cases in found.items()]
+    return [f'### {title}', '', *(table(['Server', 'Cases', 'Why'], body) if body else [none, ''])]
+
+
+def table(head, body):
+    lines = [head, ['---'] * len(head), *body]
+    return [f'| {" | ".join(cells)} |' for cells in lines] + ['']
+
+
+def keep(results, check):
+    """Writes our half of the page, or compares it. Says whether all is well."""
+    wanted = half(results)
+    ours, there = halves(PAGE.read_text(encoding='utf-8'))
+    if there == wanted:
+        return True
+    if not check:
+        PAGE.write_text(f'{ours}\n{MARK}\n\n{wanted}', encoding='utf-8')
+        say(f'wrote {PAGE.relative_to(HERE.parent.parent)}')
+        return True
+    say(''.join(difflib.unified_diff(there.splitlines(True), wanted.splitlines(True), 'committed', 'this run', n=0)))
+    return False

@@ -1,0 +1,289 @@
+//! The device flow (RFC 8628): the user confirms on another device, we ask until it is done.
+//!
+//! It needs no browser and no terminal here, so it is the flow for people and for scripts. The server sets the pace:
+//! we never ask faster than its interval, slow down when told to, and back off by ourselves when it does not answer.
+
+use super::exchange::{seconds, unreadable};
+use super::{Client, Clock, Error, Http, Prompt, Show, Token, check_endpoint, fit_to_show};
+use crate::oauth::exchange::Granted;
+use serde_json::Value;
+use std::time::Duration;
+use url::Url;
+
+/// How often we ask when the server does not say (RFC 8628 §3.2).
+const INTERVAL: Duration = Duration::from_secs(5);
+/// How much slower we get each time we are told to (RFC 8628 §3.5).
+const SLOW_DOWN: Duration = Duration::from_secs(5);
+/// The slowest we get by ourselves, when there is no answer.
+const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+/// How many times in a row there may be no answer.
+const SILENCES_MAX: u32 = 5;
+/// How long a code lives when the server does not say, although it must.
+const CODE_LIFE: Duration = Duration::from_secs(15 * 60);
+/// The longest code a person is asked to type.
+const USER_CODE_CHARACTERS_MAX: usize = 64;
+
+/// What the device flow needs to know.
+#[derive(Debug)]
+pub struct DeviceCode<'a> {
+    /// `deviceAuthorizationUrl`
+    pub device_url: &'a Url,
+    /// `tokenUrl`
+    pub token_url: &'a Url,
+    /// What to ask for.
+    pub scopes: &'a [String],
+    /// When to give up, if earlier than the server does.
+    pub timeout: Option<Duration>,
+}
+
+/// A code that waits for its user.
+struct Waiting {
+    device_code: String,
+    user_code: String,
+    verification_url: String,
+    complete_url: Option<String>,
+    expires_in: Duration,
+    interval: Duration,
+}
+
+impl<H: Http, C: Clock> Client<'_, H, C> {
+    /// Runs the device flow to its end. `show` is called once, when there is something to show.
+    pub async fn device_code(&self, flow: &DeviceCode<'_>, show: Show<'_>) -> Result<Token, Error> {
+        self.device_grant(flow, show).await?.into_token(flow.scopes, self.clock.now())
+    }
+
+    pub(super) async fn device_grant(&self, flow: &DeviceCode<'_>, show: Show<'_>) -> Result<Granted, Error> {
+        check_endpoint(flow.token_url)?;
+        let started = self.clock.now();
+        let waiting = self.ask_for_code(flow).await?;
+        show(&Prompt::Device {
+            verification_url: &waiting.verification_url,
+            complete_url: waiting.complete_url.as_deref(),
+            user_code: &waiting.user_code,
+            expires_in: waiting.expires_in,
+        });
+        let expires = self.clock.now().saturating_add(waiting.expires_in.as_secs());
+        let patience = flow.timeout.map(|timeout| (started.saturating_add(timeout.as_secs()), timeout));
+        let mut interval = waiting.interval;
+        let mut silences = 0;
+        loop {
+            self.wait(interval, expires, patience).await?;
+            match self.poll(flow.token_url, &waiting.device_code).await {
+                Ok(granted) => return Ok(granted),
+                Err(Error::Refused { error, description }) => match error.as_str() {
+                    "authorization_pending" => silences = 0,
+                    "slow_down" => (silences, interval) = (0, interval + SLOW_DOWN),
+                    "access_denied" => return Err(Error::Denied),
+                    "expired_token" => return Err(Error::CodeExpired),
+                    _ => return Err(Error::Refused { error, description }),
+                },
+                Err(error) if is_passing(&error) && silences < SILENCES_MAX => {
+                    silences += 1;
+                    interval = interval.max((interval * 2).min(BACK_OFF_MAX));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn ask_for_code(&self, flow: &DeviceCode<'_>) -> Result<Waiting, Error> {
+        let url = flow.device_url;
+        let scope = flow.scopes.join(" ");
+        let form: &[_] = if scope.is_empty() { &[] } else { &[("scope", scope.as_str())] };
+        let (status, answer) = self.ask(url, form).await?;
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let missing = |what: &str| unreadable(url, status, &format!("no `{what}`"));
+        let user_code = text("user_code").ok_or_else(|| missing("user_code"))?;
+        if fit_to_show(user_code) != user_code || user_code.chars().count() > USER_CODE_CHARACTERS_MAX {
+            return Err(unreadable(url, status, "a user code that cannot be shown"));
+        }
+        // Google's name came before the standard's.
+        let verification_url = text("verification_uri").or_else(|| text("verification_url"));
+        let verification_url = verification_url.ok_or_else(|| missing("verification_uri"))?;
+        let number = |name: &str| answer.get(name).and_then(seconds).map(Duration::from_secs);
+        Ok(Waiting {
+            device_code: text("device_code").ok_or_else(|| missing("device_code"))?.to_owned(),
+            user_code: user_code.to_owned(),
+            verification_url: shown_url(verification_url)?,
+            complete_url: text("verification_uri_complete").map(shown_url).transpose()?,
+            expires_in: number("expires_in").unwrap_or(CODE_LIFE),
+            interval: number("interval").unwrap_or(INTERVAL).max(Duration::from_secs(1)),
+        })
+    }
+
+    /// Sleeps until the next question is allowed, or tells which end came first.
+    async fn wait(&self, interval: Duration, expires: u64, patience: Option<(u64, Duration)>) -> Result<(), Error> {
+        let now = self.clock.now();
+        let next = now.saturating_add(interval.as_secs());
+        if let Some((until, timeout)) = patience.filter(|(until, _)| *until < next && *until <= expires) {
+            self.clock.sleep(Duration::from_secs(until.saturating_sub(now))).await;
+            return Err(Error::TimedOut(timeout));
+        }
+        if expires < next {
+            self.clock.sleep(Duration::from_secs(expires.saturating_sub(now))).await;
+            return Err(Error::CodeExpired);
+        }
+        self.clock.sleep(interval).await;
+        Ok(())
+    }
+
+    async fn poll(&self, token_url: &Url, device_code: &str) -> Result<Granted, Error> {
+        let grant = "urn:ietf:params:oauth:grant-type:device_code";
+        self.ask_for_token(token_url, &[("grant_type", grant), ("device_code", device_code)]).await
+    }
+}
+
+/// Whether asking again later may help: no answer, or one from a server in trouble.
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::NoAnswer { .. } => true,
+        Error::Unreadable { status, .. } => status.is_server_error() || *status == http::StatusCode::TOO_MANY_REQUESTS,
+        _ => false,
+    }
+}
+
+/// An address people are sent to: a real one, without tricks for terminals.
+fn shown_url(text: &str) -> Result<String, Error> {
+    let bad = || Error::BadUrl { what: "verification URL", value: fit_to_show(text) };
+    let url = Url::parse(text).map_err(|_| bad())?;
+    check_endpoint(&url).map_err(|_| bad())?;
+    Ok(url.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oauth::fakes::{FakeClock, FakeHttp, form_of, url};
+    use crate::secret::Secret;
+    use serde_json::json;
+    use std::sync::Mutex;
+
+    const DEVICE: &str = "https://as.example/device";
+    const TOKEN: &str = "https://as.example/token";
+
+    fn code() -> (u16, Value) {
+        let verification = "https://as.example/activate";
+        (
+            200,
+            json!({"device_code": "dc", "user_code": "WDJB-MJHT", "verification_uri": verification, "expires_in": 600}),
+        )
+    }
+
+    fn refused(error: &str) -> (u16, Value) {
+        (400, json!({"error": error}))
+    }
+
+    fn granted() -> (u16, Value) {
+        (200, json!({"access_token": "at", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "rt"}))
+    }
+
+    async fn run(http: &FakeHttp, clock: &FakeClock, timeout: Option<u64>) -> Result<Token, Error> {
+        let scopes = ["read".to_owned()];
+        let (device_url, token_url) = (url(DEVICE), url(TOKEN));
+        let timeout = timeout.map(Duration::from_secs);
+        let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes: &scopes, timeout };
+        Client::new(http, clock, "me", None).device_code(&flow, &|_| {}).await
+    }
+
+    #[tokio::test]
+    async fn we_ask_at_the_servers_pace_until_the_user_has_confirmed() {
+        let pending = || refused("authorization_pending");
+        let http = FakeHttp::answers([code(), pending(), refused("slow_down"), pending(), granted()]);
+        let clock = FakeClock::at(1000);
+        let shown = Mutex::new(Vec::new());
+        let (device_url, token_url) = (url(DEVICE), url(TOKEN));
+        let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes: &[], timeout: None };
+        let show = |prompt: &Prompt<'_>| shown.lock().unwrap().push(format!("{prompt:?}"));
+        let token = Client::new(&http, &clock, "me", None).device_code(&flow, &show).await.unwrap();
+        assert_eq!(clock.slept(), [5, 5, 10, 10]);
+        assert_eq!((token.access.expose(), token.expires), ("at", Some(1030 + 3600)));
+        assert_eq!(token.refresh.as_ref().map(Secret::expose), Some("rt"));
+        let shown = shown.lock().unwrap();
+        assert_eq!(shown.len(), 1);
+        assert!(shown[0].contains("WDJB-MJHT") && shown[0].contains("https://as.example/activate"), "{shown:?}");
+        assert!(!shown[0].contains("dc"), "the device code is ours alone: {shown:?}");
+        let requests = http.requests();
+        assert_eq!(form_of(&requests[0]), [("client_id", "me")]);
+        let grant = ("grant_type", "urn:ietf:params:oauth:grant-type:device_code");
+        assert_eq!(form_of(&requests[1]), [grant, ("device_code", "dc"), ("client_id", "me")]);
+    }
+
+    #[tokio::test]
+    async fn the_interval_of_the_server_counts() {
+        let mut code = code();
+        code.1["interval"] = json!(30);
+        let clock = FakeClock::at(0);
+        run(&FakeHttp::answers([code, refused("slow_down"), granted()]), &clock, None).await.unwrap();
+        assert_eq!(clock.slept(), [30, 35]);
+    }
+
+    #[tokio::test]
+    async fn a_denial_an_expiry_and_other_refusals_end_it() {
+        let run = async |error| run(&FakeHttp::answers([code(), refused(error)]), &FakeClock::at(0), None).await;
+        assert!(matches!(run("access_denied").await, Err(Error::Denied)));
+        assert!(matches!(run("expired_token").await, Err(Error::CodeExpired)));
+        assert!(matches!(run("invalid_grant").await, Err(Error::Refused { error, .. }) if error == "invalid_grant"));
+    }
+
+    #[tokio::test]
+    async fn a_code_expires_by_our_clock_too() {
+        let http = FakeHttp::answers([code()]);
+        (0..1000).for_each(|_| http.then(400, json!({"error": "authorization_pending"})));
+        let clock = FakeClock::at(0);
+        assert!(matches!(run(&http, &clock, None).await, Err(Error::CodeExpired)));
+        assert_eq!(clock.now(), 600);
+        assert_eq!(http.posts().len(), 1 + 120);
+    }
+
+    #[tokio::test]
+    async fn our_own_patience_may_end_first() {
+        let http = FakeHttp::answers([code(), refused("authorization_pending")]);
+        let clock = FakeClock::at(0);
+        assert!(matches!(run(&http, &clock, Some(8)).await, Err(Error::TimedOut(time)) if time.as_secs() == 8));
+        assert_eq!(clock.slept(), [5, 3]);
+    }
+
+    #[tokio::test]
+    async fn silence_makes_us_slower_and_then_give_up() {
+        let silence = || (0, Value::Null);
+        let down = || (503, json!({}));
+        let clock = FakeClock::at(0);
+        let http = FakeHttp::answers([code(), silence(), down(), refused("authorization_pending"), granted()]);
+        run(&http, &clock, None).await.unwrap();
+        assert_eq!(clock.slept(), [5, 10, 20, 20]);
+        let clock = FakeClock::at(0);
+        assert!(matches!(run(&FakeHttp::answers([code()]), &clock, None).await, Err(Error::NoAnswer { .. })));
+        assert_eq!(clock.slept(), [5, 10, 20, 40, 60, 60]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_shown_is_refused() {
+        for (member, value) in [
+            ("user_code", json!("A\u{1b}]0;B")),
+            ("user_code", json!("x".repeat(USER_CODE_CHARACTERS_MAX + 1))),
+            ("user_code", json!("")),
+            ("device_code", json!(null)),
+            ("verification_uri", json!("javascript:alert(1)")),
+            ("verification_uri", json!("http://as.example/activate")),
+            ("verification_uri", json!(null)),
+            ("verification_uri_complete", json!("file:///etc/passwd")),
+        ] {
+            let mut code = code();
+            code.1[member] = value.clone();
+            let http = FakeHttp::answers([code, granted()]);
+            assert!(run(&http, &FakeClock::at(0), None).await.is_err(), "{member} {value}");
+            assert_eq!(http.requests().len(), 1, "{member} {value}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plain_token_endpoint_is_refused_before_a_code_is_asked_for() {
+        let http = FakeHttp::answers([code()]);
+        let (device_url, token_url) = (url(DEVICE), url("http://as.example/token"));
+        let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes: &[], timeout: None };
+        let clock = FakeClock::at(0);
+        let result = Client::new(&http, &clock, "me", None).device_code(&flow, &|_| {}).await;
+        assert!(matches!(result, Err(Error::Insecure(_))));
+        assert!(http.requests().is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! One question to an authorization server and its answer: forms out, JSON back, who we are on every one of them.
+
+use super::{ANSWER_BYTES_MAX, Client, Clock, Error, Http, Token, check_endpoint, fit_to_show};
+use crate::secret::Secret;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+use url::Url;
+use url::form_urlencoded;
+
+/// A token that lives longer than this might as well live for ever; it also keeps sums small.
+const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+
+/// The members of a token answer, RFC 6749 §5.1 and OpenID Connect.
+#[derive(Deserialize)]
+pub(super) struct Granted {
+    access_token: String,
+    #[serde(default)]
+    token_type: Option<String>,
+    #[serde(default)]
+    expires_in: Option<Value>,
+    #[serde(default)]
+    refresh_token: Option<String>,
+    #[serde(default)]
+    scope: Option<String>,
+    #[serde(default)]
+    pub(super) id_token: Option<String>,
+}
+
+impl Granted {
+    pub(super) fn into_token(self, asked: &[String], now: u64) -> Result<Token, Error> {
+        // Left out by some servers, and then `bearer` is meant; another one (`DPoP`, `mac`) would need a proof we cannot give.
+        if let Some(kind) = self.token_type.filter(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+            return Err(Error::TokenType(fit_to_show(&kind)));
+        }
+        let scopes = match self.scope {
+            Some(scope) => scope.split_ascii_whitespace().map(fit_to_show).collect(),
+            None => asked.to_vec(),
+        };
+        let some = |text: String| (!text.is_empty()).then(|| Secret::new(text));
+        let expires = self.expires_in.as_ref().and_then(seconds).map(|life| now.saturating_add(life));
+        let refresh = self.refresh_token.and_then(some);
+        Ok(Token { access: Secret::new(self.access_token), refresh, expires, scopes })
+    }
+}
+
+/// A number of seconds. Some servers send it as text, some with a fraction.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates, and the fraction of a second is meant to go"
+)]
+pub(super) fn seconds(value: &Value) -> Option<u64> {
+    let seconds = match value {
+        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().map(|seconds| seconds as u64)),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    seconds.map(|seconds| seconds.min(LIFE_SECONDS_MAX))
+}
+
+impl<H: Http, C: Clock> Client<'_, H, C> {
+    /// Asks the token endpoint.
+    pub(super) async fn ask_for_token(&self, url: &Url, form: &[(&str, &str)]) -> Result<Granted, Error> {
+        let (status, answer) = self.ask(url, form).await?;
+        match answer.get("access_token") {
+            Some(Value::String(token)) if !token.is_empty() => {}
+            _ => return Err(unreadable(url, status, "no access token")),
+        }
+        // The message of the parser quotes values, and these values are secrets.
+        serde_json::from_value(answer).map_err(|_| unreadable(url, status, "members of unexpected types"))
+    }
+
+    /// Posts a form under our name. The secret goes by HTTP Basic, which RFC 6749 §2.3.1 requires every server to take;
+    /// those that want it in the form all the same say `invalid_client`, and get it there from then on.
+    pub(super) async fn ask(&self, url: &Url, form: &[(&str, &str)]) -> Result<(StatusCode, Value), Error> {
+        check_endpoint(url)?;
+        let in_form = self.secret_in_form.load(Ordering::Relaxed);
+        let answer = self.post(url, form, in_form).await;
+        match answer {
+            Err(Error::Refused { ref error, .. }) if error == "invalid_client" && self.secret.is_some() && !in_form => {
+                let second = self.post(url, form, true).await;
+                if !matches!(&second, Err(Error::Refused { error, .. }) if error == "invalid_client") {
+                    self.secret_in_form.store(true, Ordering::Relaxed);
+                }
+                second
+            }
+            answer => answer,
+        }
+    }
+
+    async fn post(&self, url: &Url, form: &[(&str, &str)], in_form: bool) -> Result<(StatusCode, Value), Error> {
+        let mut body = form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(form);
+        let mut request = Request::builder().method(Method::POST).uri(url.as_str());
+        match self.secret {
+            Some(secret) if !in_form => request = request.header(AUTHORIZATION, basic(self.id, secret)?),
+            Some(secret) => {
+                body.append_pair("client_id", self.id).append_pair("client_secret", secret.expose());
+            }
+            None => {
+                body.append_pair("client_id", self.id);
+            }
+        }
+        let request =
+            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish().into_bytes());
+        self.exchange(url, request).await
+    }
+
+    /// Fetches a public document: no credential.
+    pub(super) async fn fetch(&self, url: &Url) -> Result<(StatusCode, Vec<u8>), Error> {
+        check_endpoint(url)?;
+        let request = Request::builder().method(Method::GET).uri(url.as_str()).body(Vec::new());
+        let (status, body) = self.send(url, request).await?;
+        if !status.is_success() {
+            return Err(unreadable(url, status, "not found there"));
+        }
+        Ok((status, body))
+    }
+
+    async fn exchange(&self, url: &Url, request: http::Result<Request<Vec<u8>>>) -> Result<(StatusCode, Value), Error> {
+        let (status, body) = self.send(url, request).await?;
+        let Ok(answer @ Value::Object(_)) = serde_json::from_slice(&body) else {
+            return Err(unreadable(url, status, "not a JSON object"));
+        };
+        // Before the status: there are servers that refuse with 200.
+        if let Some(Value::String(error)) = answer.get("error") {
+            let description = answer.get("error_description").and_then(Value::as_str).map(fit_to_show);
+            return Err(Error::Refused { error: fit_to_show(error), description });
+        }
+        if !status.is_success() {
+            return Err(unreadable(url, status, "neither an answer nor an error"));
+        }
+        Ok((status, answer))
+    }
+
+    async fn send(&self, url: &Url, request: http::Result<Request<Vec<u8>>>) -> Result<(StatusCode, Vec<u8>), Error> {
+        let bad = |_| Error::BadUrl { what: "endpoint", value: url.to_string() };
+        let mut request = request.map_err(bad)?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let sent = self.http.send(request).await;
+        let (parts, body) = sent.map_err(|cause| Error::NoAnswer { url: url.clone(), cause })?.into_parts();
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(unreadable(url, parts.status, "larger than any answer should be"));
+        }
+        Ok((parts.status, body))
+    }
+}
+
+pub(super) fn unreadable(url: &Url, status: StatusCode, why: &str) -> Error {
+    Error::Unreadable { url: url.clone(), status, why: why.to_owned() }
+}
+
+/// Both halves are form-encoded first (RFC 6749 §2.3.1), so that a colon in an id does not end it.
+fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, Error> {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = STANDARD.encode(format!("{}:{}", encode(id), encode(secret.expose())));
+    // Base64 is always a fit header value.
+    let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Error::Missing("usable client id"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn seconds_come_in_many_spellings_and_never_overflow() {
+        for (value, expected) in [
+            (json!(3600), Some(3600)),
+            (json!("3600"), Some(3600)),
+            (json!(3599.9), Some(3599)),
+            (json!(-5), Some(0)),
+            (json!(1e300), Some(LIFE_SECONDS_MAX)),
+            (json!(u64::MAX), Some(LIFE_SECONDS_MAX)),
+            (json!("soon"), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(seconds(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_colon_in_the_id_does_not_end_it() {
+        let value = basic("a:b c", &Secret::new("s&é")).unwrap();
+        assert!(value.is_sensitive());
+        let pair = STANDARD.decode(value.to_str().unwrap().strip_prefix("Basic ").unwrap()).unwrap();
+        assert_eq!(String::from_utf8(pair).unwrap(), "a%3Ab+c:s%26%C3%A9");
+    }
+}

@@ -1,0 +1,232 @@
+//! OpenID Connect: discovery, then whichever login the server offers, then proof of who that was.
+//!
+//! The device flow comes first where there is one, since it needs no browser on this machine. The access token is what
+//! agents get to see; the id token is for us alone, is checked, and is not kept.
+
+use super::exchange::Granted;
+use super::id_token::{self, Expected};
+use super::{
+    AuthorizationCode, Client, Clock, DeviceCode, Error, Http, IdTokenFault, Identity, Metadata, Show, Token, code,
+};
+use crate::oauth::exchange::unreadable;
+use crate::signature::Jwks;
+use std::time::Duration;
+use url::Url;
+
+/// The scope that makes OAuth into OpenID Connect.
+const OPENID: &str = "openid";
+
+/// What a login by OpenID Connect needs to know.
+#[derive(Debug)]
+pub struct OpenId<'a> {
+    /// `openIdConnectUrl`
+    pub discovery_url: &'a Url,
+    /// What to ask for, beside `openid`.
+    pub scopes: &'a [String],
+    /// Somebody sits in front of a browser on this machine.
+    pub browser: bool,
+    /// The port on 127.0.0.1 the browser comes back to; 0 lets the system choose.
+    pub port: u16,
+    /// How long somebody may take to log in.
+    pub timeout: Duration,
+}
+
+/// A login by OpenID Connect.
+#[derive(Debug, Clone)]
+pub struct OpenIdLogin {
+    /// What agents get to see.
+    pub token: Token,
+    /// Who logged in.
+    pub identity: Identity,
+    /// What the server says about itself, where its token endpoint is above all.
+    pub metadata: Metadata,
+}
+
+impl<H: Http, C: Clock> Client<'_, H, C> {
+    /// Logs in.
+    pub async fn openid_connect(&self, flow: &OpenId<'_>, show: Show<'_>) -> Result<OpenIdLogin, Error> {
+        let metadata = self.metadata(flow.discovery_url).await?;
+        let mut scopes = flow.scopes.to_vec();
+        if !scopes.iter().any(|scope| scope == OPENID) {
+            scopes.insert(0, OPENID.to_owned());
+        }
+        let (granted, nonce) = match metadata.device_url()? {
+            Some(device_url) => {
+                let token_url = metadata.token_url()?;
+                let timeout = Some(flow.timeout);
+                let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes: &scopes, timeout };
+                (self.device_grant(&flow, show).await?, None)
+            }
+            None if !flow.browser => return Err(Error::NeedsBrowser),
+            None => {
+                let nonce = code::random();
+                (self.browser_grant(flow, &metadata, &scopes, &nonce, show).await?, Some(nonce))
+            }
+        };
+        let id_token = granted.id_token.clone().ok_or(IdTokenFault::Absent)?;
+        let keys = self.issuer_keys(&metadata).await?;
+        let expected = Expected {
+            issuer: &metadata.issuer,
+            client_id: self.id,
+            nonce: nonce.as_deref(),
+            algorithms: metadata.id_token_signing_alg_values_supported.as_deref(),
+            now: self.clock.now(),
+        };
+        let identity = id_token::check(&id_token, &keys, &expected)?;
+        let token = granted.into_token(&scopes, self.clock.now())?;
+        Ok(OpenIdLogin { token, identity, metadata })
+    }
+
+    async fn browser_grant(
+        &self,
+        flow: &OpenId<'_>,
+        metadata: &Metadata,
+        scopes: &[String],
+        nonce: &str,
+        show: Show<'_>,
+    ) -> Result<Granted, Error> {
+        // Servers that say nothing mostly can; one that lists others only, cannot.
+        if metadata.code_challenge_methods_supported.as_ref().is_some_and(|all| !all.iter().any(|m| m == "S256")) {
+            return Err(Error::NoPkce);
+        }
+        let (authorization_url, token_url) = (metadata.authorization_url()?, metadata.token_url()?);
+        let flow = AuthorizationCode {
+            authorization_url: &authorization_url,
+            token_url: &token_url,
+            scopes,
+            issuer: Some(&metadata.issuer),
+            issuer_in_answer: metadata.authorization_response_iss_parameter_supported,
+            port: flow.port,
+            timeout: flow.timeout,
+        };
+        self.code_grant(&flow, Some(nonce), show).await
+    }
+
+    async fn issuer_keys(&self, metadata: &Metadata) -> Result<Jwks, Error> {
+        let url = metadata.keys_url()?;
+        let (status, body) = self.fetch(&url).await?;
+        Jwks::parse(&body).map_err(|fault| unreadable(&url, status, &fault.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oauth::Prompt;
+    use crate::oauth::code::tests::Browser;
+    use crate::oauth::fakes::{FakeClock, FakeHttp, form_of, url};
+    use crate::oauth::id_token::tests::{Issuer, NOW};
+    use serde_json::{Value, json};
+
+    const DISCOVERY: &str = "https://as.example/.well-known/openid-configuration";
+    const KEYS: &str = "https://as.example/jwks";
+
+    fn document(device: bool) -> Value {
+        let mut document = json!({
+            "issuer": "https://as.example",
+            "authorization_endpoint": "https://as.example/authorize",
+            "token_endpoint": "https://as.example/token",
+            "jwks_uri": KEYS,
+            "id_token_signing_alg_values_supported": ["EdDSA"],
+            "code_challenge_methods_supported": ["S256"],
+        });
+        if device {
+            document["device_authorization_endpoint"] = json!("https://as.example/device");
+        }
+        document
+    }
+
+    fn server(document: Value) -> FakeHttp {
+        let http = FakeHttp::default();
+        http.serve(DISCOVERY, document);
+        http.serve(KEYS, Issuer::new(1).keys());
+        http
+    }
+
+    fn claims(nonce: &str) -> Value {
+        json!({"iss": "https://as.example", "sub": "u", "aud": "me", "exp": NOW + 9, "iat": NOW, "nonce": nonce})
+    }
+
+    fn granted(id_token: &str) -> Value {
+        json!({"access_token": "at", "refresh_token": "rt", "expires_in": 60, "id_token": id_token})
+    }
+
+    fn flow(discovery_url: &Url) -> OpenId<'_> {
+        OpenId { discovery_url, scopes: &[], browser: true, port: 0, timeout: Duration::from_secs(20) }
+    }
+
+    async fn by_device(http: &FakeHttp) -> Result<OpenIdLogin, Error> {
+        let clock = FakeClock::at(NOW);
+        let client = Client::new(http, &clock, "me", None);
+        let discovery = url(DISCOVERY);
+        client.openid_connect(&OpenId { browser: false, ..flow(&discovery) }, &|_| {}).await
+    }
+
+    fn device_code() -> Value {
+        json!({"device_code": "d", "user_code": "U", "verification_uri": "https://as.example/a", "expires_in": 60, "interval": 1})
+    }
+
+    #[tokio::test]
+    async fn the_device_flow_is_taken_where_there_is_one() {
+        let http = server(document(true));
+        http.then(200, device_code());
+        http.then(200, granted(&Issuer::new(1).sign(&claims("any"))));
+        let login = by_device(&http).await.unwrap();
+        assert_eq!((login.identity.subject.as_str(), login.token.access.expose()), ("u", "at"));
+        assert_eq!(login.token.scopes, ["openid"]);
+        assert_eq!(form_of(&http.posts()[0]), [("scope", "openid"), ("client_id", "me")]);
+    }
+
+    #[tokio::test]
+    async fn an_identity_that_is_not_proven_is_no_login() {
+        for (answer, expected) in [
+            (granted(&Issuer::new(2).sign(&claims("n"))), IdTokenFault::Signature),
+            (json!({"access_token": "at"}), IdTokenFault::Absent),
+        ] {
+            let http = server(document(true));
+            http.then(200, device_code());
+            http.then(200, answer);
+            assert!(matches!(by_device(&http).await, Err(Error::IdToken(fault)) if fault == expected));
+        }
+        let http = server(document(true));
+        http.serve(KEYS, json!({"keys": vec![json!({}); 101]}));
+        http.then(200, device_code());
+        http.then(200, granted(&Issuer::new(1).sign(&claims("n"))));
+        assert!(matches!(by_device(&http).await, Err(Error::Unreadable { why, .. }) if why.contains("101 keys")));
+    }
+
+    async fn by_browser(http: &FakeHttp, nonce: Option<&str>) -> Result<OpenIdLogin, Error> {
+        let (browser, clock, discovery) = (Browser::new(), FakeClock::at(NOW), url(DISCOVERY));
+        let client = Client::new(http, &clock, "me", None);
+        let show = |prompt: &Prompt<'_>| browser.show(prompt);
+        let flow = flow(&discovery);
+        let person = async {
+            let asked = browser.asked().await;
+            http.then(200, granted(&Issuer::new(1).sign(&claims(nonce.unwrap_or(&asked["nonce"])))));
+            browser.come_back(|asked| format!("code=c&state={}", asked["state"])).await;
+        };
+        tokio::join!(client.openid_connect(&flow, &show), person).0
+    }
+
+    #[tokio::test]
+    async fn without_a_device_flow_a_browser_is_used_and_the_nonce_must_return() {
+        let login = by_browser(&server(document(false)), None).await.unwrap();
+        assert_eq!(login.identity.subject, "u");
+        let replayed = by_browser(&server(document(false)), Some("of another login")).await;
+        assert!(matches!(replayed, Err(Error::IdToken(IdTokenFault::Nonce))));
+    }
+
+    #[tokio::test]
+    async fn without_either_there_is_a_clear_error() {
+        assert!(matches!(by_device(&server(document(false))).await, Err(Error::NeedsBrowser)));
+        let (clock, discovery) = (FakeClock::at(NOW), url(DISCOVERY));
+        let mut plain_only = document(false);
+        plain_only["code_challenge_methods_supported"] = json!(["plain"]);
+        let http = server(plain_only);
+        let result = Client::new(&http, &clock, "me", None).openid_connect(&flow(&discovery), &|_| {}).await;
+        assert!(matches!(result, Err(Error::NoPkce)));
+        let mut foreign = document(false);
+        foreign["issuer"] = json!("https://evil.example");
+        assert!(matches!(by_device(&server(foreign)).await, Err(Error::Issuer { .. })));
+    }
+}

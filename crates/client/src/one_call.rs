@@ -1,0 +1,166 @@
+//! One call for one answer: a URL and a text in, a text out, whatever the agent behind the URL speaks.
+
+use crate::choose::Version;
+use crate::discover::Found;
+use crate::native_token::NativeToken;
+use crate::oauth::{Clock as _, WallClock};
+use crate::wait::{Outcome, Pace};
+use crate::{Client, Credentials, Egress, Error, Reference, Secret, text_message};
+use sabir_proto::{Answer, Fault, Object};
+use sabir_wire::Dialect;
+use serde_json::json;
+use std::time::Duration;
+use url::Url;
+
+/// The longest text that is taken for an answer, in characters.
+pub const TEXT_CHARS_MAX: usize = 32_768;
+/// How agent-native endpoints end; such a URL is called as it is, and no card is read.
+const NATIVE: &str = "/_agent-native/a2a";
+
+/// How to make the call.
+#[derive(Debug, Clone)]
+pub struct CallOptions {
+    /// A key or token: sent as a bearer token, or where the card says that keys go.
+    pub api_key: Option<Secret>,
+    /// The person on whose behalf the call is made; agents of the agent-native family are told.
+    pub user_email: Option<String>,
+    /// The organisation's domain; told likewise.
+    pub org_domain: Option<String>,
+    /// The secret shared with an agent-native peer. With an email it makes a token of fifteen minutes.
+    pub shared_secret: Option<Secret>,
+    /// How long the whole call may take.
+    pub timeout: Duration,
+    /// Let the agent hold the answer back until it is done, instead of asking for it now and then.
+    pub blocking: bool,
+    /// Which addresses may be called.
+    pub egress: Egress,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self {
+            api_key: None,
+            user_email: None,
+            org_domain: None,
+            shared_secret: None,
+            timeout: Duration::from_secs(5 * 60),
+            blocking: false,
+            egress: Egress::public(),
+        }
+    }
+}
+
+/// Why there is no text.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The call did not get through.
+    #[error(transparent)]
+    Client(#[from] Error),
+    /// The agent did not do it: it failed, declined, was cancelled, or asks for something.
+    #[error("the task is {}: {}", state(.0), .0.text())]
+    NotDone(Box<Outcome>),
+    /// It was done, and nothing was said.
+    #[error("the agent answered without any text")]
+    Empty,
+    /// It said too much.
+    #[error("the answer is longer than {TEXT_CHARS_MAX} characters")]
+    TooLong,
+}
+
+fn state(outcome: &Outcome) -> String {
+    outcome.task().map(|t| t.status.state.to_string()).unwrap_or_default()
+}
+
+/// Sends a text to an agent and gives its answer.
+///
+/// Every dialect is spoken here, old ones too: whoever has nothing but a URL wants an answer, not a version.
+pub async fn call_agent(url: &str, text: &str, options: &CallOptions) -> Result<String, CallError> {
+    let limit = options.timeout;
+    match tokio::time::timeout(limit, call(url, text, options)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Error::Timeout { what: "the call", after: limit }.into()),
+    }
+}
+
+async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, CallError> {
+    let reference = Reference::parse(url)?;
+    let token = match (&options.api_key, &options.shared_secret, &options.user_email) {
+        (Some(key), _, _) => Some(key.clone()),
+        (None, Some(secret), Some(email)) => {
+            let token = NativeToken { org_domain: options.org_domain.as_deref(), ..NativeToken::new(email) };
+            let made = token.sign(secret, WallClock.now());
+            Some(made.map_err(|fault| Error::Usage(fault.to_string()))?)
+        }
+        _ => None,
+    };
+    let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };
+    let credentials = Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
+    let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts).version(Version::Any);
+    let client = builder.credentials(credentials.clone()).build()?;
+    let found = match &reference {
+        Reference::At(url) if url.path().trim_end_matches('/').ends_with(NATIVE) => {
+            Found::of_endpoint(url, Dialect::Native)
+        }
+        other => client.card(other).await?,
+    };
+    let agent = client.agent(found)?;
+    let mut request = text_message(text);
+    if agent.dialect() == Dialect::Native {
+        request.metadata = about(options);
+    }
+    let outcome = if options.blocking {
+        let said = agent.send(request).await?;
+        match said.value {
+            Answer::SentMessage(message) => Outcome::Message(message),
+            Answer::SentTask(task) => {
+                let id = task.id.clone();
+                match Outcome::of(*task) {
+                    Some(outcome) => outcome,
+                    // Not every server waits as it is asked to.
+                    None => {
+                        let settled = agent.wait(id, Pace::default()).await?;
+                        Outcome::of(settled.value).ok_or(CallError::Empty)?
+                    }
+                }
+            }
+            _ => return Err(Error::local(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
+        }
+    } else {
+        agent.send_and_wait(request, Pace::default()).await?.value
+    };
+    if !outcome.is_success() {
+        return Err(CallError::NotDone(Box::new(outcome)));
+    }
+    let text = outcome.text();
+    match text.chars().count() {
+        0 => Err(CallError::Empty),
+        n if n > TEXT_CHARS_MAX => Err(CallError::TooLong),
+        _ => Ok(text),
+    }
+}
+
+/// What agent-native agents are told of the caller.
+fn about(options: &CallOptions) -> Option<Object> {
+    let mut members = serde_json::Map::new();
+    if let Some(email) = &options.user_email {
+        members.insert("userEmail".into(), json!(email));
+    }
+    if let Some(domain) = &options.org_domain {
+        members.insert("orgDomain".into(), json!(domain));
+    }
+    if members.is_empty() { None } else { Object::from_map(&members).ok() }
+}
+
+impl Found {
+    /// An endpoint that is called without a card: somebody has said where it is and what it speaks.
+    pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
+        let json = json!({
+            "name": url.host_str().unwrap_or_default(), "description": "", "version": "",
+            "supportedInterfaces": [{"url": url.as_str(), "protocolBinding": "JSONRPC", "protocolVersion": dialect.name()}],
+            "capabilities": {"streaming": dialect.reach().streams, "pushNotifications": dialect.reach().push},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+        });
+        let card = serde_json::from_value(json.clone()).expect("a card written by hand");
+        Self::made(card, sabir_wire::card::Form::of(dialect), url.clone(), json.to_string())
+    }
+}

@@ -1,0 +1,331 @@
+//! Card signatures: whether somebody we can name vouches for a card.
+//!
+//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are three outcomes and no fourth: [`Verdict::Absent`],
+//! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which says by which key,
+//! and where that key came from. One good signature is enough. Keys given by the user come first; a `jku` in the header
+//! is followed only to the card's own host or to a place the user has named, since it is a URL chosen by a stranger.
+//!
+//! What is signed is defined in [`sabir_proto::digest`], and the verdict repeats what was covered: a reading that leaves
+//! unknown members out says nothing about them. No socket is opened here; [`FetchKeys`] does that for us.
+
+mod header;
+pub(crate) mod jwks;
+
+pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
+pub use sabir_proto::digest::Form;
+
+use crate::reference::is_loopback;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use header::Header;
+use jwks::{KeyFault, Signed};
+use sabir_proto::{canon, digest};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::future::Future;
+use url::Url;
+
+/// The largest card whose signatures we check; canonical forms are built in memory, three times over.
+pub const CARD_BYTES_MAX: usize = 1024 * 1024;
+/// How many signatures of one card we look at. Rotation needs two.
+pub const SIGNATURES_MAX: usize = 16;
+/// The longest protected header, encoded. A key name, a URL and an issuer fit many times.
+pub const PROTECTED_BYTES_MAX: usize = 8 * 1024;
+/// How many different `jku` URLs of one card we fetch.
+pub const KEY_FETCHES_MAX: usize = 4;
+
+/// What became of the signatures of a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// A key we trust made one of the signatures.
+    Verified {
+        /// The name of the key.
+        kid: String,
+        /// Where the key came from.
+        source: Source,
+        /// The reading under which the signature holds.
+        form: Form,
+        /// The members of the card that the signature speaks for, as canonical JSON. Trust no other.
+        covered: String,
+    },
+    /// There are signatures, and none of them tells us anything.
+    Unverifiable {
+        /// Why; of several signatures the one that is plainly wrong, else the first.
+        reason: Reason,
+    },
+    /// Nobody signed.
+    Absent,
+}
+
+/// Where a key came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The user gave it.
+    Given,
+    /// It was fetched from the `jku` of the signature.
+    Fetched(Url),
+}
+
+/// Why a signature tells us nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Not a JWS, or beyond a limit.
+    #[error("malformed: {0}")]
+    Malformed(String),
+    /// The card has no canonical form, so nothing can be computed over it.
+    #[error("the card has no canonical form: {0}")]
+    NotCanonical(String),
+    /// `none`, an HMAC, or something we do not know.
+    #[error("algorithm {0:?} is not accepted")]
+    AlgorithmRefused(String),
+    /// The header asks for something we do not understand.
+    #[error("critical header parameters {0} are not understood")]
+    Critical(String),
+    /// A2A requires `kid`.
+    #[error("the header names no key")]
+    NoKeyId,
+    /// No key of this name where we looked.
+    #[error("key {0:?} is not known")]
+    UnknownKey(String),
+    /// The key is of another kind than the algorithm, or not for signatures.
+    #[error("key {0:?} does not fit the algorithm")]
+    KeyMismatch(String),
+    /// The key is expired, revoked or not valid yet.
+    #[error("key {0:?} is expired, revoked or not valid yet")]
+    KeyExpired(String),
+    /// The `jku` points somewhere we do not follow.
+    #[error("keys at {url:?} are not trusted: {why}")]
+    PlaceRefused {
+        /// The `jku` as it was written.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The `jku` was followed and led nowhere.
+    #[error("keys at {url} could not be read: {why}")]
+    KeysUnavailable {
+        /// Where.
+        url: Url,
+        /// What went wrong.
+        why: String,
+    },
+    /// The header names an issuer that is not the card's host.
+    #[error("issued by {issuer:?}, but the card comes from {host}")]
+    ForeignIssuer {
+        /// The `iss` as it was written.
+        issuer: String,
+        /// The card's host, or where else it came from.
+        host: String,
+    },
+    /// The key fits and the signature does not: the card or the signature was changed.
+    #[error("the signature is wrong: the card is not what was signed")]
+    Wrong,
+}
+
+impl Reason {
+    /// A short name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed",
+            Self::NotCanonical(_) => "not_canonical",
+            Self::AlgorithmRefused(_) => "alg_not_allowed",
+            Self::Critical(_) => "unsupported_crit",
+            Self::NoKeyId => "no_kid",
+            Self::UnknownKey(_) => "unknown_key",
+            Self::KeyMismatch(_) => "alg_key_mismatch",
+            Self::KeyExpired(_) => "key_expired",
+            Self::PlaceRefused { .. } => "jku_refused",
+            Self::KeysUnavailable { .. } => "keys_unavailable",
+            Self::ForeignIssuer { .. } => "foreign_issuer",
+            Self::Wrong => "bad_signature",
+        }
+    }
+
+    /// Whether this is evidence against the card, and not only a lack of evidence for it.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong)
+    }
+}
+
+/// Whom we believe.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// Where the card came from; `None` for a file, which has no host of its own.
+    pub card_url: Option<Url>,
+    /// Keys the user gave. A key here settles the matter: its name is not looked up anywhere else.
+    pub keys: Jwks,
+    /// Places beyond the card's host from which keys may be fetched: same origin, and below this path.
+    pub roots: Vec<Url>,
+    /// Also fetch keys from loopback without TLS. For tests.
+    pub plain_loopback: bool,
+    /// The time, in Unix seconds.
+    pub now: u64,
+}
+
+/// Fetches a key set. The other end was chosen by a stranger: no credential, no redirect, the usual checks on the
+/// address, and at most [`JWKS_BYTES_MAX`] bytes.
+pub trait FetchKeys: Send + Sync {
+    /// The body of a successful answer, or in words what went wrong.
+    fn fetch(&self, url: &Url) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
+}
+
+/// Fetches nothing: only keys the user gave count.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFetch;
+
+impl FetchKeys for NoFetch {
+    async fn fetch(&self, _url: &Url) -> Result<Vec<u8>, String> {
+        Err("fetching keys is switched off".to_owned())
+    }
+}
+
+/// Judges the signatures of a card, which is given as it was received.
+pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> Verdict {
+    let unverifiable = |reason| Verdict::Unverifiable { reason };
+    if card_json.len() > CARD_BYTES_MAX {
+        let why = format!("card of {} bytes, more than {CARD_BYTES_MAX}", card_json.len());
+        return unverifiable(Reason::Malformed(why));
+    }
+    let card = match canon::read(card_json) {
+        Ok(card) => card,
+        // What has no canonical form may still be an unsigned card, which is no failure.
+        Err(_) if is_unsigned(card_json) => return Verdict::Absent,
+        Err(fault) => return unverifiable(Reason::NotCanonical(fault.to_string())),
+    };
+    let signatures = match card.get("signatures") {
+        None | Some(Value::Null) => return Verdict::Absent,
+        Some(Value::Array(signatures)) if signatures.is_empty() => return Verdict::Absent,
+        Some(Value::Array(signatures)) => signatures,
+        Some(_) => return unverifiable(Reason::Malformed("`signatures` must be a list".to_owned())),
+    };
+    if signatures.len() > SIGNATURES_MAX {
+        let why = format!("{} signatures, more than {SIGNATURES_MAX}", signatures.len());
+        return unverifiable(Reason::Malformed(why));
+    }
+    let mut verifier = Verifier { card: &card, trust, fetch, fetched: HashMap::new() };
+    let mut reasons = Vec::new();
+    for signature in signatures {
+        match verifier.judge(signature).await {
+            Ok(verdict) => return verdict,
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let telling = reasons.iter().position(Reason::is_wrong).unwrap_or(0);
+    unverifiable(reasons.swap_remove(telling))
+}
+
+fn is_unsigned(card_json: &str) -> bool {
+    let card: Value = serde_json::from_str(card_json).unwrap_or_default();
+    card.is_object() && card.get("signatures").is_none_or(Value::is_null)
+}
+
+struct Verifier<'a, F> {
+    card: &'a Value,
+    trust: &'a Trust,
+    fetch: &'a F,
+    /// Several signatures often point to one set.
+    fetched: HashMap<Url, Result<Jwks, Reason>>,
+}
+
+impl<F: FetchKeys> Verifier<'_, F> {
+    /// The cheap checks come first, so that a hopeless signature costs no fetch.
+    async fn judge(&mut self, signature: &Value) -> Result<Verdict, Reason> {
+        let text = |name: &str| match signature.get(name) {
+            Some(Value::String(text)) => Ok(text.as_str()),
+            _ => Err(Reason::Malformed(format!("`{name}` must be a string"))),
+        };
+        let (protected, signature) = (text("protected")?, text("signature")?);
+        let header = Header::parse(protected)?;
+        self.check_issuer(&header)?;
+        URL_SAFE_NO_PAD.decode(signature).map_err(|e| Reason::Malformed(format!("signature: {e}")))?;
+        let (keys, source) = self.keys(&header).await?;
+        let mut fault = KeyFault::Unknown;
+        for form in Form::ALL {
+            let payload = digest::card(self.card, form).map_err(|e| Reason::NotCanonical(e.to_string()))?;
+            let input = digest::signing_input(protected, &payload);
+            let signed = Signed { algorithm: header.algorithm, input: &input, signature };
+            match keys.check(Some(&header.key), &signed, self.trust.now) {
+                Ok(()) => {
+                    let covered = String::from_utf8(payload).map_err(|e| Reason::NotCanonical(e.to_string()))?;
+                    return Ok(Verdict::Verified { kid: header.key, source, form, covered });
+                }
+                Err(KeyFault::Wrong) => fault = KeyFault::Wrong,
+                // About the key, so another reading of the card changes nothing.
+                Err(other) => {
+                    fault = other;
+                    break;
+                }
+            }
+        }
+        Err(match fault {
+            KeyFault::Unknown => Reason::UnknownKey(header.key),
+            KeyFault::Mismatch => Reason::KeyMismatch(header.key),
+            KeyFault::Expired => Reason::KeyExpired(header.key),
+            KeyFault::Wrong => Reason::Wrong,
+        })
+    }
+
+    async fn keys(&mut self, header: &Header) -> Result<(Jwks, Source), Reason> {
+        if self.trust.keys.knows(&header.key) {
+            return Ok((self.trust.keys.clone(), Source::Given));
+        }
+        let Some(written) = &header.keys_url else { return Err(Reason::UnknownKey(header.key.clone())) };
+        let refused = |why| Reason::PlaceRefused { url: written.clone(), why };
+        let url = self.trust.place(written).map_err(refused)?;
+        let keys = match self.fetched.get(&url) {
+            Some(keys) => keys.clone(),
+            None if self.fetched.len() >= KEY_FETCHES_MAX => return Err(refused("the card names too many places")),
+            None => {
+                let unavailable = |why: String| Reason::KeysUnavailable { url: url.clone(), why };
+                let keys = match self.fetch.fetch(&url).await {
+                    Ok(body) => Jwks::parse(&body).map_err(|fault| unavailable(fault.to_string())),
+                    Err(why) => Err(unavailable(why)),
+                };
+                self.fetched.insert(url.clone(), keys.clone());
+                keys
+            }
+        }?;
+        Ok((keys, Source::Fetched(url)))
+    }
+
+    /// A key set may serve many hosts; a signer that says for which one it signed is taken at its word.
+    fn check_issuer(&self, header: &Header) -> Result<(), Reason> {
+        let Some(issuer) = &header.issuer else { return Ok(()) };
+        let foreign = |host: String| Reason::ForeignIssuer { issuer: issuer.clone(), host };
+        let Some(card_url) = &self.trust.card_url else { return Err(foreign("a file".to_owned())) };
+        let host = card_url.host_str().unwrap_or_default();
+        let bare = issuer.eq_ignore_ascii_case(host);
+        let as_url = || Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == card_url.origin());
+        if bare || as_url() { Ok(()) } else { Err(foreign(host.to_owned())) }
+    }
+}
+
+impl Trust {
+    /// Whether keys may be fetched from there, and from where exactly.
+    fn place(&self, written: &str) -> Result<Url, &'static str> {
+        let mut url = Url::parse(written).map_err(|_| "not a URL")?;
+        url.set_fragment(None);
+        let host = url.host().ok_or("no host")?;
+        match url.scheme() {
+            "https" => {}
+            "http" if self.plain_loopback && is_loopback(&url) => {}
+            _ => return Err("keys are fetched by https only"),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL for keys carries no credentials");
+        }
+        let own = self.card_url.as_ref().and_then(Url::host).is_some_and(|own| own == host);
+        let below = |root: &Url| root.origin() == url.origin() && is_below(root.path(), url.path());
+        if own || self.roots.iter().any(below) { Ok(url) } else { Err("neither the card's host nor named by the user") }
+    }
+}
+
+/// By whole segments: `/keys` covers `/keys` and `/keys/a`, but not `/keys-of-somebody-else`.
+fn is_below(root: &str, path: &str) -> bool {
+    let root = root.strip_suffix('/').unwrap_or(root);
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests;

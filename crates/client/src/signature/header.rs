@@ -1,0 +1,92 @@
+//! The protected header of a card signature: which key, which algorithm, and what the signer insists on.
+
+use super::{PROTECTED_BYTES_MAX, Reason};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::Algorithm;
+use sabir_proto::canon;
+use serde_json::Value;
+
+/// What a signature may be made with. Anything else, `none` and the HMAC family above all, is refused by not being here.
+const ALGORITHMS: [(&str, Algorithm); 3] =
+    [("ES256", Algorithm::ES256), ("RS256", Algorithm::RS256), ("EdDSA", Algorithm::EdDSA)];
+
+/// A header that we understand in full.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) algorithm: Algorithm,
+    pub(super) key: String,
+    /// Where the signer says its keys are. Not yet to be believed.
+    pub(super) keys_url: Option<String>,
+    pub(super) issuer: Option<String>,
+}
+
+impl Header {
+    /// Reads a header. Members given twice are refused (RFC 7515 §4): a signer and a verifier could read either one.
+    pub(super) fn parse(protected: &str) -> Result<Self, Reason> {
+        let malformed = |why: String| Reason::Malformed(format!("protected header: {why}"));
+        if protected.len() > PROTECTED_BYTES_MAX {
+            return Err(malformed(format!("{} bytes, more than {PROTECTED_BYTES_MAX}", protected.len())));
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(protected).map_err(|e| malformed(e.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| malformed("not UTF-8".to_owned()))?;
+        let Value::Object(members) = canon::read(&text).map_err(|e| malformed(e.to_string()))? else {
+            return Err(malformed("not an object".to_owned()));
+        };
+        let text = |name: &str| match members.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(malformed(format!("`{name}` must be a string"))),
+        };
+        let named = text("alg")?.ok_or_else(|| malformed("no `alg`".to_owned()))?;
+        let Some((_, algorithm)) = ALGORITHMS.into_iter().find(|(name, _)| *name == named) else {
+            return Err(Reason::AlgorithmRefused(named));
+        };
+        // We know no extension, so whatever is critical is something we do not understand (RFC 7515 §4.1.11).
+        if let Some(critical) = members.get("crit") {
+            return Err(Reason::Critical(critical.to_string()));
+        }
+        let key = text("kid")?.filter(|id| !id.is_empty()).ok_or(Reason::NoKeyId)?;
+        Ok(Self { algorithm, key, keys_url: text("jku")?, issuer: text("iss")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Header, Reason> {
+        Header::parse(&URL_SAFE_NO_PAD.encode(json))
+    }
+
+    #[test]
+    fn only_listed_algorithms_pass() {
+        for algorithm in ["none", "None", "HS256", "HS512", "ES512", "RS1", "es256", ""] {
+            let refused = parse(&format!(r#"{{"alg":"{algorithm}","kid":"k"}}"#)).unwrap_err();
+            assert_eq!(refused, Reason::AlgorithmRefused(algorithm.to_owned()));
+        }
+        for algorithm in ["ES256", "RS256", "EdDSA"] {
+            assert!(parse(&format!(r#"{{"alg":"{algorithm}","kid":"k"}}"#)).is_ok());
+        }
+    }
+
+    #[test]
+    fn anything_critical_is_refused_even_an_empty_list() {
+        for critical in ["[]", r#"["b64"]"#, "null", "7"] {
+            let refused = parse(&format!(r#"{{"alg":"ES256","kid":"k","crit":{critical}}}"#));
+            assert!(matches!(refused, Err(Reason::Critical(_))), "{critical}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_two_readers_could_read_differently_is_malformed() {
+        let twice = r#"{"alg":"ES256","alg":"none","kid":"k"}"#;
+        for header in [twice, "[]", "7", r#"{"kid":"k"}"#, r#"{"alg":1,"kid":"k"}"#, r#"{"alg":"ES256","kid":7}"#, "x"]
+        {
+            assert!(matches!(parse(header), Err(Reason::Malformed(_))), "{header}");
+        }
+        assert!(matches!(Header::parse("e30="), Err(Reason::Malformed(_))));
+        assert!(matches!(Header::parse(&"e".repeat(PROTECTED_BYTES_MAX + 1)), Err(Reason::Malformed(_))));
+        assert_eq!(parse(r#"{"alg":"ES256","kid":""}"#).unwrap_err(), Reason::NoKeyId);
+    }
+}

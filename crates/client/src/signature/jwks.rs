@@ -1,0 +1,265 @@
+//! Key sets (RFC 7517): public keys, and whether a signature was made with one of them.
+//!
+//! A set comes from a file of the user or from a stranger's server, so its size is bounded, keys we cannot use are
+//! passed over rather than refused, and symmetric keys do not exist for us: whoever can verify with one could have
+//! signed with it. Each key accepts only the algorithms of its own kind, whatever a header claims.
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt;
+
+/// The largest key set we read. A hundred RSA keys with certificate chains fit; more is an attack or a mistake.
+pub const JWKS_BYTES_MAX: usize = 256 * 1024;
+/// How many keys of one set we look at.
+pub const JWKS_KEYS_MAX: usize = 100;
+/// How many keys of the same name we try. A set may hold an elliptic and an RSA key under one name, not fifty of them.
+const SAME_NAME_MAX: usize = 4;
+
+/// A set of public keys.
+#[derive(Clone, Default)]
+pub struct Jwks {
+    keys: Vec<Key>,
+}
+
+/// Why a text is not a key set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JwksFault {
+    /// Larger than [`JWKS_BYTES_MAX`].
+    #[error("key set of {0} bytes, more than {JWKS_BYTES_MAX}")]
+    TooLarge(usize),
+    /// More than [`JWKS_KEYS_MAX`] keys.
+    #[error("key set of {0} keys, more than {JWKS_KEYS_MAX}")]
+    TooMany(usize),
+    /// Neither a key set nor a key.
+    #[error("not a key set: {0}")]
+    Unreadable(String),
+}
+
+/// Why no key of a set vouches for a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyFault {
+    /// No key of that name.
+    Unknown,
+    /// The key of that name is of another kind than the algorithm, or not meant for signatures.
+    Mismatch,
+    /// The key of that name is not valid yet, not valid any more, or revoked.
+    Expired,
+    /// The key fits and says no.
+    Wrong,
+}
+
+#[derive(Clone)]
+struct Key {
+    id: Option<String>,
+    /// What this key may be used for; empty for a key that is not for signatures.
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+    life: Life,
+}
+
+/// When a key may be used. RFC 7517 has no such members; OpenID Federation and several issuers do, and A2A 1.0 §8.4.3
+/// forbids the use of expired and revoked keys.
+#[derive(Clone, Default, Deserialize)]
+struct Life {
+    #[serde(default)]
+    nbf: Option<f64>,
+    #[serde(default)]
+    exp: Option<f64>,
+    #[serde(default)]
+    revoked: Option<Value>,
+}
+
+impl Jwks {
+    /// Reads a key set, or a single key. Keys of a kind we cannot use are left out.
+    pub fn parse(text: &[u8]) -> Result<Self, JwksFault> {
+        if text.len() > JWKS_BYTES_MAX {
+            return Err(JwksFault::TooLarge(text.len()));
+        }
+        let unreadable = |why: &str| JwksFault::Unreadable(why.to_owned());
+        let document: Value = serde_json::from_slice(text).map_err(|e| JwksFault::Unreadable(e.to_string()))?;
+        let keys = match document {
+            Value::Object(mut members) => match members.remove("keys") {
+                Some(Value::Array(keys)) => keys,
+                Some(_) => return Err(unreadable("`keys` must be a list")),
+                None if members.contains_key("kty") => vec![Value::Object(members)],
+                None => return Err(unreadable("neither `keys` nor `kty`")),
+            },
+            _ => return Err(unreadable("must be an object")),
+        };
+        if keys.len() > JWKS_KEYS_MAX {
+            return Err(JwksFault::TooMany(keys.len()));
+        }
+        Ok(Self { keys: keys.into_iter().filter_map(Key::read).collect() })
+    }
+
+    /// How many keys we can use.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no key we can use.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.keys.iter().any(|key| key.id.as_deref() == Some(id))
+    }
+
+    /// Whether a key of this name made the signature, which is base64url. Without a name the set must leave no choice:
+    /// a single key that fits the algorithm.
+    pub(crate) fn check(&self, id: Option<&str>, signed: &Signed<'_>, now: u64) -> Result<(), KeyFault> {
+        let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
+        let mut candidates: Vec<&Key> = self.keys.iter().filter(named).collect();
+        if candidates.is_empty() {
+            return Err(KeyFault::Unknown);
+        }
+        candidates.retain(|key| key.algorithms.contains(&signed.algorithm));
+        if candidates.is_empty() {
+            return Err(KeyFault::Mismatch);
+        }
+        if id.is_none() && candidates.len() > 1 {
+            return Err(KeyFault::Unknown);
+        }
+        candidates.retain(|key| key.life.includes(now));
+        if candidates.is_empty() {
+            return Err(KeyFault::Expired);
+        }
+        let good = |key: &&Key| {
+            // A key that cannot be used at all (not a point of the curve, too short) has not vouched for anything.
+            jsonwebtoken::crypto::verify(signed.signature, signed.input, &key.key, signed.algorithm).unwrap_or(false)
+        };
+        if candidates.into_iter().take(SAME_NAME_MAX).any(|key| good(&key)) { Ok(()) } else { Err(KeyFault::Wrong) }
+    }
+}
+
+/// A signature and what it is over.
+pub(crate) struct Signed<'a> {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) input: &'a [u8],
+    /// base64url, as in the JWS.
+    pub(crate) signature: &'a str,
+}
+
+/// Names only: a key set is public, but pages of numbers help nobody.
+impl fmt::Debug for Jwks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.keys.iter().map(|key| key.id.as_deref().unwrap_or("(unnamed)"))).finish()
+    }
+}
+
+impl Key {
+    fn read(value: Value) -> Option<Self> {
+        let life = Life::deserialize(&value).ok()?;
+        let jwk: Jwk = serde_json::from_value(value).ok()?;
+        let fit: &[Algorithm] = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => &[
+                Algorithm::RS256,
+                Algorithm::RS384,
+                Algorithm::RS512,
+                Algorithm::PS256,
+                Algorithm::PS384,
+                Algorithm::PS512,
+            ],
+            AlgorithmParameters::EllipticCurve(key) => match key.curve {
+                EllipticCurve::P256 => &[Algorithm::ES256],
+                EllipticCurve::P384 => &[Algorithm::ES384],
+                _ => return None,
+            },
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
+            _ => return None,
+        };
+        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        let common = jwk.common;
+        let signs = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+            && common.key_operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+        // A key that names its algorithm is for that one alone, also when it is one we do not know.
+        let pinned = |algorithm: &&Algorithm| common.key_algorithm.is_none_or(|only| only == (**algorithm).into());
+        let algorithms = if signs { fit.iter().filter(pinned).copied().collect() } else { Vec::new() };
+        Some(Self { id: common.key_id, algorithms, key, life })
+    }
+}
+
+impl Life {
+    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
+    fn includes(&self, now: u64) -> bool {
+        let now = now as f64;
+        self.revoked.is_none() && self.nbf.is_none_or(|from| from <= now) && self.exp.is_none_or(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(value: &Value) -> Result<Jwks, JwksFault> {
+        Jwks::parse(value.to_string().as_bytes())
+    }
+
+    fn elliptic(id: &str) -> Value {
+        json!({
+            "kty": "EC", "crv": "P-256", "kid": id,
+            "x": "2q6fzIMTBVo4WLU6j-ZOyZMe0bEYXKWC9Pgt2T0hIUg", "y": "a1lclVZXoXUVlCz2dxxi5yW6vUzRaFNg1rPN9aT9dS4",
+        })
+    }
+
+    #[test]
+    fn keys_we_cannot_use_are_passed_over() {
+        let odd = json!({"keys": [
+            {"kty": "oct", "kid": "shared", "k": "c2VjcmV0"},
+            {"kty": "OKP", "crv": "X25519", "kid": "agreement", "x": "YafuSXz-EMXQTs2zBecmwZzv12Dn1cpXQhIpALwGlus"},
+            {"kty": "LATTICE", "kid": "later"}, {}, 7, elliptic("good"),
+        ]});
+        let keys = parse(&odd).unwrap();
+        assert_eq!(keys.len(), 1);
+        assert!(keys.knows("good") && !keys.knows("shared"));
+        assert_eq!(format!("{keys:?}"), r#"["good"]"#);
+    }
+
+    #[test]
+    fn a_single_key_is_a_set_too() {
+        assert!(parse(&elliptic("one")).unwrap().knows("one"));
+        assert!(parse(&json!({"keys": []})).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_huge_or_senseless_set_is_refused() {
+        assert_eq!(Jwks::parse(&vec![b' '; JWKS_BYTES_MAX + 1]).err(), Some(JwksFault::TooLarge(JWKS_BYTES_MAX + 1)));
+        let many = vec![json!({}); JWKS_KEYS_MAX + 1];
+        assert_eq!(parse(&json!({"keys": many})).err(), Some(JwksFault::TooMany(JWKS_KEYS_MAX + 1)));
+        for text in ["", "[]", "{}", r#"{"keys":{}}"#, "<html>"] {
+            assert!(matches!(Jwks::parse(text.as_bytes()), Err(JwksFault::Unreadable(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_for_this_is_a_mismatch_and_one_out_of_its_time_has_expired() {
+        let signed = Signed { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
+        let check = |member: &str, value: Value| {
+            let mut key = elliptic("k");
+            key[member] = value;
+            parse(&json!({"keys": [key]})).unwrap().check(Some("k"), &signed, 1000)
+        };
+        assert_eq!(check("use", json!("enc")), Err(KeyFault::Mismatch));
+        assert_eq!(check("key_ops", json!(["sign"])), Err(KeyFault::Mismatch));
+        assert_eq!(check("alg", json!("ES384")), Err(KeyFault::Mismatch));
+        assert_eq!(check("alg", json!("ES999")), Err(KeyFault::Mismatch));
+        assert_eq!(check("exp", json!(1000)), Err(KeyFault::Expired));
+        assert_eq!(check("nbf", json!(1001)), Err(KeyFault::Expired));
+        assert_eq!(check("revoked", json!({"revoked_at": 1})), Err(KeyFault::Expired));
+        assert_eq!(check("alg", json!("ES256")), Err(KeyFault::Wrong));
+        assert_eq!(check("x", json!("AAAA")), Err(KeyFault::Wrong), "not a point of the curve");
+    }
+
+    #[test]
+    fn without_a_name_the_set_must_leave_no_choice() {
+        let signed = Signed { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
+        let check = |keys: Value| parse(&json!({"keys": keys})).unwrap().check(None, &signed, 0);
+        assert_eq!(check(json!([])), Err(KeyFault::Unknown));
+        assert_eq!(check(json!([elliptic("a"), elliptic("b")])), Err(KeyFault::Unknown));
+        assert_eq!(check(json!([elliptic("a")])), Err(KeyFault::Wrong));
+    }
+}

@@ -1,0 +1,320 @@
+use super::*;
+use aws_lc_rs::digest::{SHA256, digest as hash};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Mutex;
+
+#[derive(Deserialize)]
+struct Vectors {
+    jwks: Value,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    card: Value,
+    valid: bool,
+    #[serde(default)]
+    valid_forms: Vec<String>,
+    reason: String,
+    per_signature: Vec<HashMap<String, String>>,
+    canonical_sha256: HashMap<String, String>,
+}
+
+fn vectors() -> Vectors {
+    serde_json::from_str(include_str!("../../tests/vectors/card-jws.json")).unwrap()
+}
+
+fn name(form: Form) -> &'static str {
+    match form {
+        Form::Specification => "spec",
+        Form::Sdk => "sdk",
+        Form::AsReceived => "raw",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn every_vector_has_its_stated_verdict() {
+    let Vectors { jwks, cases } = vectors();
+    assert_eq!(cases.len(), 31);
+    let keys = Jwks::parse(jwks.to_string().as_bytes()).unwrap();
+    assert_eq!(keys.len(), 4);
+    let card_url = Some(Url::parse("https://agent.example.com/.well-known/agent-card.json").unwrap());
+    let trust = Trust { card_url, keys, ..Trust::default() };
+    for case in cases {
+        let id = &case.id;
+        for form in Form::ALL {
+            let bytes = digest::card(&case.card, form).unwrap();
+            assert_eq!(hex(hash(&SHA256, &bytes).as_ref()), case.canonical_sha256[name(form)], "{id} as {form:?}");
+        }
+        match verify(&case.card.to_string(), &trust, &NoFetch).await {
+            Verdict::Verified { kid, source, form, covered } => {
+                assert!(case.valid, "{id} is accepted");
+                // The first form that holds, in our order of trying.
+                let first = Form::ALL.into_iter().find(|form| case.valid_forms.iter().any(|v| v == name(*form)));
+                assert_eq!(Some(form), first, "{id}");
+                assert_eq!(source, Source::Given, "{id}");
+                let good = case.per_signature.iter().position(|forms| forms[name(form)] == "ok").unwrap();
+                let protected = case.card["signatures"][good]["protected"].as_str().unwrap();
+                assert_eq!(kid, Header::parse(protected).unwrap().key, "{id}");
+                assert_eq!(hex(hash(&SHA256, covered.as_bytes()).as_ref()), case.canonical_sha256[name(form)]);
+            }
+            Verdict::Unverifiable { reason } => {
+                assert!(!case.valid, "{id} is refused: {reason}");
+                assert_eq!(reason.code(), case.reason, "{id}");
+                assert_eq!(reason.is_wrong(), case.reason == "bad_signature", "{id}");
+            }
+            Verdict::Absent => assert_eq!(case.reason, "no_signature", "{id}"),
+        }
+    }
+}
+
+/// A signer with a key of its own, for what the vectors do not hold.
+struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    fn new(seed: u8) -> Self {
+        Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
+    }
+
+    fn keys(&self, id: &str) -> Value {
+        let x = URL_SAFE_NO_PAD.encode(self.0.public_key());
+        json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": id, "x": x}]})
+    }
+
+    fn sign(&self, card: &Value, header: &Value) -> Value {
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let payload = digest::card_agreed(card).unwrap().unwrap();
+        let signature = self.0.sign(&digest::signing_input(&protected, &payload));
+        json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)})
+    }
+
+    fn signed(&self, header: &Value) -> String {
+        signed_by(vec![self.sign(&card(), header)])
+    }
+}
+
+fn card() -> Value {
+    json!({"name": "Agent", "description": "d", "capabilities": {"streaming": true}})
+}
+
+fn signed_by(signatures: Vec<Value>) -> String {
+    let mut card = card();
+    card["signatures"] = json!(signatures);
+    card.to_string()
+}
+
+/// A web of key sets, and what was asked of it.
+#[derive(Default)]
+struct Web {
+    sets: HashMap<String, Vec<u8>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Web {
+    fn with(url: &str, keys: &Value) -> Self {
+        Self { sets: HashMap::from([(url.to_owned(), keys.to_string().into_bytes())]), ..Self::default() }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl FetchKeys for Web {
+    async fn fetch(&self, url: &Url) -> Result<Vec<u8>, String> {
+        self.asked.lock().unwrap().push(url.to_string());
+        self.sets.get(url.as_str()).cloned().ok_or_else(|| "404".to_owned())
+    }
+}
+
+fn from(url: &str) -> Trust {
+    Trust { card_url: Some(Url::parse(url).unwrap()), now: 1_700_000_000, ..Trust::default() }
+}
+
+fn reason(verdict: Verdict) -> Reason {
+    match verdict {
+        Verdict::Unverifiable { reason } => reason,
+        other => panic!("expected a reason, found {other:?}"),
+    }
+}
+
+const HOME: &str = "https://agent.example/.well-known/agent-card.json";
+const KEYS: &str = "https://agent.example/keys.json";
+
+#[tokio::test]
+async fn keys_are_fetched_from_the_cards_own_host_once_for_all_its_signatures() {
+    let signer = Signer::new(1);
+    let web = Web::with(KEYS, &signer.keys("k"));
+    let stranger = Signer::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
+    let own = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
+    let verdict = verify(&signed_by(vec![stranger, own]), &from(HOME), &web).await;
+    let Verdict::Verified { kid, source, .. } = verdict else { panic!("{verdict:?}") };
+    assert_eq!((kid.as_str(), source), ("k", Source::Fetched(Url::parse(KEYS).unwrap())));
+    assert_eq!(web.asked(), [KEYS]);
+}
+
+#[tokio::test]
+async fn a_jku_that_leads_astray_is_not_followed() {
+    let signer = Signer::new(1);
+    for (place, jku) in [
+        (HOME, "https://evil.example/keys.json"),
+        (HOME, "https://agent.example.evil.example/keys.json"),
+        (HOME, "http://agent.example/keys.json"),
+        (HOME, "https://user:pass@agent.example/keys.json"),
+        (HOME, "file:///etc/keys.json"),
+        (HOME, "data:application/json,{}"),
+        (HOME, "keys.json"),
+        (HOME, "https://169.254.169.254/keys.json"),
+        ("http://127.0.0.1:8080/card.json", "http://127.0.0.1:8080/keys.json"),
+    ] {
+        let web = Web::with(jku, &signer.keys("k"));
+        let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku}));
+        let reason = reason(verify(&card, &from(place), &web).await);
+        assert_eq!(reason.code(), "jku_refused", "{jku}");
+        assert!(web.asked().is_empty(), "{jku}");
+    }
+}
+
+#[tokio::test]
+async fn plain_http_is_for_loopback_and_only_when_asked_for() {
+    let signer = Signer::new(1);
+    for (host, fine) in [("127.0.0.1:8080", true), ("localhost", true), ("[::1]:9", true), ("agent.example", false)] {
+        let (place, jku) = (format!("http://{host}/card.json"), format!("http://{host}/keys.json"));
+        let web = Web::with(&jku, &signer.keys("k"));
+        let trust = Trust { plain_loopback: true, ..from(&place) };
+        let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
+        assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{host}: {verdict:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_named_by_the_user_is_trusted_by_origin_and_path() {
+    let signer = Signer::new(1);
+    let trust = Trust { roots: vec![Url::parse("https://keys.example/agents").unwrap()], ..Trust::default() };
+    for (jku, fine) in [
+        ("https://keys.example/agents/a.json", true),
+        ("https://keys.example/agents", true),
+        ("https://keys.example/agents-of-others/a.json", false),
+        ("https://keys.example/agents/../others.json", false),
+        ("https://keys.example:444/agents/a.json", false),
+    ] {
+        let web = Web::with(jku, &signer.keys("k"));
+        let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
+        assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{jku}: {verdict:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_given_by_the_user_is_not_looked_up_anywhere_else() {
+    let (pinned, other) = (Signer::new(1), Signer::new(2));
+    let web = Web::with(KEYS, &other.keys("k"));
+    let keys = Jwks::parse(pinned.keys("k").to_string().as_bytes()).unwrap();
+    let trust = Trust { keys, ..from(HOME) };
+    let card = other.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
+    assert_eq!(reason(verify(&card, &trust, &web).await), Reason::Wrong);
+    assert!(web.asked().is_empty());
+}
+
+#[tokio::test]
+async fn key_sets_that_cannot_be_read_leave_a_card_unverifiable() {
+    let signer = Signer::new(1);
+    let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
+    let huge = vec![b' '; JWKS_BYTES_MAX + 1];
+    for (body, code) in [
+        (huge.as_slice(), "keys_unavailable"),
+        (b"<html>", "keys_unavailable"),
+        (br#"{"keys":[]}"#, "unknown_key"),
+        (br#"{"keys":[{"kty":"oct","kid":"k","k":"AAAA"}]}"#, "unknown_key"),
+    ] {
+        let web = Web { sets: HashMap::from([(KEYS.to_owned(), body.to_vec())]), ..Web::default() };
+        assert_eq!(reason(verify(&card, &from(HOME), &web).await).code(), code);
+    }
+    assert_eq!(reason(verify(&card, &from(HOME), &Web::default()).await).code(), "keys_unavailable");
+    assert_eq!(reason(verify(&card, &from(HOME), &NoFetch).await).code(), "keys_unavailable");
+}
+
+#[tokio::test]
+async fn an_expired_key_vouches_for_nothing() {
+    let signer = Signer::new(1);
+    let mut keys = signer.keys("k");
+    keys["keys"][0]["exp"] = json!(1_699_999_999);
+    let trust = Trust { keys: Jwks::parse(keys.to_string().as_bytes()).unwrap(), ..from(HOME) };
+    let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k"}));
+    assert_eq!(reason(verify(&card, &trust, &NoFetch).await), Reason::KeyExpired("k".to_owned()));
+}
+
+#[tokio::test]
+async fn an_issuer_must_be_the_cards_host() {
+    let signer = Signer::new(1);
+    let keys = Jwks::parse(signer.keys("k").to_string().as_bytes()).unwrap();
+    let trust = Trust { keys: keys.clone(), ..from(HOME) };
+    for (issuer, fine) in [
+        ("agent.example", true),
+        ("Agent.Example", true),
+        ("https://agent.example", true),
+        ("https://agent.example/", true),
+        ("http://agent.example", false),
+        ("https://agent.example:8443", false),
+        ("evil.example", false),
+        ("agent.example.evil.example", false),
+        ("", false),
+    ] {
+        let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "iss": issuer}));
+        match verify(&card, &trust, &NoFetch).await {
+            Verdict::Verified { .. } => assert!(fine, "{issuer}"),
+            verdict => assert!(!fine && reason(verdict).code() == "foreign_issuer", "{issuer}"),
+        }
+    }
+    // A file has no host, so it cannot be the one the issuer means.
+    let from_file = Trust { keys, ..Trust::default() };
+    let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "iss": "agent.example"}));
+    assert_eq!(reason(verify(&card, &from_file, &NoFetch).await).code(), "foreign_issuer");
+}
+
+#[tokio::test]
+async fn of_several_bad_signatures_the_wrong_one_is_reported() {
+    let signer = Signer::new(1);
+    let trust = Trust { keys: Jwks::parse(signer.keys("k").to_string().as_bytes()).unwrap(), ..from(HOME) };
+    let unknown = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "other"}));
+    let wrong = Signer::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k"}));
+    let both = signed_by(vec![unknown.clone(), wrong]);
+    assert_eq!(reason(verify(&both, &trust, &NoFetch).await), Reason::Wrong);
+    let first = signed_by(vec![unknown, json!({"protected": 7, "signature": ""})]);
+    assert_eq!(reason(verify(&first, &trust, &NoFetch).await), Reason::UnknownKey("other".to_owned()));
+}
+
+#[tokio::test]
+async fn limits_hold_and_odd_shapes_are_malformed() {
+    let trust = from(HOME);
+    let signer = Signer::new(1);
+    let one = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k"}));
+    let crowd = signed_by(vec![one; SIGNATURES_MAX + 1]);
+    assert_eq!(reason(verify(&crowd, &trust, &NoFetch).await).code(), "malformed");
+    let large = format!(r#"{{"name":"{}"}}"#, "x".repeat(CARD_BYTES_MAX));
+    assert_eq!(reason(verify(&large, &trust, &NoFetch).await).code(), "malformed");
+    for card in [r#"{"signatures":7}"#, r#"{"signatures":[7]}"#, r#"{"signatures":[{"protected":"e30"}]}"#] {
+        assert_eq!(reason(verify(card, &trust, &NoFetch).await).code(), "malformed", "{card}");
+    }
+    for card in
+        ["", "<html>", "[]x", r#"{"n":1,"n":2,"signatures":[{}]}"#, r#"{"n":9007199254740993,"signatures":[{}]}"#]
+    {
+        assert_eq!(reason(verify(card, &trust, &NoFetch).await).code(), "not_canonical", "{card}");
+    }
+    for card in ["{}", r#"{"n":9007199254740993}"#, r#"{"signatures":null}"#, r#"{"signatures":[]}"#] {
+        assert_eq!(verify(card, &trust, &NoFetch).await, Verdict::Absent, "{card}");
+    }
+    // Five signatures with five places: the last is not fetched.
+    let jku = |n: usize| format!("https://agent.example/keys-{n}.json");
+    let places =
+        (0..=KEY_FETCHES_MAX).map(|n| signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": jku(n)})));
+    let web = Web::with(&jku(KEY_FETCHES_MAX), &signer.keys("k"));
+    assert!(matches!(verify(&signed_by(places.collect()), &trust, &web).await, Verdict::Unverifiable { .. }));
+    assert_eq!(web.asked().len(), KEY_FETCHES_MAX);
+}

@@ -1,0 +1,77 @@
+//! Finding cards, and what is found instead.
+
+use crate::stub::{Do, Stub, card, client};
+use sabir_client::{Error, Reference};
+
+async fn found_at(answer: impl Fn() -> Do + Send + Sync + 'static) -> Result<String, Error> {
+    let stub = Stub::agent(move |_, _| answer()).await;
+    let reference: Reference = format!("{}/card.json", stub.url).parse().unwrap();
+    client().build().unwrap().card(&reference).await.map(|f| f.card.name)
+}
+
+fn html(body: &str) -> Do {
+    Do::Answer(200, "content-type: text/html\r\n".into(), body.into())
+}
+
+#[tokio::test]
+async fn what_is_not_a_card_is_said_to_be_what_it_is() {
+    // Below the URL there is a card, which the stub serves at the well-known path of the agent.
+    let stub = Stub::start(|_| "<html>login</html>".into(), |_, _| html("<html>login</html>")).await;
+    let error = client().build().unwrap().card(&stub.url.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(&error, Error::CardInvalid { .. }), "{error:?}");
+    let huge = Stub::start(|_| format!("{{\"name\":\"{}\"}}", "x".repeat(10 << 20)), |_, _| Do::HangUp).await;
+    let error = client().build().unwrap().card(&huge.url.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(&error, Error::TooLarge { what: "the agent card", .. }), "{error:?}");
+    let half = Stub::start(|base| card(base, "{}", "")[..80].to_owned(), |_, _| Do::HangUp).await;
+    let error = client().build().unwrap().card(&half.url.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(&error, Error::CardInvalid { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_agents_own_path_leads_to_the_card_below_it() {
+    let name = found_at(|| Do::Answer(404, String::new(), String::new())).await.unwrap();
+    assert_eq!(name, "stub");
+}
+
+#[tokio::test]
+async fn a_card_never_follows_to_another_origin() {
+    let target = Stub::agent(|_, _| Do::HangUp).await;
+    let location = format!("location: {}/.well-known/agent-card.json\r\n", target.url);
+    let error = found_at(move || Do::Answer(302, location.clone(), String::new())).await.unwrap_err();
+    assert!(error.to_string().contains("another origin"), "{error}");
+    assert!(target.heard().is_empty());
+}
+
+#[tokio::test]
+async fn a_card_is_kept_and_asked_for_by_its_tag() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Answer(200, "content-type: application/json\r\netag: \"v1\"\r\n".into(), card("http://h", "{}", "")),
+        _ => Do::Answer(304, "etag: \"v1\"\r\n".into(), String::new()),
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let client = client().cache(Some(directory.path().into())).build().unwrap();
+    let reference: Reference = format!("{}/card.json", stub.url).parse().unwrap();
+    client.card(&reference).await.unwrap();
+    assert_eq!(client.card(&reference).await.unwrap().card.name, "stub");
+    let calls = stub.calls();
+    assert_eq!(calls[0].header("if-none-match"), None);
+    assert_eq!(calls[1].header("if-none-match").as_deref(), Some("\"v1\""));
+}
+
+#[tokio::test]
+async fn older_cards_are_found_at_their_older_place_and_not_spoken_to_unasked() {
+    let old = r#"{"name":"old","description":"d","version":"1","url":"http://h/","protocolVersion":"0.3.0",
+        "preferredTransport":"JSONRPC","capabilities":{},"defaultInputModes":["text/plain"],
+        "defaultOutputModes":["text/plain"],"skills":[]}"#;
+    let stub = Stub::start(|_| String::new(), move |_, _| Do::HangUp).await;
+    drop(stub);
+    let stub = Stub::agent(move |_, _| Do::Answer(200, "content-type: application/json\r\n".into(), old.into())).await;
+    let reference: Reference = format!("{}/x", stub.url).parse().unwrap();
+    let client = client().build().unwrap();
+    let found = client.card(&reference).await.unwrap();
+    assert_eq!(found.card.name, "old");
+    assert!(found.json().contains("supportedInterfaces"));
+    let error = client.agent(found).err().unwrap();
+    assert!(error.to_string().contains("0.3"), "{error}");
+}

@@ -1,0 +1,10 @@
+//! What the client promises, seen from the other end of the wire: every server here is a script of bytes.
+#![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
+
+mod cards;
+mod credentials;
+mod delegation;
+mod repeats;
+mod streams;
+mod stub;
+mod waits;

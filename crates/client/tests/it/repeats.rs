@@ -1,0 +1,86 @@
+//! What is sent again, and what is not.
+
+use crate::stub::{Do, Stub, client, task};
+use sabir_client::{Error, text_message};
+use sabir_proto::TaskRef;
+
+fn t1() -> TaskRef {
+    TaskRef::parse("t-1").unwrap()
+}
+
+#[tokio::test]
+async fn a_read_is_repeated_after_a_passing_failure() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Answer(503, String::new(), String::new()),
+        1 => Do::HangUp,
+        _ => Do::Result(task("WORKING")),
+    })
+    .await;
+    assert!(stub.connect().await.task(&t1()).await.is_ok());
+    assert_eq!(stub.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_message_that_may_have_arrived_is_not_sent_again() {
+    for answer in [|| Do::HangUp, || Do::Answer(503, String::new(), String::new())] {
+        let stub = Stub::agent(move |_, _| answer()).await;
+        assert!(stub.connect().await.send(text_message("x")).await.is_err());
+        assert_eq!(stub.calls().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_have_arrived_is_sent_again_under_the_same_name() {
+    // A port that refuses at first: bound, then free, then bound again by the stub's own listener.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), crate::stub::card(&format!("http://127.0.0.1:{port}"), "{}", "")).unwrap();
+    let agent = client().build().unwrap().connect(&file.path().display().to_string().parse().unwrap()).await.unwrap();
+    let error = agent.send(text_message("x")).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { safe: true, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer_and_not_repeated() {
+    let stub = Stub::agent(|_, _| Do::Error(-32001, "no such task")).await;
+    let error = stub.connect().await.task(&t1()).await.unwrap_err();
+    assert_eq!(error.to_string(), "no such task");
+    assert_eq!(stub.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_stay_away_is_not_waited_out() {
+    let stub = Stub::agent(|_, _| Do::Answer(429, "retry-after: 3600\r\n".into(), String::new())).await;
+    let error = stub.connect().await.task(&t1()).await.unwrap_err();
+    assert!(matches!(&error, Error::Fault { retry_after: Some(after), .. } if after.as_secs() == 3600), "{error:?}");
+    assert_eq!(stub.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_to_another_request_is_not_taken_for_ours() {
+    let body = r#"{"jsonrpc":"2.0","id":"not-yours","result":{"id":"t-1","status":{"state":"TASK_STATE_WORKING"}}}"#;
+    let json = "content-type: application/json\r\n";
+    let stub = Stub::agent(move |_, _| Do::Answer(200, json.into(), body.into())).await;
+    let error = stub.connect().await.task(&t1()).await.unwrap_err();
+    assert!(error.to_string().contains("another request"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_card_rules_out_never_leaves() {
+    let stub = Stub::start(|base| crate::stub::card(base, "{}", ""), |_, _| Do::HangUp).await;
+    let agent = stub.connect().await;
+    assert!(agent.subscribe(t1(), sabir_client::Follow::default()).await.is_err());
+    assert!(agent.extended_card().await.is_err());
+    let config = serde_json::from_str(r#"{"url":"https://h/hook"}"#).unwrap();
+    assert!(agent.create_push(t1(), config).await.is_err());
+    assert!(stub.calls().is_empty());
+}
+
+#[tokio::test]
+async fn members_nobody_knows_survive_in_the_json() {
+    let odd = r#"{"id":"t-1","contextId":"c","status":{"state":"TASK_STATE_WORKING","mood":"calm"},"zeta":[1,2.50]}"#;
+    let stub = Stub::agent(move |_, _| Do::Result(odd.into())).await;
+    assert_eq!(stub.connect().await.task(&t1()).await.unwrap().json(), odd);
+}

@@ -1,0 +1,159 @@
+//! Streams that break, stall and lie.
+
+use crate::stub::{After, Do, Stub, chunk, client, frame, status, task};
+use sabir_client::{Error, Events, Follow, Pace, Timeouts, text_message};
+use std::time::Duration;
+
+fn quick() -> Follow {
+    let pace = Pace { first: Duration::from_millis(10), ..Pace::default() };
+    Follow { pace, reconnect_pause: Duration::from_millis(5), reconnects_max: 3, ..Follow::default() }
+}
+
+/// What a stream tells: the kinds of its events, then how it ends.
+async fn told(events: &mut Events) -> (Vec<String>, Option<Error>) {
+    let mut list = Vec::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(said) => {
+                let json: serde_json::Value = serde_json::from_str(said.json()).unwrap();
+                let (kind, value) = json.as_object().unwrap().iter().next().unwrap();
+                let text = value["artifact"]["parts"][0]["text"].as_str().unwrap_or_default();
+                let state = value["status"]["state"].as_str().unwrap_or_default();
+                list.push(format!("{kind} {state}{text}"));
+            }
+            Err(error) => return (list, Some(error)),
+        }
+    }
+    (list, None)
+}
+
+fn whole() -> String {
+    format!(r#"{{"task":{}}}"#, task("WORKING"))
+}
+
+#[tokio::test]
+async fn a_broken_stream_goes_on_after_the_last_numbered_event() {
+    let stub = Stub::agent(|number, _| match number {
+        // Breaks in mid-event: what was not whole does not count.
+        0 => Do::Stream(
+            vec![frame(Some(1), &whole()), frame(Some(2), &chunk("a")), "id: 3\ndata: {\"js".into()],
+            After::Break,
+        ),
+        _ => Do::Stream(vec![frame(Some(3), &chunk("b")), frame(Some(4), &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let agent = stub.connect().await;
+    let mut events = agent.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(
+        list,
+        ["task TASK_STATE_WORKING", "artifactUpdate a", "artifactUpdate b", "statusUpdate TASK_STATE_COMPLETED"]
+    );
+    let calls = stub.calls();
+    assert_eq!(calls[1].method(), "SubscribeToTask");
+    assert_eq!(calls[1].header("last-event-id").as_deref(), Some("2"));
+    // The message was sent once.
+    assert_eq!(calls.iter().filter(|c| c.method() == "SendStreamingMessage").count(), 1);
+    let folded = events.folded().unwrap();
+    assert_eq!(sabir_client::task_text(&folded.value), "a\nb");
+}
+
+#[tokio::test]
+async fn without_numbers_the_task_is_subscribed_to_anew() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Stream(vec![frame(None, &whole()), frame(None, &chunk("a"))], After::End),
+        _ => Do::Stream(vec![frame(None, &whole()), frame(None, &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none());
+    assert_eq!(list.len(), 4);
+    assert_eq!(stub.calls()[1].header("last-event-id"), None);
+}
+
+#[tokio::test]
+async fn where_streams_do_not_come_back_the_task_is_asked_for() {
+    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => Do::Stream(vec![frame(None, &whole())], After::Break),
+        "SubscribeToTask" => Do::Error(-32004, "not here"),
+        _ => Do::Result(task("COMPLETED")),
+    })
+    .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none());
+    assert_eq!(list, ["task TASK_STATE_WORKING", "task TASK_STATE_COMPLETED"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_dies_before_its_first_event_is_not_sent_again() {
+    let stub = Stub::agent(|_, _| Do::HangUp).await;
+    let error = stub.connect().await.stream(text_message("x"), quick()).await.err().unwrap();
+    assert!(matches!(error, Error::Unreachable { safe: false, .. }), "{error:?}");
+    assert_eq!(stub.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_stalled_stream_is_given_up_and_taken_up_again() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Stream(vec![frame(Some(1), &whole())], After::Silence),
+        _ => Do::Stream(vec![frame(Some(2), &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
+    let agent = client().timeouts(timeouts).build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
+    let mut events = agent.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(list, ["task TASK_STATE_WORKING", "statusUpdate TASK_STATE_COMPLETED"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_never_ends_ends_for_us_with_its_task() {
+    let stub =
+        Stub::agent(|_, _| Do::Stream(vec![frame(None, &whole()), frame(None, &status("COMPLETED"))], After::Silence))
+            .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, _) = tokio::time::timeout(Duration::from_secs(5), told(&mut events)).await.unwrap();
+    assert_eq!(list.len(), 2);
+}
+
+#[tokio::test]
+async fn a_question_ends_the_stream_and_a_message_is_all_there_is() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Stream(vec![frame(None, &whole()), frame(None, &status("INPUT_REQUIRED"))], After::Silence),
+        _ => {
+            let message = r#"{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"hi"}]}}"#;
+            Do::Stream(vec![frame(None, message)], After::Silence)
+        }
+    })
+    .await;
+    let agent = stub.connect().await;
+    let mut events = agent.stream(text_message("x"), quick()).await.unwrap();
+    assert_eq!(told(&mut events).await.0.len(), 2);
+    let mut events = agent.stream(text_message("x"), quick()).await.unwrap();
+    assert_eq!(told(&mut events).await.0, ["message "]);
+    assert!(events.task().is_none());
+}
+
+#[tokio::test]
+async fn an_event_for_another_request_is_not_ours() {
+    let stub =
+        Stub::agent(|_, _| Do::Stream(vec![frame(None, &whole()).replace("$ID", "\"somebody else\"")], After::End))
+            .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let error = told(&mut events).await.1.unwrap();
+    assert!(error.to_string().contains("another request"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_the_agents_error() {
+    let broken = "data: {\"jsonrpc\":\"2.0\",\"id\":$ID,\"error\":{\"code\":-32603,\"message\":\"out of ideas\"}}\n\n";
+    let stub = Stub::agent(move |_, _| Do::Stream(vec![frame(None, &whole()), broken.into()], After::End)).await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert_eq!(list.len(), 1);
+    assert_eq!(error.unwrap().to_string(), "out of ideas");
+}

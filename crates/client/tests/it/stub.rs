@@ -1,0 +1,245 @@
+//! A server that says what it is told to say, and remembers what it heard.
+
+use sabir_client::{Agent, Builder, Client, Egress, Note, Observer};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard {
+    pub(crate) line: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Heard {
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let wanted = format!("{}:", name.to_ascii_lowercase());
+        let line = self.head.lines().find(|l| l.to_ascii_lowercase().starts_with(&wanted))?;
+        Some(line[wanted.len()..].trim().to_owned())
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// The JSON-RPC method; empty for anything else.
+    pub(crate) fn method(&self) -> String {
+        serde_json::from_str::<serde_json::Value>(&self.body)
+            .ok()
+            .and_then(|b| b["method"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+}
+
+/// What to do with a request.
+pub(crate) enum Do {
+    /// Answer with a status, headers and a body.
+    Answer(u16, String, String),
+    /// Answer a JSON-RPC request with a result.
+    Result(String),
+    /// Answer it with an error.
+    Error(i64, &'static str),
+    /// Begin a stream with these bytes, and then …
+    Stream(Vec<String>, After),
+    /// Close the connection without a word.
+    HangUp,
+}
+
+/// What follows the bytes of a stream.
+pub(crate) enum After {
+    /// The end, in good order.
+    End,
+    /// A connection that breaks.
+    Break,
+    /// Nothing, for long.
+    Silence,
+}
+
+pub(crate) struct Stub {
+    pub(crate) url: String,
+    heard: Arc<Mutex<Vec<Heard>>>,
+}
+
+impl Stub {
+    /// Starts a server. Cards are served by `card`, everything else by `script`, which gets the number of the request.
+    pub(crate) async fn start(
+        card: impl Fn(&str) -> String + Send + Sync + 'static,
+        script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let (card, script) = (Arc::new(card), Arc::new(script));
+        let (base, log) = (url.clone(), heard.clone());
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (card, script, base, log) = (card.clone(), script.clone(), base.clone(), log.clone());
+                tokio::spawn(async move { serve(socket, &*card, &*script, &base, &log).await });
+            }
+        });
+        Self { url, heard }
+    }
+
+    /// A 1.0 agent over JSON-RPC that streams.
+    pub(crate) async fn agent(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
+        Self::start(|base| card(base, r#"{"streaming":true,"pushNotifications":true}"#, ""), script).await
+    }
+
+    /// What was asked of the agent, cards aside.
+    pub(crate) fn calls(&self) -> Vec<Heard> {
+        self.heard().into_iter().filter(|h| !h.line.contains("/.well-known/")).collect()
+    }
+
+    pub(crate) fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    pub(crate) async fn connect(&self) -> Agent {
+        client().build().unwrap().connect(&self.url.parse().unwrap()).await.unwrap()
+    }
+}
+
+/// A client for tests: this machine may be called.
+pub(crate) fn client() -> Builder {
+    Client::builder().egress(Egress::public().and_loopback())
+}
+
+/// A card of a JSON-RPC agent at `/rpc`.
+pub(crate) fn card(base: &str, capabilities: &str, more: &str) -> String {
+    format!(
+        r#"{{"name":"stub","description":"d","version":"1","capabilities":{capabilities},"defaultInputModes":["text/plain"],
+        "defaultOutputModes":["text/plain"],"skills":[],
+        "supportedInterfaces":[{{"url":"{base}/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}}]{more}}}"#
+    )
+}
+
+/// A task in some state.
+pub(crate) fn task(state: &str) -> String {
+    format!(r#"{{"id":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_{state}"}}}}"#)
+}
+
+/// A status update.
+pub(crate) fn status(state: &str) -> String {
+    format!(r#"{{"statusUpdate":{{"taskId":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_{state}"}}}}}}"#)
+}
+
+/// A chunk of an artifact.
+pub(crate) fn chunk(text: &str) -> String {
+    format!(
+        r#"{{"artifactUpdate":{{"taskId":"t-1","contextId":"c-1","append":true,"artifact":{{"artifactId":"a","parts":[{{"text":"{text}"}}]}}}}}}"#
+    )
+}
+
+async fn serve(
+    mut socket: TcpStream,
+    card: &(dyn Fn(&str) -> String + Send + Sync),
+    script: &(dyn Fn(usize, &Heard) -> Do + Send + Sync),
+    base: &str,
+    log: &Mutex<Vec<Heard>>,
+) {
+    while let Some(heard) = read(&mut socket).await {
+        let number = {
+            let mut log = log.lock().unwrap();
+            let number = log.iter().filter(|h| !h.line.contains("/.well-known/")).count();
+            log.push(heard.clone());
+            number
+        };
+        let action = if heard.line.contains("/.well-known/agent-card.json") {
+            Do::Answer(200, "content-type: application/json\r\n".into(), card(base))
+        } else {
+            script(number, &heard)
+        };
+        if !act(&mut socket, action, &heard).await {
+            return;
+        }
+    }
+}
+
+async fn read(socket: &mut TcpStream) -> Option<Heard> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+            break at;
+        }
+        let mut piece = [0; 4096];
+        match socket.read(&mut piece).await {
+            Ok(n) if n > 0 => bytes.extend_from_slice(&piece[..n]),
+            _ => return None,
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let length = head
+        .lines()
+        .find_map(|l| {
+            l.to_ascii_lowercase().strip_prefix("content-length:").map(|v| v.trim().parse::<usize>().unwrap())
+        })
+        .unwrap_or(0);
+    let mut body = bytes[end + 4..].to_vec();
+    while body.len() < length {
+        let mut piece = [0; 4096];
+        match socket.read(&mut piece).await {
+            Ok(n) if n > 0 => body.extend_from_slice(&piece[..n]),
+            _ => return None,
+        }
+    }
+    let line = head.lines().next().unwrap_or_default().to_owned();
+    Some(Heard { line, head, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+/// Acts; tells whether the connection can be used on.
+async fn act(socket: &mut TcpStream, action: Do, heard: &Heard) -> bool {
+    let id = || heard.json()["id"].clone();
+    let (status, headers, body) = match action {
+        Do::HangUp => return false,
+        Do::Answer(status, headers, body) => (status, headers, body),
+        Do::Result(result) => (
+            200,
+            "content-type: application/json\r\n".into(),
+            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id()),
+        ),
+        Do::Error(code, message) => (
+            200,
+            "content-type: application/json\r\n".into(),
+            format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"{message}"}}}}"#, id()),
+        ),
+        Do::Stream(frames, after) => {
+            let mut out =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
+            for frame in frames {
+                let frame = frame.replace("$ID", &id().to_string());
+                out += &format!("{:x}\r\n{frame}\r\n", frame.len());
+            }
+            if matches!(after, After::End) {
+                out += "0\r\n\r\n";
+            }
+            let _ = socket.write_all(out.as_bytes()).await;
+            match after {
+                After::End => return true,
+                After::Break => return false,
+                After::Silence => tokio::time::sleep(Duration::from_secs(30)).await,
+            }
+            return false;
+        }
+    };
+    let text = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len());
+    socket.write_all(text.as_bytes()).await.is_ok()
+}
+
+/// A frame of a JSON-RPC stream, with a number or without.
+pub(crate) fn frame(number: Option<u32>, result: &str) -> String {
+    let id = number.map(|n| format!("id: {n}\n")).unwrap_or_default();
+    format!("{id}data: {{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n\n")
+}
+
+/// Remembers notes.
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn note(&self, note: &Note<'_>) {
+        self.0.lock().unwrap().push(format!("{note:?}"));
+    }
+}

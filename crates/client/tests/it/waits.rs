@@ -1,0 +1,87 @@
+//! Waiting by asking.
+
+use crate::stub::{Do, Stub, card, client, task};
+use sabir_client::{Error, Follow, Outcome, Pace, Timeouts, text_message};
+use sabir_proto::TaskRef;
+use std::time::Duration;
+
+fn quick() -> Pace {
+    Pace { first: Duration::from_millis(5), ..Pace::default() }
+}
+
+fn sent(state: &str) -> Do {
+    Do::Result(format!(r#"{{"task":{}}}"#, task(state)))
+}
+
+#[tokio::test]
+async fn a_message_is_sent_without_waiting_and_asked_after() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => sent("SUBMITTED"),
+        // A failed question or two does not end the wait; a state nobody knows is waited through.
+        1..=2 => Do::Answer(503, String::new(), String::new()),
+        3 => Do::Result(task("UNSPECIFIED")),
+        4 => Do::Result(task("PONDERING")),
+        _ => Do::Result(task("COMPLETED")),
+    })
+    .await;
+    let outcome = stub.connect().await.send_and_wait(text_message("x"), quick()).await.unwrap().value;
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    let calls = stub.calls();
+    assert_eq!(calls[0].json()["params"]["configuration"]["returnImmediately"], true);
+    assert!(calls[1..].iter().all(|c| c.method() == "GetTask"));
+}
+
+#[tokio::test]
+async fn a_failed_task_is_not_a_success_and_a_question_ends_the_wait() {
+    for (state, success) in [("COMPLETED", true), ("FAILED", false), ("REJECTED", false), ("CANCELED", false)] {
+        let stub = Stub::agent(move |_, _| sent(state)).await;
+        let outcome = stub.connect().await.send_and_wait(text_message("x"), quick()).await.unwrap().value;
+        assert_eq!(outcome.is_success(), success, "{state}");
+    }
+    for state in ["INPUT_REQUIRED", "AUTH_REQUIRED"] {
+        let stub =
+            Stub::agent(move |number, _| if number == 0 { sent("WORKING") } else { Do::Result(task(state)) }).await;
+        let outcome = stub.connect().await.send_and_wait(text_message("x"), quick()).await.unwrap().value;
+        assert!(matches!(outcome, Outcome::InputRequired(_) | Outcome::AuthRequired(_)), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn questions_that_keep_failing_end_the_wait() {
+    let stub = Stub::agent(|_, _| Do::Error(-32603, "broken")).await;
+    let error = stub.connect().await.wait(TaskRef::parse("t-1").unwrap(), quick()).await.unwrap_err();
+    assert_eq!(error.to_string(), "broken");
+    let stub = Stub::agent(|_, _| Do::Answer(503, String::new(), String::new())).await;
+    assert!(stub.connect().await.wait(TaskRef::parse("t-1").unwrap(), quick()).await.is_err());
+    // Three questions, each repeated as any read is.
+    assert_eq!(stub.calls().len(), 9);
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_stream_is_followed_by_asking() {
+    let script = |number: usize, _: &crate::stub::Heard| match number {
+        0 => sent("SUBMITTED"),
+        1..=2 => Do::Result(task("WORKING")),
+        _ => Do::Result(task("COMPLETED")),
+    };
+    let stub = Stub::start(|base| card(base, "{}", ""), script).await;
+    let follow = Follow { pace: quick(), ..Follow::default() };
+    let mut events = stub.connect().await.stream(text_message("x"), follow).await.unwrap();
+    let mut states = Vec::new();
+    while let Some(event) = events.next().await {
+        states.push(event.unwrap().value.state().unwrap().to_string());
+    }
+    // Only what changed is told.
+    assert_eq!(states, ["submitted", "working", "completed"]);
+}
+
+#[tokio::test]
+async fn a_whole_operation_has_its_own_bound() {
+    let stub = Stub::agent(|number, _| if number == 0 { sent("WORKING") } else { Do::Result(task("WORKING")) }).await;
+    let timeouts = Timeouts { total: Some(Duration::from_millis(100)), ..Timeouts::default() };
+    let client = client().timeouts(timeouts).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    let error = agent.send_and_wait(text_message("x"), quick()).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { what: "the operation", .. }), "{error:?}");
+    assert!(stub.calls().len() > 1);
+}

@@ -1,0 +1,201 @@
+//! The front of the demo server: who is let in, and what happens to answers on their way out.
+
+use super::edge::{Edge, Trick, contains};
+use super::passage::{Passage, Script, blur};
+use super::scenario::Scenario;
+use super::{Access, Token};
+use crate::app::App;
+use crate::bind::{http as rest, rest as rest_v03};
+use crate::body::{Body, JSON, answer};
+use crate::front::Front;
+use crate::stack;
+use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use sabir_engine::BoxFuture;
+use sabir_proto::card::{SecurityRequirement, SecurityScheme, StringList};
+use sabir_proto::{AgentCard, Fault};
+use sabir_wire::{Dialect, Voice, v1, v03};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The scheme's name in the card.
+const SCHEME: &str = "bearer";
+/// An extended card is known by its seal within its first bytes; it is much smaller than this.
+const CARD_BYTES_MAX: usize = 64 << 10;
+
+/// Stands before the server.
+#[derive(Debug)]
+pub(super) struct DemoFront {
+    pub(super) edge: Arc<Edge>,
+    pub(super) token: Token,
+    pub(super) access: Access,
+}
+
+/// What the front has to know of a request once it is gone.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    binding: Binding,
+    /// A method of gRPC that streams. In JSON, the answer tells.
+    streams: bool,
+    /// Whether it came with the token.
+    known: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    JsonRpc,
+    HttpJson,
+    HttpJsonV03,
+    Grpc,
+    GrpcV03,
+}
+
+impl Front for DemoFront {
+    fn introduce(&self, card: &mut AgentCard) -> Option<AgentCard> {
+        let description = Some("The test token that the demo server prints when it starts.".into());
+        let scheme = SecurityScheme::HttpAuth { description, scheme: "Bearer".into(), bearer_format: None };
+        card.security_schemes.insert(SCHEME.into(), scheme);
+        if self.access == Access::Bearer {
+            let schemes = BTreeMap::from([(SCHEME.to_owned(), StringList::default())]);
+            card.security_requirements.push(SecurityRequirement { schemes });
+        }
+        card.capabilities.extended_agent_card = Some(true);
+        let mut extended = card.clone();
+        extended.skills.push(Scenario::Secret.skill());
+        extended.version = format!("{}+{}", card.version, self.edge.seal());
+        Some(extended)
+    }
+
+    fn serve(self: Arc<Self>, app: Arc<App>, request: Request<Incoming>) -> BoxFuture<'static, Response<Body>> {
+        Box::pin(async move {
+            let asked = Asked::of(&request, &self.token);
+            if self.access == Access::Bearer && !asked.known && !is_public(request.uri().path()) {
+                let wrong = request.headers().contains_key(AUTHORIZATION);
+                let why = if wrong { "this is not the token of this demo" } else { "this demo wants its test token" };
+                return refuse(asked, None, why);
+            }
+            self.release(asked, stack::serve(app, request).await).await
+        })
+    }
+}
+
+impl DemoFront {
+    /// Lets an answer out, or something else in its place.
+    async fn release(&self, asked: Asked, response: Response<Body>) -> Response<Body> {
+        let (head, body) = response.into_parts();
+        let (script, streams) = match (&body, asked.binding) {
+            (_, Binding::Grpc | Binding::GrpcV03) => (Script::Protobuf, asked.streams),
+            (body, _) => (Script::Json, matches!(body, Body::Events(_))),
+        };
+        if let Body::Whole(bytes) = body {
+            let Some(bytes) = bytes else { return Response::from_parts(head, Body::Whole(None)) };
+            if let Some(why) = self.withheld(asked, &bytes) {
+                return refuse(asked, Some(&bytes), why);
+            }
+            let blurred = blur(&bytes, &self.edge.wished(Trick::Blur), script);
+            return Response::from_parts(head, Body::Whole(Some(blurred)));
+        }
+        let mut passage = Passage::new(body, self.edge.clone(), script, streams);
+        if let Some(first) = passage.peek().await
+            && let Some(why) = self.withheld(asked, first)
+        {
+            return refuse(asked, Some(first), why);
+        }
+        // The one body that holds any other.
+        Response::from_parts(head, Body::Grpc(tonic::body::Body::new(passage)))
+    }
+
+    /// Why an answer is not given.
+    fn withheld(&self, asked: Asked, first: &[u8]) -> Option<&'static str> {
+        let head = first.get(..CARD_BYTES_MAX).unwrap_or(first);
+        if !asked.known && contains(head, self.edge.seal()) {
+            return Some("the extended card wants the test token of this demo");
+        }
+        self.edge.take(Trick::Refuse, head).then_some("refused, as it was asked for")
+    }
+}
+
+impl Asked {
+    fn of(request: &Request<Incoming>, token: &Token) -> Self {
+        let path = request.uri().path();
+        let below = stack::named(path).map_or(path, |(_, below)| below);
+        let binding = match below {
+            _ if stack::is_grpc(request) && path.starts_with("/a2a.v1.") => Binding::GrpcV03,
+            _ if stack::is_grpc(request) => Binding::Grpc,
+            below if stack::is_endpoint(below) => Binding::JsonRpc,
+            below if stack::older(below).is_some() => Binding::HttpJsonV03,
+            _ => Binding::HttpJson,
+        };
+        let method = path.rsplit('/').next().unwrap_or("");
+        let streams = matches!(method, "SendStreamingMessage" | "SubscribeToTask" | "TaskSubscription");
+        Self { binding, streams, known: bearer(request.headers()).is_some_and(|offered| token.is(offered)) }
+    }
+}
+
+/// What everybody may see: the public card, and whether the server lives.
+fn is_public(path: &str) -> bool {
+    let below = stack::named(path).map_or(path, |(_, below)| below);
+    matches!(below, "/.well-known/agent-card.json" | "/.well-known/agent.json" | "/healthz" | "/readyz")
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// A refusal for want of credentials, as the binding has it. In JSON-RPC it answers the request whose answer it replaces.
+fn refuse(asked: Asked, instead_of: Option<&[u8]>, why: &str) -> Response<Body> {
+    let fault = Fault::Unauthenticated(why.into());
+    let mut response = match asked.binding {
+        Binding::JsonRpc => {
+            let id = instead_of.and_then(id_of).unwrap_or_else(|| "null".into());
+            answer(StatusCode::UNAUTHORIZED, JSON, Voice::new(Dialect::V1, Some(id)).refuse(&fault).body)
+        }
+        Binding::HttpJson => rest::refuse_early(StatusCode::UNAUTHORIZED, &fault),
+        Binding::HttpJsonV03 => rest_v03::refuse_early(StatusCode::UNAUTHORIZED, &fault),
+        Binding::Grpc => v1::grpc::status(&fault).into_http::<tonic::body::Body>().map(Body::Grpc),
+        Binding::GrpcV03 => v03::grpc::status(&fault).into_http::<tonic::body::Body>().map(Body::Grpc),
+    };
+    let challenge = HeaderValue::from_static("Bearer realm=\"Sabir demo\"");
+    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    response
+}
+
+/// The id in an envelope, also one in the first frame of a stream.
+fn id_of(answer: &[u8]) -> Option<Box<str>> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let start = answer.iter().position(|byte| *byte == b'{')?;
+    let envelope = serde_json::Deserializer::from_slice(answer.get(start..)?).into_iter::<Envelope<'_>>().next()?;
+    Some(envelope.ok()?.id.get().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_answers_the_request_it_refuses() {
+        let check = |answer: &str| id_of(answer.as_bytes()).map(String::from);
+        assert_eq!(check(r#"{"jsonrpc":"2.0","id":"r1","result":{}}"#).as_deref(), Some("\"r1\""));
+        assert_eq!(check("id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n").as_deref(), Some("7"));
+        assert_eq!(check(r#"{"message":{}}"#), None);
+    }
+
+    #[test]
+    fn a_token_is_read_from_its_header() {
+        let check = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(value))]);
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(check("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(check("bearer  abc").as_deref(), Some("abc"));
+        assert_eq!((check("Basic abc"), check("abc")), (None, None));
+    }
+}

@@ -1,0 +1,216 @@
+//! An answer on its way through the front: where streams break, and states become uncertain.
+
+use super::edge::{Edge, Trick, contains};
+use crate::body::{Body, BodyError};
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use regex::bytes::{Captures, Regex};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::Sleep;
+
+/// How long the first half of a broken event has to reach the client before the connection closes.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// What an answer is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Script {
+    Json,
+    Protobuf,
+}
+
+/// A body that may break off.
+#[derive(Debug)]
+pub(super) struct Passage {
+    inner: Body,
+    edge: Arc<Edge>,
+    script: Script,
+    /// Only streams break.
+    streams: bool,
+    /// Taken out of `inner` already.
+    first: Option<Result<Frame<Bytes>, BodyError>>,
+    /// Something has passed: nothing breaks before it began.
+    begun: bool,
+    cut: Option<Pin<Box<Sleep>>>,
+}
+
+impl Passage {
+    pub(super) fn new(inner: Body, edge: Arc<Edge>, script: Script, streams: bool) -> Self {
+        Self { inner, edge, script, streams, first: None, begun: false, cut: None }
+    }
+
+    /// What is there to send at once, without waiting for anything.
+    pub(super) async fn peek(&mut self) -> Option<&[u8]> {
+        let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.inner).poll_frame(cx))).await;
+        if let Poll::Ready(frame) = at_once {
+            self.first = frame;
+        }
+        self.first.as_ref()?.as_ref().ok()?.data_ref().map(|data| &**data)
+    }
+
+    fn pass(&mut self, data: &Bytes) -> Bytes {
+        if self.streams && self.begun && self.edge.take(Trick::Cut, data) {
+            self.cut = Some(Box::pin(tokio::time::sleep(LAST_WORDS)));
+            return data.slice(..data.len() / 2);
+        }
+        self.begun = true;
+        blur(data, &self.edge.wished(Trick::Blur), self.script)
+    }
+}
+
+impl http_body::Body for Passage {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(pause) = &mut this.cut {
+            ready!(pause.as_mut().poll(cx));
+            // HTTP/1.1 closes the connection for this, HTTP/2 resets the stream.
+            return Poll::Ready(Some(Err(BodyError::aborted("the demo breaks this stream"))));
+        }
+        let frame = match this.first.take() {
+            Some(frame) => Some(frame),
+            None => ready!(Pin::new(&mut this.inner).poll_frame(cx)),
+        };
+        let pass = |frame: Frame<Bytes>| match frame.into_data() {
+            Ok(data) => Frame::data(this.pass(&data)),
+            Err(trailers) => trailers,
+        };
+        Poll::Ready(frame.map(|frame| frame.map(pass)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.cut.is_none() && self.inner.is_end_stream()
+    }
+}
+
+/// Takes the certainty out of the states of these tasks, where they are open.
+pub(super) fn blur(data: &Bytes, tasks: &[Arc<str>], script: Script) -> Bytes {
+    if !tasks.iter().any(|task| contains(data, task)) {
+        return data.clone();
+    }
+    match script {
+        Script::Json => blur_json(data, tasks),
+        Script::Protobuf => blur_protobuf(data, tasks),
+    }
+}
+
+/// The id of a task, and in the same object its status: in all dialects nothing between them has a brace.
+static STATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?x) "(?<id>[0-9a-f-]{36})" (?<between>[^{}\[\]]*"status":\{"state":)
+           "(?<state>TASK_STATE_WORKING|TASK_STATE_SUBMITTED|working|submitted)""#,
+    )
+    .ok()
+});
+
+fn blur_json(data: &Bytes, tasks: &[Arc<str>]) -> Bytes {
+    let Some(state) = STATE.as_ref() else { return data.clone() };
+    let blurred = state.replace_all(data, |found: &Captures<'_>| {
+        let word: &[u8] = match &found["state"] {
+            _ if !tasks.iter().any(|task| task.as_bytes() == &found["id"]) => return found[0].to_vec(),
+            one if one.starts_with(b"TASK_STATE_") => b"TASK_STATE_UNSPECIFIED",
+            _ => b"unknown",
+        };
+        [b"\"", &found["id"], b"\"", &found["between"], b"\"", word, b"\""].concat()
+    });
+    Bytes::from(blurred.into_owned())
+}
+
+/// `Task` and `TaskStatusUpdateEvent` begin alike, in 1.0 as in 0.3: id (1), context (2), status (3), whose first member
+/// is the state. It is overwritten in place, so that no length changes.
+fn blur_protobuf(data: &Bytes, tasks: &[Arc<str>]) -> Bytes {
+    const CONTEXT: u8 = 0x12;
+    const STATUS: u8 = 0x1a;
+    const STATE: u8 = 0x08;
+    /// `SUBMITTED` and `WORKING`.
+    const OPEN: [u8; 2] = [1, 2];
+    let mut blurred = data.to_vec();
+    for task in tasks {
+        let ends = data.windows(task.len()).enumerate().filter(|(_, window)| *window == task.as_bytes());
+        for end in ends.map(|(start, _)| start + task.len()) {
+            let state = length(data, end, CONTEXT)
+                .and_then(|(context, bytes)| length(data, context + bytes, STATUS))
+                .and_then(|(status, _)| (data.get(status) == Some(&STATE)).then_some(status + 1));
+            if let Some(byte) = state.and_then(|at| blurred.get_mut(at)).filter(|byte| OPEN.contains(byte)) {
+                *byte = 0;
+            }
+        }
+    }
+    blurred.into()
+}
+
+/// Reads a tag and a length; where what they are about begins, and how long it is.
+fn length(data: &[u8], at: usize, tag: u8) -> Option<(usize, usize)> {
+    (data.get(at) == Some(&tag)).then_some(())?;
+    let mut length = 0;
+    // Four bytes of seven bits are more than any frame has.
+    for place in 0..4 {
+        let byte = *data.get(at + 1 + place)?;
+        length |= usize::from(byte & 0x7f) << (7 * place);
+        if byte < 0x80 {
+            return Some((at + 2 + place, length));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01900000-0000-7000-8000-000000000001";
+    const OTHER: &str = "01900000-0000-7000-8000-000000000002";
+
+    fn json(text: &str) -> String {
+        let blurred = blur(&Bytes::copy_from_slice(text.as_bytes()), &[ID.into()], Script::Json);
+        String::from_utf8(blurred.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn open_states_of_one_task_are_blurred_in_json() {
+        let task = |id: &str, state: &str| format!(r#"{{"id":"{id}","contextId":"c","status":{{"state":"{state}"}}}}"#);
+        assert_eq!(json(&task(ID, "TASK_STATE_WORKING")), task(ID, "TASK_STATE_UNSPECIFIED"));
+        assert_eq!(json(&task(ID, "submitted")), task(ID, "unknown"));
+        let both = |a: &str, b: &str| format!("[{},{}]", task(ID, a), task(OTHER, b));
+        assert_eq!(json(&both("working", "working")), both("unknown", "working"));
+        for same in [task(ID, "TASK_STATE_COMPLETED"), task(OTHER, "TASK_STATE_WORKING")] {
+            assert_eq!(json(&same), same);
+        }
+        let history = format!(r#"[{{"taskId":"{ID}","parts":[]}},{}]"#, task(OTHER, "working"));
+        assert_eq!(json(&history), history);
+    }
+
+    /// A task as gRPC has it: its id, its context, a status with some words.
+    fn task(id: &str, state: u8, words: usize) -> Vec<u8> {
+        let status = [&[0x08, state, 0x12][..], &length_of(words), &vec![b'w'; words]].concat();
+        [b"\x0a\x24", id.as_bytes(), b"\x12\x01c\x1a", &length_of(status.len())[..], &status].concat()
+    }
+
+    fn length_of(bytes: usize) -> Vec<u8> {
+        let byte = |n: usize| u8::try_from(n).unwrap();
+        if bytes < 0x80 { vec![byte(bytes)] } else { vec![byte(bytes & 0x7f) | 0x80, byte(bytes >> 7)] }
+    }
+
+    #[test]
+    fn open_states_of_one_task_are_blurred_in_protobuf() {
+        let check = |from: Vec<u8>, to: Vec<u8>| {
+            assert_eq!(blur(&Bytes::from(from), &[ID.into()], Script::Protobuf), Bytes::from(to));
+        };
+        for words in [3, 300] {
+            check(task(ID, 2, words), task(ID, 0, words));
+            check(task(ID, 1, words), task(ID, 0, words));
+            check(task(ID, 3, words), task(ID, 3, words));
+            check(task(OTHER, 2, words), task(OTHER, 2, words));
+            let two = |a, b| [task(OTHER, a, words), task(ID, b, words)].concat();
+            check(two(2, 2), two(2, 0));
+        }
+        // An id at the very end, and one in the middle of something else.
+        check(ID.into(), ID.into());
+        check([ID.as_bytes(), b"\x12\xff\xff"].concat(), [ID.as_bytes(), b"\x12\xff\xff"].concat());
+    }
+}
