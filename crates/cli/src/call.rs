@@ -7,6 +7,7 @@
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
 //! | the rest | one file per command |
 
+pub(crate) mod auth;
 pub(crate) mod card;
 pub(crate) mod config;
 mod curl;

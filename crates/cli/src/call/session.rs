@@ -147,8 +147,9 @@ impl Session {
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
-    async fn credentials(&self, _found: &Found) -> Result<Credentials, Stop> {
-        Ok(given(&self.settings))
+    async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+        let tokens = self.stored_tokens(found).await?.into_iter().collect();
+        Ok(Credentials { tokens, ..given(&self.settings) })
     }
 
     /// A failure of the client, in the words of the envelope.
