@@ -1,13 +1,14 @@
 """What a program made with the library has to manage with servers of other kinds: ask, and be given the text.
 
-The program is the example `call_agent`: `URL TEXT [--api-key-env NAME] [--user-email E] [--org-domain D] [--blocking]`.
-It prints the answer and ends with 0, or says why there is none and ends with something else.
+The program is the example `call_agent`: `URL TEXT [--api-key-env NAME] [--secret-env NAME] [--user-email E]
+[--org-domain D] [--blocking]`. It prints the answer and ends with 0, or says why there is none and ends with something
+else.
 """
 
 import servers
 from operations import Wrong
 
-WHO = ('--user-email', 'alice@org.example', '--org-domain', 'org.example')
+WHO = ('--secret-env', 'A2A_SECRET', '--user-email', 'alice@org.example', '--org-domain', 'org.example')
 BY_KEY = ('--api-key-env', 'TEST_KEY')
 # For each kind what the program is given, as arguments and as environment; and what it is given where that is wrong.
 CALLERS = {
