@@ -8,6 +8,7 @@
 //! | the rest | one file per command |
 
 pub(crate) mod card;
+pub(crate) mod chat;
 pub(crate) mod config;
 mod curl;
 mod explain;

@@ -63,6 +63,7 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 /// Every command, in the order of `help`.
 pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
+    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
     entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),

@@ -51,7 +51,8 @@ pub(crate) fn drive(
     let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
-        let limit = session.settings.duration("timeout");
+        // Who deals with Ctrl-C also knows what a timeout is about: one turn of many.
+        let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
         let limited = async {
             match limit {
                 None => work(&session).await,
@@ -65,7 +66,7 @@ pub(crate) fn drive(
             biased;
             outcome = limited => outcome,
             () = interrupted(interrupts) => session.detach().await,
-            () = session.watcher.show_progress(&session.out) => Ok(Exit::Done),
+            () = session.watcher.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
         };
         session.out.clear_progress();
         ended

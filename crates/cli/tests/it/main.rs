@@ -7,16 +7,19 @@
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
+//! | a conversation at a terminal or in a pipe | `chat` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
 //! stops servers, `http` is a client on a bare socket, `ask` knows the two JSON bindings; nothing else does.
+//! `tool` runs commands to their end.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 
 mod ask;
 mod http;
 mod sabir;
+mod tool;
 
 mod agents;
 mod bad_clients;
@@ -26,6 +29,7 @@ mod bad_members;
 mod cancel;
 mod card;
 mod cards;
+mod chat;
 mod convert;
 mod damage;
 mod demo;
