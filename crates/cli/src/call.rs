@@ -22,4 +22,5 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
+pub(crate) use explain::named;
 pub(crate) use session::{Interrupts, Session, drive};

@@ -11,7 +11,9 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem, Stop};
 use crate::settings::Settings;
-use sabir_client::{Agent, Binding, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version};
+use sabir_client::{
+    Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -147,6 +149,18 @@ impl Session {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
     }
 
+    /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
+    /// read about.
+    pub(crate) async fn unwatched(&self, found: Found) -> Result<Agent, Stop> {
+        if self.settings.on("debug") || self.settings.on("curl") {
+            return self.connect_to(found).await;
+        }
+        let credentials = self.credentials(&found).await?;
+        let client = builder(&self.settings, credentials).and_then(Builder::build);
+        let kept = found.clone();
+        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
+    }
+
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
     async fn credentials(&self, _found: &Found) -> Result<Credentials, Stop> {
         Ok(given(&self.settings))
@@ -219,6 +233,10 @@ impl Session {
 
 /// A client as the settings want it.
 fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
+    builder(settings, credentials)?.observer(watcher.clone()).build()
+}
+
+fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
@@ -226,12 +244,11 @@ fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials)
         .version(version(settings)?)
         .credentials(credentials)
         .extensions(settings.list("extension").to_vec())
-        .cache(cache_directory())
-        .observer(watcher.clone());
+        .cache(cache_directory());
     for (name, value) in settings.parameters() {
         builder = builder.header(name, value);
     }
-    builder.build()
+    Ok(builder)
 }
 
 /// The bindings that were asked for, in that order.
