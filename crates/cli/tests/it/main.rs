@@ -9,6 +9,7 @@
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
+//! | a client that follows outlives the server it follows | `kill_stream` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -39,6 +40,7 @@ mod demo;
 mod dialects;
 mod door;
 mod history;
+mod kill_stream;
 mod limits;
 mod list;
 mod losses;
