@@ -146,7 +146,8 @@ class Wire:
             if not message.get('more_body'):
                 break
         headers = {key.decode(): value.decode() for key, value in scope['headers']}
-        method = json.loads(body).get('method') if body and scope['path'] == '/' else None
+        found = re.search(rb'"method"\s*:\s*"(\w+)"', body) if scope['path'] == '/' else None
+        method = found and found.group(1).decode()
         LOG.append(
             {
                 'verb': scope['method'],

@@ -1,7 +1,7 @@
 """What a program made with the library has to manage with servers of other kinds: ask, and be given the text.
 
-The program is the example `call_agent`: `URL TEXT [--api-key K] [--user-email E] [--org-domain D]`. It prints the answer
-and ends with 0, or says why there is none and ends with something else.
+The program is the example `call_agent`: `URL TEXT [--api-key K] [--user-email E] [--org-domain D]`. It prints the
+answer and ends with 0, or says why there is none and ends with something else.
 """
 
 import servers

@@ -36,12 +36,14 @@ What the command line and the library get from servers that nobody here wrote. `
 it has, against a running server at an exact version, on each binding that server offers; a cell says how many of the
 cases the server can serve were passed. What a case promises is in
 [`conformance/servers/operations.py`](../conformance/servers/operations.py). This half of the page is written by
-`{COMMAND}` and checked by the same with `--check`; do not edit it.
+`{COMMAND}`
+and checked by the same with `--check`; do not edit it.
 """
 CALLS = """### One question, one answer
 
-The example `call_agent` asks servers of other dialects and has to print their answer. The server of XPR was written here
-after the runner, which is on no registry, and is checked with the project's own client; the others are the projects' own.
+The example `call_agent` asks servers of other dialects and has to print their answer. The server of XPR was written
+here after the runner, which is on no registry, and is checked with the project's own client; the others are the
+projects' own.
 """
 
 
@@ -71,7 +73,8 @@ def half(results):
     out += ['Commands are short for `conformance/servers/interop --sabir …`.', '', CALLS]
     body = []
     for kind in calls.CALLERS:
-        row = {name.split('/')[2]: outcome for name, (outcome, _) in results.items() if name.startswith(f'{kind}/call/')}
+        row = {name.split('/')[2]: outcome for name, (outcome, _) in results.items()
+               if name.startswith(f'{kind}/call/')}
         cells = [word(row.get(name)) for name in calls.CALLS]
         body.append([*package(kind), PACKAGES[kind][2], *cells])
     out += table(['Server', 'Version', 'Speaks', *calls.CALLS], body)

@@ -36,7 +36,8 @@ export async function* play({ text, answering, taskId, contextId, userMessage, b
     yield message(said(rest || 'a direct message'));
     return;
   }
-  yield { kind: 'task', id: taskId, contextId, status: { state: 'submitted', timestamp: now() }, history: [userMessage] };
+  const begun = { state: 'submitted', timestamp: now() };
+  yield { kind: 'task', id: taskId, contextId, status: begun, history: [userMessage] };
   yield status('working');
   if (word === 'slow') {
     const count = Number(rest || 3);
@@ -84,7 +85,7 @@ export class Holds {
   }
 }
 
-/** Who calls: whoever has a token is known, and may see the extended card. Calls are express' requests or gRPC's calls. */
+/** Who calls: whoever has a token is known, and may see the extended card. A call is one of express or of gRPC. */
 export function userOf(call) {
   const token = call.headers?.authorization ?? call.metadata?.get('authorization')[0];
   return { isAuthenticated: Boolean(token), userName: token ? 'somebody' : '' };

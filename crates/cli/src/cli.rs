@@ -4,7 +4,7 @@ use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments};
 use crate::{Invocation, call, look, manual, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
 /// How wide help is. Fixed, because what is printed does not depend on where.
 const HELP_COLUMNS: usize = 110;
@@ -62,6 +62,17 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 
 /// Every command, in the order of `help`.
 pub(crate) const COMMANDS: &[Entry] = &[
+    entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
+    entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
+    entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
+    entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
+    entry::<call::task::Cancel>("task cancel", Group::Talk, Takes::Settings),
+    entry::<call::task::Subscribe>("task subscribe", Group::Talk, Takes::Settings),
+    entry::<call::task::Download>("task download", Group::Talk, Takes::Settings),
+    entry::<call::push::Create>("task push-config create", Group::Talk, Takes::Settings),
+    entry::<call::push::Get>("task push-config get", Group::Talk, Takes::Settings),
+    entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
+    entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),

@@ -146,7 +146,8 @@ impl Agent {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        retry::repeat(&self.line.door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await
+        let door = &self.line.door;
+        door.within(retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref()))).await
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

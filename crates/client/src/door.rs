@@ -28,11 +28,18 @@ pub struct Timeouts {
     pub answer: Duration,
     /// For silence on a stream. Servers keep quiet streams alive with comments.
     pub idle: Duration,
+    /// For a whole operation: a call with its repetitions, a wait, a stream from its first event to its last.
+    pub total: Option<Duration>,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(60), idle: Duration::from_secs(90) }
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            idle: Duration::from_secs(90),
+            total: None,
+        }
     }
 }
 
@@ -136,6 +143,13 @@ impl Door {
 
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.inner.timeouts
+    }
+
+    /// Gives an operation its whole time, and no more.
+    pub(crate) async fn within<T>(&self, operation: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let Some(total) = self.inner.timeouts.total else { return operation.await };
+        let late = |_| Err(Error::Timeout { what: "the operation", after: total });
+        tokio::time::timeout(total, operation).await.unwrap_or_else(late)
     }
 
     pub(crate) fn egress(&self) -> &Egress {

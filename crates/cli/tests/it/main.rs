@@ -7,6 +7,7 @@
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
+//! | a client that follows outlives the server it follows | `kill_stream` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -32,6 +33,7 @@ mod demo;
 mod dialects;
 mod door;
 mod history;
+mod kill_stream;
 mod limits;
 mod list;
 mod losses;

@@ -1,0 +1,99 @@
+//! `sabir card get`.
+
+mod validate;
+
+use super::{Interrupts, Session, drive};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
+use crate::render::{self, About, Floor, Node};
+use clap::Args;
+use sabir_client::Found;
+
+/// Read the card of an agent: who it is, what it can do and how it is called.
+///
+/// The card is read without any credential. In JSON it is printed as it is, and what is said about it stands on standard
+/// error.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Check the card against the rules of A2A; a card that breaks them is an error.
+    #[arg(long)]
+    validate: bool,
+    /// Read the card for authenticated callers.
+    #[arg(long)]
+    extended: bool,
+}
+
+impl Verb for Get {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Get {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let found = session.card().await?;
+        let place = found.url.as_ref().map_or_else(
+            || session.settings.text("agent-card").unwrap_or_default().to_owned(),
+            |url| session.out.redactor.url(url.as_str()),
+        );
+        let (json, found) = if self.extended {
+            let public = found.clone();
+            let agent = session.connect_to(found).await?;
+            let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
+            let read = Found::read(said.json().as_bytes(), public.url.clone(), &place);
+            (said.json().to_owned(), read.unwrap_or(public))
+        } else {
+            (found.json(), found)
+        };
+        let faults = if self.validate { validate::faults(&found) } else { Vec::new() };
+        if !faults.is_empty() {
+            let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
+            return Err(Problem::new(Code::CardInvalid, message).hint("mend the card and check again").into());
+        }
+        let selected = session.selected(&found);
+        let about = About {
+            place: Some(&place),
+            selected: selected.as_deref(),
+            valid: self.validate.then_some("yes"),
+            signature: None,
+            verbose: session.out.verbose,
+        };
+        self.report(session, &json, &about)
+    }
+
+    fn report(&self, session: &Session, json: &str, about: &About<'_>) -> Outcome {
+        if session.out.is_json() {
+            session.out.document(json)?;
+            for (label, value) in [("Selected", about.selected), ("Valid", about.valid), ("Signature", about.signature)]
+            {
+                if let Some(value) = value {
+                    session.out.note(&format!("{label}: {value}"));
+                }
+            }
+            return Ok(Exit::Done);
+        }
+        let mut floor = Floor::new();
+        render::card(&mut floor, Node::new(json), about);
+        session.out.payload(&floor.finish())?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Session {
+    /// The interface that would be called, for a person. A card that offers none is still worth showing.
+    fn selected(&self, found: &Found) -> Option<String> {
+        match self.choose(found) {
+            Ok(chosen) => {
+                let json = serde_json::to_string(&chosen.interface).ok()?;
+                Some(render::interface(Node::new(&json)))
+            }
+            Err(error) => {
+                self.out.warn(&error.to_string());
+                None
+            }
+        }
+    }
+}
