@@ -10,6 +10,7 @@
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
+//! | other agents are judged fairly | `conformance` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -34,6 +35,7 @@ mod cancel;
 mod card;
 mod cards;
 mod chat;
+mod conformance;
 mod convert;
 mod damage;
 mod demo;
