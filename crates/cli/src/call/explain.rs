@@ -30,7 +30,7 @@ pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
 }
 
 /// The code and the message.
-pub(super) fn named(error: &Error) -> Problem {
+pub(crate) fn named(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
