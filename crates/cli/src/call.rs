@@ -9,6 +9,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod card;
+pub(crate) mod chat;
 pub(crate) mod config;
 mod curl;
 mod explain;
@@ -22,4 +23,5 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
+pub(crate) use card::faults as card_faults;
 pub(crate) use session::{Interrupts, Session, drive};

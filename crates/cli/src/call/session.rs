@@ -11,7 +11,9 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem, Stop};
 use crate::settings::Settings;
-use sabir_client::{Agent, Binding, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version};
+use sabir_client::{
+    Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -85,7 +87,8 @@ async fn interrupted(interrupts: Interrupts) {
 impl Session {
     fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
-        let client = client(&settings, &watcher, given(&settings)).map_err(|error| usage(&error, path))?;
+        // Cards, keys and files are fetched by somebody who has nothing to show.
+        let client = builder(&settings, &watcher).and_then(Builder::build).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
@@ -104,6 +107,14 @@ impl Session {
     /// The card of the agent. Nothing of us is shown for it.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
+        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
+        if found.card.supported_interfaces.is_empty() {
+            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
+            let lacks: Vec<&str> =
+                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
+            let reason = format!("it lists no interface{}", lacking(&lacks));
+            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
+        }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
                 self.out.redactor.learn_name(name);
@@ -120,9 +131,25 @@ impl Session {
 
     /// A line to the agent of a card that was read before.
     pub(crate) async fn connect_to(&self, found: Found) -> Result<Agent, Stop> {
+        self.line(found, self.bindings()).await
+    }
+
+    /// The same over this binding.
+    pub(crate) async fn connect_by(&self, found: Found, binding: Binding) -> Result<Agent, Stop> {
+        self.line(found, vec![binding]).await
+    }
+
+    /// The bindings that were asked for, in that order.
+    pub(crate) fn bindings(&self) -> Vec<Binding> {
+        bindings(&self.settings)
+    }
+
+    async fn line(&self, found: Found, bindings: Vec<Binding>) -> Result<Agent, Stop> {
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
-        let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
+        let builder = builder(&self.settings, &self.watcher).map_err(|error| usage(&error, self.path))?;
+        let client =
+            builder.credentials(credentials).prefer(bindings).build().map_err(|error| usage(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
         if shows && self.settings.on("insecure") && agent.chosen().url.scheme() == "https" {
@@ -217,21 +244,24 @@ impl Session {
     }
 }
 
-/// A client as the settings want it.
-fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
+fn lacking(members: &[&str]) -> String {
+    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
+}
+
+/// A client as the settings want it, before it is told what to show.
+fn builder(settings: &Settings, watcher: &Arc<Watcher>) -> Result<Builder, Error> {
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
         .prefer(bindings(settings))
         .version(version(settings)?)
-        .credentials(credentials)
         .extensions(settings.list("extension").to_vec())
         .cache(cache_directory())
         .observer(watcher.clone());
     for (name, value) in settings.parameters() {
         builder = builder.header(name, value);
     }
-    builder.build()
+    Ok(builder)
 }
 
 /// The bindings that were asked for, in that order.
