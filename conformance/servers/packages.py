@@ -1,7 +1,7 @@
 """The packages the servers are made with: those whose words `conformance/capture` keeps, at the same versions.
 
-Installing is left to the capture, so a package is there once. Node looks for packages next to the script and above it, so
-scripts go where the packages are.
+Installing is left to the capture, so a package is there once. Node looks for packages next to the script and above it,
+so scripts go where the packages are.
 """
 
 import importlib.machinery

@@ -23,5 +23,5 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
-pub(crate) use card::faults as card_faults;
+pub(crate) use explain::named;
 pub(crate) use session::{Interrupts, Session, drive};

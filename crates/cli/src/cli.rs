@@ -63,6 +63,7 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 /// Every command, in the order of `help`.
 pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
+    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
     entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
@@ -80,6 +81,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
+    entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),

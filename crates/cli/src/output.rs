@@ -94,18 +94,6 @@ impl Output {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// Reports a problem and goes on: in JSON in place of the result, else on standard error.
-    pub(crate) fn problem(&self, problem: &Problem) {
-        report(problem, self.format, &self.redactor);
-    }
-
-    /// Asks somebody at a terminal to type.
-    pub(crate) fn prompt(&self, text: &str) {
-        self.clear_progress();
-        let mut stderr = io::stderr().lock();
-        _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
-    }
-
     /// A sign of life, in the place of the last one.
     pub(crate) fn progress(&self, text: &str) {
         let text = escape(&self.redactor.text(text));

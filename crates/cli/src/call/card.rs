@@ -2,8 +2,6 @@
 
 mod validate;
 
-pub(crate) use validate::faults;
-
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;

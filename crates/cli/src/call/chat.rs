@@ -1,186 +1,167 @@
-//! `sabir chat`.
+//! `sabir chat`: a conversation, turn by turn.
+//!
+//! What carries over from one turn to the next is the context, and the task only while it waits for an answer. Both are
+//! printed after every turn, so that nothing lives in this process alone: whoever leaves can go on with `sabir send`.
+//!
+//! At a terminal a failed turn is told and the conversation goes on. In a pipe, where the next line may depend on the
+//! last answer, it ends the run with the code of the failure.
 
-use super::parts::Parts;
-use super::{Interrupts, Session, drive, report, send};
+mod lines;
+mod talk;
+mod words;
+
+use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
+use crate::output::{Format, report};
 use crate::problem::{Outcome, Problem, Stop};
-use crate::render::Node;
 use clap::Args;
-use sabir_client::Agent;
-use sabir_proto::{CancelTask, ContextId, TaskRef, Tenant};
-use std::io::{BufRead, IsTerminal};
-use tokio::sync::mpsc;
+use lines::Lines;
+use std::io::{IsTerminal, Write};
+use talk::{Talk, Turn};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use words::{HELP, Line};
 
-/// What is said to somebody who has just sat down.
-const GREETING: &str = "Type a message. /new starts over, /task shows the task, /cancel cancels it, /exit ends.";
-
-/// Talk to an agent, turn by turn.
+/// Talk with an agent, turn by turn.
 ///
-/// Each line is a message. The context is kept between turns, and the task as long as it waits for an answer. Lines that
-/// begin with a slash are for this tool: /new, /task, /cancel, /exit. Lines from a pipe are turns, too.
+/// Every line is a message. The conversation carries over by itself: the context from turn to turn, the task only while
+/// it waits for an answer, which is then simply typed. The ids are printed after every turn; what was begun here can be
+/// gone on with by `sabir send`.
+///
+/// In a pipe, every line of standard input is a turn, and a turn that fails ends the run. For programs there is
+/// `sabir send -o json`.
 #[derive(Debug, Args)]
+#[command(after_help = help())]
 pub(crate) struct Chat {}
+
+/// What stands below the options.
+fn help() -> String {
+    let list: String = HELP.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "What can be typed beside messages:\n{list}\n\
+         Ctrl-C while the agent works leaves the task running and comes back to the prompt; at the prompt it leaves.\n\n\
+         Examples:\n  \
+         sabir chat -a https://agent.example\n  \
+         sabir chat -a https://agent.example --context-id c-40b9\n  \
+         printf 'Plan a trip\\nMake it shorter\\n' | sabir chat -a https://agent.example"
+    )
+}
 
 impl Verb for Chat {
     fn run(self, invocation: Invocation) -> Outcome {
-        if invocation.out.is_json() {
-            return Err(Problem::usage("a conversation has no JSON form").hint("sabir send -o json \"…\"").into());
-        }
-        let typed = std::io::stdin().is_terminal();
-        if typed && !std::io::stdout().is_terminal() {
-            let message = "there is somebody to type and nobody to read: standard output is not a terminal";
-            return Err(Problem::usage(message).hint("pipe the turns in, or use sabir send").into());
-        }
-        drive(invocation, Interrupts::Own, async |session| talk(session, typed).await)
+        let mode = Mode::of(&invocation)?;
+        drive(invocation, Interrupts::Own, async |session| converse(session, mode).await)
     }
 }
 
-/// What is remembered between two turns, and shown after each: nothing lives here alone.
-#[derive(Debug, Default)]
-struct Thread {
-    context: Option<ContextId>,
-    /// The task, while it waits for an answer.
-    waiting: Option<TaskRef>,
-    /// The task of the last turn, whatever it does.
-    last: Option<TaskRef>,
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// A person, who is prompted.
+    Person,
+    /// A pipe, which is read to its end.
+    Pipe,
 }
 
-async fn talk(session: &Session, typed: bool) -> Outcome {
-    session.reference()?;
+impl Mode {
+    fn of(invocation: &Invocation) -> Result<Self, Problem> {
+        if invocation.out.format == Format::Json {
+            return Err(Problem::usage("chat speaks text only")
+                .hint("one turn as JSON: sabir send -o json --context-id <id> \"<message>\""));
+        }
+        match (std::io::stdin().is_terminal(), std::io::stdout().is_terminal()) {
+            (true, true) => Ok(Self::Person),
+            (false, _) => Ok(Self::Pipe),
+            // Somebody would be waited for who sees neither answers nor what they are about.
+            (true, false) => Err(Problem::usage("chat needs a terminal, or a pipe to read its turns from")
+                .hint("one turn: sabir send \"<message>\"; or: printf 'one\\ntwo\\n' | sabir chat")),
+        }
+    }
+}
+
+async fn converse(session: &Session, mode: Mode) -> Outcome {
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts = interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
     let agent = session.connect().await?;
-    let settings = &session.settings;
-    let wrong = |flag: &str, fault: String| Problem::usage(format!("--{flag} {fault}")).hint("sabir chat --help");
-    let mut thread = Thread::default();
-    if let Some(id) = settings.text("context-id") {
-        thread.context = Some(ContextId::parse(id).map_err(|fault| wrong("context-id", fault.to_string()))?);
+    let mut talk = Talk::begin(session, agent)?;
+    let mut lines = Lines::of_stdin();
+    if mode == Mode::Person {
+        session.out.note(&format!("talking to {}; /help lists what else can be typed", talk.name()));
     }
-    if let Some(id) = settings.text("task-id") {
-        thread.waiting = Some(TaskRef::parse(id).map_err(|fault| wrong("task-id", fault.to_string()))?);
+    let ended = turns(session, mode, &mut talk, &mut lines, &mut interrupts).await;
+    if let Some(resume) = talk.resume() {
+        session.out.note(&format!("Resume: {resume}"));
     }
-    if typed {
-        session.out.note(&format!("{}: {GREETING}", agent.card().name));
-    }
-    let mut lines = lines();
+    ended
+}
+
+async fn turns(
+    session: &Session,
+    mode: Mode,
+    talk: &mut Talk<'_>,
+    lines: &mut Lines,
+    interrupts: &mut Signal,
+) -> Outcome {
     loop {
-        if typed {
-            session.out.prompt("> ");
+        if mode == Mode::Person {
+            // A prompt is no result: it goes where nobody parses it. If it cannot be shown there is nothing to be done.
+            let mut stderr = std::io::stderr().lock();
+            _ = write!(stderr, "{}", talk.prompt()).and_then(|()| stderr.flush());
         }
-        let line = tokio::select! {
-            line = lines.recv() => line,
-            _ = tokio::signal::ctrl_c() => None,
+        let typed = tokio::select! {
+            biased;
+            typed = lines.next() => typed?,
+            _ = interrupts.recv() => return Ok(Exit::Interrupted),
         };
-        let Some(line) = line else { return Ok(Exit::Done) };
-        match line.trim() {
-            "" => {}
-            "/exit" | "/quit" => return Ok(Exit::Done),
-            "/new" => thread = Thread::default(),
-            "/task" => show(session, &agent, &thread).await?,
-            "/cancel" => cancel(session, &agent, &mut thread).await?,
-            command if command.starts_with('/') && !command.contains(' ') => session.out.note(GREETING),
-            text => turn(session, &agent, &mut thread, text).await?,
-        }
-    }
-}
-
-/// Lines of standard input. Reading cannot be interrupted, so it happens elsewhere.
-fn lines() -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.blocking_send(line).is_err() {
-                return;
+        let line = match typed {
+            None => return Ok(Exit::Done),
+            Some(typed) => Line::read(&typed),
+        };
+        match one(session, mode, talk, line, interrupts).await {
+            Ok(Turn::Over) => {}
+            Ok(Turn::Left) => return Ok(Exit::Done),
+            Ok(Turn::Detached) if mode == Mode::Pipe => return Ok(Exit::Interrupted),
+            Ok(Turn::Detached) => session.out.note("/wait waits for it again, /cancel cancels it"),
+            Err(Stop::Problem(problem)) if mode == Mode::Person => {
+                report(&problem, Format::Text, &session.out.redactor);
             }
-        }
-    });
-    receiver
-}
-
-/// One turn. An agent that says no does not end the conversation; Ctrl-C leaves the task and stays.
-async fn turn(session: &Session, agent: &Agent, thread: &mut Thread, text: &str) -> Result<(), Stop> {
-    let parts = Parts::text(text).read(&mut std::io::empty())?;
-    let mut request = send::request(session, parts, None)?;
-    request.message.context_id.clone_from(&thread.context);
-    request.message.task_id.clone_from(&thread.waiting);
-    let asked = thread.waiting.clone();
-    let answer = tokio::select! {
-        answer = session.send_and_stay(agent, request, asked.as_ref()) => answer,
-        _ = tokio::signal::ctrl_c() => {
-            if let Some(task) = session.watcher.task() {
-                session.out.note(&format!("Resume: {}", session.resume().rejoin(&task)));
-            }
-            return Ok(());
-        }
-    };
-    let json = match answer {
-        Ok(json) => json,
-        Err(Stop::Problem(problem)) => {
-            session.out.problem(&problem);
-            return Ok(());
-        }
-        Err(gone @ Stop::ReaderGone) => return Err(gone),
-    };
-    thread.learn(Node::new(&json));
-    session.report_response(&json).map(drop)
-}
-
-impl Thread {
-    fn learn(&mut self, response: Node<'_>) {
-        let Some(holder) = response.get("task").or_else(|| response.get("message")) else { return };
-        if let Some(context) = holder.word("contextId").and_then(|id| ContextId::parse(&id).ok()) {
-            self.context = Some(context);
-        }
-        let task = response.get("task").and_then(|task| task.word("id")).and_then(|id| TaskRef::parse(&id).ok());
-        let state = response.get("task").map(report::state_of).unwrap_or_default();
-        let waits = matches!(state.as_str(), "TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED");
-        self.waiting = task.clone().filter(|_| waits);
-        self.last = task.or(self.last.take());
-    }
-}
-
-async fn show(session: &Session, agent: &Agent, thread: &Thread) -> Result<(), Stop> {
-    let Some(task) = thread.waiting.as_ref().or(thread.last.as_ref()) else {
-        session.out.note("there is no task yet");
-        return Ok(());
-    };
-    match agent.task(task).await {
-        Ok(said) => session.report_task(said.json(), Node::new(said.json())).map(drop),
-        Err(error) => {
-            session.out.problem(&session.failed(error));
-            Ok(())
+            Err(stop) => return Err(stop),
         }
     }
 }
 
-async fn cancel(session: &Session, agent: &Agent, thread: &mut Thread) -> Result<(), Stop> {
-    let Some(id) = thread.waiting.take().or(thread.last.clone()) else {
-        session.out.note("there is no task to cancel");
-        return Ok(());
-    };
-    match agent.cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }).await {
-        Ok(said) => session.report_task(said.json(), Node::new(said.json())).map(drop),
-        Err(error) => {
-            session.out.problem(&session.failed(error));
-            Ok(())
+/// What one line leads to.
+async fn one(
+    session: &Session,
+    mode: Mode,
+    talk: &mut Talk<'_>,
+    line: Line,
+    interrupts: &mut Signal,
+) -> Result<Turn, Stop> {
+    match line {
+        // Where the agent waits for an authorisation from elsewhere, Enter says that it was given.
+        Line::Nothing if mode == Mode::Person && talk.waits_for_authorisation() => talk.wait(interrupts).await,
+        Line::Nothing => Ok(Turn::Over),
+        Line::Say(text) => talk.say(text, interrupts).await,
+        Line::Wait => talk.wait(interrupts).await,
+        Line::Cancel => talk.cancel().await,
+        Line::Task => talk.show().await,
+        Line::New => {
+            talk.forget();
+            session.out.note("a new conversation begins with the next line");
+            Ok(Turn::Over)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_task_is_kept_only_while_it_waits() {
-        let mut thread = Thread::default();
-        let answer = |state: &str| format!(r#"{{"task":{{"id":"t","contextId":"c","status":{{"state":"{state}"}}}}}}"#);
-        thread.learn(Node::new(&answer("TASK_STATE_INPUT_REQUIRED")));
-        assert_eq!(thread.waiting.as_ref().unwrap().to_string(), "t");
-        assert_eq!(thread.context.as_ref().unwrap().to_string(), "c");
-        thread.learn(Node::new(&answer("TASK_STATE_COMPLETED")));
-        assert!(thread.waiting.is_none() && thread.last.is_some() && thread.context.is_some());
-        thread.learn(Node::new(r#"{"message":{"messageId":"m","contextId":"d","parts":[]}}"#));
-        assert_eq!(thread.context.as_ref().unwrap().to_string(), "d");
+        Line::File(place) => talk.attach(&place),
+        Line::Raw => talk.raw(),
+        Line::Save(path) => talk.save(&path),
+        Line::Help => {
+            session.out.note(HELP);
+            Ok(Turn::Over)
+        }
+        Line::Exit => Ok(Turn::Left),
+        Line::Wrong(what) => {
+            Err(Problem::usage(what).hint("/help, or // to send a line that begins with a slash").into())
+        }
     }
 }

@@ -53,7 +53,8 @@ pub(crate) fn drive(
     let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
-        let limit = session.settings.duration("timeout");
+        // Who deals with Ctrl-C also knows what a timeout is about: one turn of many.
+        let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
         let limited = async {
             match limit {
                 None => work(&session).await,
@@ -67,7 +68,7 @@ pub(crate) fn drive(
             biased;
             outcome = limited => outcome,
             () = interrupted(interrupts) => session.detach().await,
-            () = session.watcher.show_progress(&session.out) => Ok(Exit::Done),
+            () = session.watcher.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
         };
         session.out.clear_progress();
         ended
@@ -88,7 +89,7 @@ impl Session {
     fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
         // Cards, keys and files are fetched by somebody who has nothing to show.
-        let client = builder(&settings, &watcher).and_then(Builder::build).map_err(|error| usage(&error, path))?;
+        let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
@@ -131,25 +132,9 @@ impl Session {
 
     /// A line to the agent of a card that was read before.
     pub(crate) async fn connect_to(&self, found: Found) -> Result<Agent, Stop> {
-        self.line(found, self.bindings()).await
-    }
-
-    /// The same over this binding.
-    pub(crate) async fn connect_by(&self, found: Found, binding: Binding) -> Result<Agent, Stop> {
-        self.line(found, vec![binding]).await
-    }
-
-    /// The bindings that were asked for, in that order.
-    pub(crate) fn bindings(&self) -> Vec<Binding> {
-        bindings(&self.settings)
-    }
-
-    async fn line(&self, found: Found, bindings: Vec<Binding>) -> Result<Agent, Stop> {
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
-        let builder = builder(&self.settings, &self.watcher).map_err(|error| usage(&error, self.path))?;
-        let client =
-            builder.credentials(credentials).prefer(bindings).build().map_err(|error| usage(&error, self.path))?;
+        let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
         if shows && self.settings.on("insecure") && agent.chosen().url.scheme() == "https" {
@@ -171,6 +156,18 @@ impl Session {
     /// Which interface of a card would be called.
     pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
+    }
+
+    /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
+    /// read about.
+    pub(crate) async fn unwatched(&self, found: Found) -> Result<Agent, Stop> {
+        if self.settings.on("debug") || self.settings.on("curl") {
+            return self.connect_to(found).await;
+        }
+        let credentials = self.credentials(&found).await?;
+        let client = builder(&self.settings, credentials).and_then(Builder::build);
+        let kept = found.clone();
+        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
@@ -248,16 +245,20 @@ fn lacking(members: &[&str]) -> String {
     if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
 }
 
-/// A client as the settings want it, before it is told what to show.
-fn builder(settings: &Settings, watcher: &Arc<Watcher>) -> Result<Builder, Error> {
+/// A client as the settings want it.
+fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
+    builder(settings, credentials)?.observer(watcher.clone()).build()
+}
+
+fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
         .prefer(bindings(settings))
         .version(version(settings)?)
+        .credentials(credentials)
         .extensions(settings.list("extension").to_vec())
-        .cache(cache_directory())
-        .observer(watcher.clone());
+        .cache(cache_directory());
     for (name, value) in settings.parameters() {
         builder = builder.header(name, value);
     }

@@ -1,186 +1,156 @@
-//! `sabir conformance`: does an agent keep the promises of A2A?
+//! `sabir conformance`: does an agent keep the rules of A2A 1.0?
 //!
-//! The checks built in here are a smoke test, named by the ids of the official compatibility kit so that a finding can be
-//! looked up there; `--tck` runs the kit itself. An agent that fails is a finding, not a failure of this tool. What could
-//! not be checked is shown as skipped and never counted as passed.
+//! A smoke check, not a proof: what can be asked of any agent with an ordinary message is asked, over every binding its
+//! card declares. What an agent gives no occasion for is a skip with its reason, and a skip is not a pass. What the card
+//! does not offer is not asked for either: whoever wants to know how an agent refuses it runs the official kit (`--tck`).
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `table` | every requirement: the kit's id, its level, what it says |
+//! | `report` | results in the order of the table, as text and as JSON |
+//! | `card` | the card and its headers |
+//! | `operations` | send, get, list, cancel, and how they are refused |
+//! | `streams` | streaming and subscribing |
+//! | `envelopes` | what JSON-RPC and HTTP+JSON look like on the wire |
+//! | `kit` | the official kit, where it is at hand |
 
-mod checks;
+mod card;
+mod envelopes;
 mod kit;
+mod operations;
+mod report;
+mod streams;
+mod table;
 
 use crate::Invocation;
 use crate::call::{Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Outcome, Problem};
-use crate::render::Floor;
-use clap::{Args, ValueEnum};
-use sabir_client::{Binding, Found};
-use serde::Serialize;
+use crate::problem::{Outcome, Stop};
+use clap::Args;
+use report::Report;
+use sabir_client::{Agent, Binding, Error, Found};
 use std::path::PathBuf;
+use table::{Level, Scope};
 
-/// Check a live agent against the rules of A2A 1.0.
+/// Check whether an agent keeps the rules of A2A 1.0.
 ///
-/// Sends a few messages over each binding that the card offers. The exit code is 0 whatever the verdict is; --strict makes
-/// it 1 if the agent fails.
+/// Looks at the card, sends a few messages over every binding that the card declares, and reports each requirement by its
+/// id in the official kit (ids that begin with SABIR are our own). What could not be seen is a skip, which is shown and
+/// never counted as passed. The exit code says whether the check could be made; the verdict is in the output, and with
+/// --strict in the exit code as well.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "What is sent is real work for the agent: choose a --text that costs little. Some requirements can only be seen\n\
+    while an agent is busy; --slow-text makes it so.\n\n\
+    Examples:\n  \
+    sabir conformance -a https://agent.example\n  \
+    sabir conformance -a https://agent.example --level should --strict\n  \
+    sabir conformance -a http://127.0.0.1:4000 --text 'echo hi' --slow-text 'slow 30'\n  \
+    sabir conformance -a http://127.0.0.1:4000 --tck ~/a2a-tck"
+)]
 pub(crate) struct Conformance {
-    /// The weakest rules to check.
-    #[arg(long, value_name = "LEVEL", default_value = "should")]
+    /// The lowest level that counts: must, should or may.
+    #[arg(long, value_name = "LEVEL", default_value = "must")]
     level: Level,
-    /// Run the official compatibility kit in this directory instead of the built-in checks.
-    #[arg(long, value_name = "DIR")]
-    tck: Option<PathBuf>,
-    /// Exit with 1 if the agent fails.
+    /// Exit with 1 if the verdict is fail.
     #[arg(long)]
     strict: bool,
-}
-
-/// How much a rule binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
-    May,
-    Should,
-    Must,
-}
-
-impl Level {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::May => "may",
-            Self::Should => "should",
-            Self::Must => "must",
-        }
-    }
-}
-
-/// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
-    Pass,
-    Fail,
-    Skip,
-}
-
-impl Status {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Skip => "skip",
-        }
-    }
-}
-
-/// One rule, checked over one binding.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Check {
-    id: String,
-    level: Level,
-    /// `None` for rules about the card.
-    binding: Option<String>,
-    status: Status,
-    /// Why it failed or was skipped.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    agent: &'a str,
-    verdict: &'static str,
-    summary: Summary,
-    checks: &'a [Check],
-}
-
-#[derive(Debug, Serialize)]
-struct Summary {
-    pass: usize,
-    fail: usize,
-    skip: usize,
+    /// What is said to the agent.
+    #[arg(long, value_name = "TEXT", default_value = "Hello from sabir conformance")]
+    text: String,
+    /// What keeps the agent busy for some seconds; without it, requirements about running tasks may be skipped.
+    #[arg(long, value_name = "TEXT")]
+    slow_text: Option<String>,
+    /// Directory of the official kit (a2a-tck); runs it afterwards and adds what it found.
+    #[arg(long, value_name = "DIR")]
+    tck: Option<PathBuf>,
 }
 
 impl Verb for Conformance {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        drive(invocation, Interrupts::Detach, async |session| self.check(session).await)
     }
 }
 
 impl Conformance {
-    async fn go(self, session: &Session) -> Outcome {
-        session.reference()?;
-        let found = session.card().await?;
-        let mut all = match &self.tck {
-            Some(directory) => kit::run(session, &found, directory, self.level)?,
-            None => self.built_in(session, &found).await?,
-        };
-        all.retain(|check| check.level >= self.level);
-        self.report(session, &all)
-    }
-
-    async fn built_in(&self, session: &Session, found: &Found) -> Result<Vec<Check>, crate::problem::Stop> {
-        let mut all = checks::of_card(found);
-        let bindings = bindings(session, found);
-        if bindings.is_empty() {
-            let message = "the card offers no interface of A2A 1.0, which is what these checks are about";
-            return Err(Problem::new(crate::problem::Code::Protocol("VersionNotSupportedError"), message)
-                .hint(session.resume().command("card get"))
-                .into());
-        }
-        for binding in bindings {
-            let agent = session.connect_by(found.clone(), binding).await?;
-            all.extend(checks::of_binding(&agent, binding).await);
-        }
-        Ok(all)
-    }
-
-    fn report(&self, session: &Session, all: &[Check]) -> Outcome {
-        let count = |status: Status| all.iter().filter(|check| check.status == status).count();
-        let summary = Summary { pass: count(Status::Pass), fail: count(Status::Fail), skip: count(Status::Skip) };
-        let failed = summary.fail > 0;
-        let verdict = match (failed, summary.pass) {
-            (true, _) => "fail",
-            (false, 0) => "nothing checked",
-            (false, _) => "pass",
-        };
-        if session.out.is_json() {
-            let agent = session.settings.text("agent-card").unwrap_or_default();
-            let report = Report { agent: &session.out.redactor.url(agent), verdict, summary, checks: all };
-            session.out.document(&serde_json::to_string(&report).expect("strings and numbers are JSON"))?;
-        } else {
-            let mut floor = Floor::new();
-            for check in all {
-                let binding = check.binding.as_deref().unwrap_or("card");
-                let reason = check.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-                let line = format!("{} {} {} {binding}{reason}", check.status.name(), check.id, check.level.name());
-                floor.field("Check", &line);
+    async fn check(&self, session: &Session) -> Outcome {
+        let reference = session.reference()?;
+        let mut report = Report::new(session, self.level)?;
+        match session.client.card(&reference).await {
+            Ok(found) => {
+                card::check(session, &found, &mut report).await;
+                report.close(Scope::Card, None, "the card does not say")?;
+                self.bindings(session, &found, &mut report).await?;
             }
-            floor.field("Passed", &summary.pass.to_string());
-            floor.field("Failed", &summary.fail.to_string());
-            floor.field("Skipped", &summary.skip.to_string());
-            floor.field("Verdict", verdict);
-            session.out.payload(&floor.finish())?;
+            // A card that is not there, or is none, is a finding. Everything else is a failure of the check.
+            Err(error @ Error::CardNotFound { .. }) => self.no_card("CARD-DISC-001", &error, &mut report)?,
+            Err(error @ Error::CardInvalid { .. }) => self.no_card("CARD-STRUCT-001", &error, &mut report)?,
+            Err(error) => return Err(session.problem(error, None).into()),
         }
-        if failed {
-            session.out.warn("the agent breaks rules of A2A");
+        if let Some(directory) = &self.tck {
+            kit::run(session, directory, self.level, &mut report).await?;
         }
-        Ok(if failed && self.strict { Exit::Failed } else { Exit::Done })
+        let passed = report.finish()?;
+        Ok(if self.strict && !passed { Exit::Failed } else { Exit::Done })
+    }
+
+    fn no_card(&self, id: &'static str, error: &Error, report: &mut Report<'_>) -> Result<(), Stop> {
+        report.record(id, Err(error.to_string()));
+        report.close(Scope::Card, None, "there is no card to look at")
+    }
+
+    /// Every binding of 1.0 that the card declares, or those of them that `--transport` names.
+    async fn bindings(&self, session: &Session, found: &Found, report: &mut Report<'_>) -> Result<(), Stop> {
+        let wanted = session.settings.transports();
+        let wanted = |binding: Binding| wanted.is_empty() || wanted.contains(&binding.name());
+        for binding in declared(found).into_iter().filter(|binding| wanted(*binding)) {
+            let mut only = found.clone();
+            only.card.supported_interfaces.retain(|interface| {
+                interface.protocol_binding.parse() == Ok(binding) && is_of_1_0(&interface.protocol_version)
+            });
+            let agent = session.unwatched(only).await?;
+            let reason = self.binding(&agent, report).await;
+            report.close(Scope::Operations, Some(binding), &reason)?;
+            let own = match binding {
+                Binding::JsonRpc => Scope::JsonRpc,
+                Binding::HttpJson => Scope::HttpJson,
+                Binding::Grpc => Scope::Grpc,
+            };
+            report.close(own, Some(binding), &reason)?;
+        }
+        Ok(())
+    }
+
+    /// Checks one binding, and says why what was not reached was not.
+    async fn binding(&self, agent: &Agent, report: &mut Report<'_>) -> String {
+        let slow = self.slow_text.as_deref().unwrap_or(&self.text);
+        envelopes::check(agent, report).await;
+        let Some(sent) = operations::check(agent, &self.text, report).await else {
+            return "SendMessage did not work".into();
+        };
+        streams::check(agent, &self.text, sent.settled.as_ref(), report).await;
+        operations::busy(agent, slow, report).await;
+        match sent.settled {
+            Some(_) => "the agent gave no occasion".into(),
+            None => "no task was settled; try another --text".into(),
+        }
     }
 }
 
-/// The bindings of the card's 1.0 interfaces: those that were asked for, or all.
-fn bindings(session: &Session, found: &Found) -> Vec<Binding> {
-    let wanted = session.bindings();
-    let offered =
-        found.card.supported_interfaces.iter().filter(|interface| interface.protocol_version.starts_with("1."));
-    let mut bindings: Vec<Binding> = offered.filter_map(|interface| interface.protocol_binding.parse().ok()).collect();
-    bindings.retain(|binding| wanted.is_empty() || wanted.contains(binding));
-    let mut seen = Vec::new();
-    bindings.retain(|binding| {
-        let new = !seen.contains(binding);
-        seen.push(*binding);
-        new
-    });
+/// The bindings of 1.0 in a card, in its order.
+fn declared(found: &Found) -> Vec<Binding> {
+    let mut bindings = Vec::new();
+    for interface in &found.card.supported_interfaces {
+        if let (Ok(binding), true) = (interface.protocol_binding.parse(), is_of_1_0(&interface.protocol_version))
+            && !bindings.contains(&binding)
+        {
+            bindings.push(binding);
+        }
+    }
     bindings
+}
+
+fn is_of_1_0(version: &str) -> bool {
+    version == "1.0" || version.starts_with("1.0.")
 }

@@ -8,7 +8,7 @@ use url::Url;
 const BREACHES: [&str; 7] = ["missing", "empty", "wrong-type", "scheme", "flows", "version", "url"];
 
 /// Everything that is wrong with a card, a line each.
-pub(crate) fn faults(found: &Found) -> Vec<String> {
+pub(super) fn faults(found: &Found) -> Vec<String> {
     let mut faults: Vec<String> =
         found.lint.iter().filter(|lint| BREACHES.contains(&lint.id)).map(ToString::to_string).collect();
     let card = &found.card;

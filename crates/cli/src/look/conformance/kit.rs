@@ -1,89 +1,121 @@
-//! Running the official compatibility kit, and reading what it wrote.
+//! The official kit: run as its own documentation says, and its report taken over.
 
-use super::{Check, Level, Status};
+use super::report::{Check, Report, Verdict};
+use super::table::Level;
 use crate::call::Session;
-use crate::problem::{Code, Problem};
-use sabir_client::{Binding, Found};
+use crate::problem::{Code, Problem, Stop};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::time::SystemTime;
+
+/// Where the kit leaves its report, in its own directory.
+const REPORT: &str = "reports/compatibility.json";
+/// The largest report that is read, in bytes.
+const REPORT_BYTES_MAX: u64 = 32 << 20;
 
 #[derive(Deserialize)]
 struct Compatibility {
-    #[serde(default)]
     per_requirement: BTreeMap<String, Requirement>,
 }
 
 #[derive(Deserialize)]
 struct Requirement {
-    #[serde(default)]
+    level: String,
     status: String,
     #[serde(default)]
-    level: String,
+    transports: BTreeMap<String, String>,
     #[serde(default)]
-    errors: Vec<serde_json::Value>,
+    errors: Vec<String>,
+    #[serde(default)]
+    description: String,
 }
 
-/// Runs the kit in its directory. What it says goes to standard error; its report is the result.
-pub(super) fn run(session: &Session, found: &Found, directory: &Path, level: Level) -> Result<Vec<Check>, Problem> {
-    let failed = |what: String| {
-        Problem::new(Code::Vendor("SABIR_ERR_TCK"), what)
-            .hint("--tck names a checkout of the kit with run_tck.py in it")
-    };
-    let host = match &found.url {
-        Some(url) => url.origin().ascii_serialization(),
-        None => return Err(Problem::usage("the kit needs an agent with an address").hint("--agent-card https://…")),
-    };
-    if !directory.join("run_tck.py").is_file() {
-        return Err(failed(format!("there is no run_tck.py in {}", directory.display())));
+/// Runs the kit against the agent. What it prints goes to standard error.
+pub(super) async fn run(
+    session: &Session,
+    directory: &Path,
+    level: Level,
+    report: &mut Report<'_>,
+) -> Result<(), Stop> {
+    let script = directory.join("run_tck.py");
+    if !script.is_file() {
+        return Err(Problem::usage(format!("--tck {}: there is no run_tck.py", directory.display()))
+            .hint("give the directory of a checkout of a2a-tck")
+            .into());
     }
-    let own = directory.join(".venv/bin/python");
-    let python = if own.is_file() { own } else { "python3".into() };
-    let mut command = Command::new(python);
-    command.current_dir(directory).args(["run_tck.py", "--sut-host", &host, "--level", level.name()]);
-    let transports: Vec<&str> = session.bindings().into_iter().map(word).collect();
+    let agent = session.settings.text("agent-card").unwrap_or_default();
+    let mut command = tokio::process::Command::new("python3");
+    command.arg("run_tck.py").args(["--sut-host", agent, "--level", &level.name().to_ascii_lowercase()]);
+    let transports = session.settings.transports();
     if !transports.is_empty() {
-        command.args(["--transport", &transports.join(",")]);
+        let names: Vec<&str> = transports.into_iter().map(transport).collect();
+        command.args(["--transport", &names.join(",")]);
     }
-    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
-    let status = status.map_err(|error| failed(format!("the kit does not start: {error}")))?;
-    let report = directory.join("reports/compatibility.json");
-    let text = std::fs::read(&report)
-        .map_err(|error| failed(format!("the kit ended with {status} and left no {}: {error}", report.display())))?;
-    let read: Compatibility = serde_json::from_slice(&text)
-        .map_err(|error| failed(format!("{} cannot be read: {error}", report.display())))?;
-    Ok(read.per_requirement.into_iter().map(|(id, one)| one.check(id)).collect())
+    command.current_dir(directory).stdin(Stdio::null()).stdout(std::io::stderr()).kill_on_drop(true);
+    let begun = SystemTime::now();
+    let failed = |words: String| {
+        Problem::new(Code::Vendor("SABIR_ERR_TCK"), words)
+            .hint(format!("run it by hand: cd {} && python3 run_tck.py --sut-host {agent}", directory.display()))
+    };
+    // Its exit code says whether the agent passed; that is in the report as well.
+    command.status().await.map_err(|error| failed(format!("python3 cannot be run: {error}")))?;
+    let path = directory.join(REPORT);
+    let written = std::fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
+    match written {
+        Ok((modified, length)) if modified >= begun && length <= REPORT_BYTES_MAX => {}
+        // A report of another run would speak of another agent.
+        _ => return Err(failed(format!("the kit left no new report at {}", path.display())).into()),
+    }
+    let text = std::fs::read(&path).map_err(|error| failed(format!("cannot read {}: {error}", path.display())))?;
+    let checks =
+        read(&text, level).map_err(|error| failed(format!("{} is not understood: {error}", path.display())))?;
+    report.add(checks)
 }
 
-/// The kit's word for a binding.
-const fn word(binding: Binding) -> &'static str {
-    match binding {
-        Binding::JsonRpc => "jsonrpc",
-        Binding::HttpJson => "http_json",
-        Binding::Grpc => "grpc",
+fn transport(name: &str) -> &'static str {
+    match name {
+        "JSONRPC" => "jsonrpc",
+        "HTTP+JSON" => "http_json",
+        _ => "grpc",
     }
 }
 
-impl Requirement {
-    fn check(self, id: String) -> Check {
-        let status = match self.status.to_ascii_lowercase().as_str() {
-            "pass" | "passed" => Status::Pass,
-            "fail" | "failed" | "error" => Status::Fail,
-            // Whatever else the kit calls it, it was not shown.
-            _ => Status::Skip,
-        };
-        let level = match self.level.to_ascii_lowercase().as_str() {
-            "may" => Level::May,
-            "should" => Level::Should,
-            _ => Level::Must,
-        };
-        let reason = match status {
-            Status::Pass => None,
-            Status::Fail | Status::Skip => Some(self.errors.first().map_or(self.status, ToString::to_string)),
-        };
-        Check { id, level, binding: None, status, reason }
+/// The kit's words as ours. What it did not test is a skip.
+fn read(text: &[u8], level: Level) -> Result<Vec<Check>, serde_json::Error> {
+    let compatibility: Compatibility = serde_json::from_slice(text)?;
+    let mut checks = Vec::new();
+    for (id, requirement) in compatibility.per_requirement {
+        let Some(of) = requirement.level.parse::<Level>().ok().filter(|of| *of <= level) else { continue };
+        let mut transports = requirement.transports;
+        if transports.is_empty() {
+            transports.insert(String::new(), requirement.status.clone());
+        }
+        for (name, status) in transports {
+            let result = match status.as_str() {
+                "PASS" => Verdict::Pass,
+                "FAIL" => Verdict::Fail,
+                _ => Verdict::Skip,
+            };
+            let reason = match result {
+                Verdict::Pass => None,
+                Verdict::Fail => {
+                    Some(requirement.errors.first().cloned().unwrap_or_else(|| "the kit does not say".into()))
+                }
+                Verdict::Skip => Some(status.to_ascii_lowercase()),
+            };
+            checks.push(Check {
+                id: id.clone(),
+                level: of.name(),
+                binding: Some(name).filter(|name| !name.is_empty()).map(|name| format!("{name} (kit)")),
+                title: requirement.description.clone(),
+                result,
+                reason: reason.map(|reason| reason.chars().take(300).collect()),
+            });
+        }
     }
+    Ok(checks)
 }
 
 #[cfg(test)]
@@ -91,21 +123,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kit_did_not_show_is_not_passed() {
-        let text = r#"{"summary":{"must_compatibility":"50%"},"per_requirement":{
-            "A-1":{"status":"PASS","level":"MUST"},"A-2":{"status":"FAIL","level":"SHOULD","errors":["why"]},
-            "A-3":{"status":"NOT TESTED","level":"MAY"},"A-4":{}}}"#;
-        let read: Compatibility = serde_json::from_str(text).unwrap();
-        let checks: Vec<Check> = read.per_requirement.into_iter().map(|(id, one)| one.check(id)).collect();
-        let found: Vec<(Status, Level)> = checks.iter().map(|check| (check.status, check.level)).collect();
+    fn the_report_of_the_kit_is_taken_over() {
+        let text = br#"{"summary":{"must_compatibility":"50.0%"},"per_requirement":{
+            "CORE-SEND-001":{"level":"MUST","status":"FAIL","transports":{"grpc":"PASS","jsonrpc":"FAIL"},"errors":["boom"],"description":"d"},
+            "CORE-CAP-001":{"level":"MUST","status":"NOT TESTED","transports":{}},
+            "CORE-HIST-001":{"level":"SHOULD","status":"PASS","transports":{"grpc":"PASS"}}},"per_transport":{}}"#;
+        let checks = read(text, Level::Must).unwrap();
+        let told: Vec<_> = checks.iter().map(|c| (c.id.as_str(), c.binding.as_deref(), c.result)).collect();
         assert_eq!(
-            found,
+            told,
             [
-                (Status::Pass, Level::Must),
-                (Status::Fail, Level::Should),
-                (Status::Skip, Level::May),
-                (Status::Skip, Level::Must)
+                ("CORE-CAP-001", None, Verdict::Skip),
+                ("CORE-SEND-001", Some("grpc (kit)"), Verdict::Pass),
+                ("CORE-SEND-001", Some("jsonrpc (kit)"), Verdict::Fail),
             ]
         );
+        assert_eq!(checks[2].reason.as_deref(), Some("boom"));
+        assert!(read(b"{}", Level::May).is_err());
     }
 }
