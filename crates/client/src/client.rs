@@ -205,6 +205,10 @@ impl Client {
         Ok(Download { media_type, length, answer })
     }
 
+    pub(crate) fn door(&self) -> Door {
+        self.finder.door.clone()
+    }
+
     fn warn(&self, words: &str) {
         self.finder.door.note(&Note::Warning(words));
     }

@@ -81,6 +81,8 @@ struct Inner {
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
     tls: Arc<rustls::ClientConfig>,
+    /// Whom we trust, without what we show.
+    rules: Tls,
     egress: Egress,
     timeouts: Timeouts,
     observer: Option<Arc<dyn Observer>>,
@@ -117,6 +119,7 @@ impl Door {
             known: client(known.clone())?,
             nameless: client(tls.config(false)?)?,
             tls: Arc::new(known),
+            rules: Tls { identity: None, ..tls.clone() },
             egress,
             timeouts,
             observer,
@@ -130,6 +133,7 @@ impl Door {
             known: self.inner.known.clone(),
             nameless: self.inner.nameless.clone(),
             tls: self.inner.tls.clone(),
+            rules: self.inner.rules.clone(),
             egress: self.inner.egress.clone(),
             timeouts: self.inner.timeouts,
             observer: None,
@@ -154,6 +158,10 @@ impl Door {
 
     pub(crate) fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.inner.tls.clone()
+    }
+
+    pub(crate) fn rules(&self) -> &Tls {
+        &self.inner.rules
     }
 
     pub(crate) fn note(&self, note: &Note<'_>) {

@@ -172,7 +172,7 @@ impl Line {
 
     /// Posts a body to the first address that somebody answers at: agent-native servers have several, and the wrong
     /// ones say 404 or 405.
-    async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
+    pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
         let addresses = self.addresses();
         let last = addresses.len() - 1;
         for (turn, (index, url)) in addresses.into_iter().enumerate() {
@@ -189,7 +189,7 @@ impl Line {
         unreachable!("there is at least one address")
     }
 
-    async fn request(
+    pub(crate) async fn request(
         &self,
         method: Method,
         url: Url,
