@@ -21,4 +21,5 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
-pub(crate) use session::{Interrupts, Session, drive};
+pub(crate) use session::{Interrupts, Session, drive, given, tls};
+pub(crate) use watch::Watcher;

@@ -74,6 +74,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
+    entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),

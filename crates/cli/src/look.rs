@@ -1,3 +1,4 @@
 //! Commands that look at something and change nothing.
 
 pub(crate) mod convert;
+pub(crate) mod doctor;

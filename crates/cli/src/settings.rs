@@ -16,7 +16,7 @@ mod show;
 mod table;
 
 pub(crate) use help::arguments;
-pub(crate) use kind::Kind;
+pub(crate) use kind::{Kind, duration};
 pub(crate) use layers::Layers;
 pub(crate) use resolve::{Settings, Source, Waiting, format_of};
 pub(crate) use show::{json, show};
