@@ -7,7 +7,9 @@
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
 //! | the rest | one file per command |
 
+pub(crate) mod auth;
 pub(crate) mod card;
+pub(crate) mod chat;
 pub(crate) mod config;
 mod curl;
 mod explain;
@@ -21,5 +23,10 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
+<<<<<<< HEAD
 pub(crate) use session::{Interrupts, Session, drive, given, tls};
 pub(crate) use watch::Watcher;
+=======
+pub(crate) use explain::named;
+pub(crate) use session::{Interrupts, Session, drive};
+>>>>>>> main

@@ -63,6 +63,7 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 /// Every command, in the order of `help`.
 pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
+    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
     entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
@@ -73,8 +74,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::Get>("task push-config get", Group::Talk, Takes::Settings),
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
+    entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
+    entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
+    entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
+    entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
+    entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),

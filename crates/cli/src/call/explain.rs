@@ -30,13 +30,13 @@ pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
 }
 
 /// The code and the message.
-pub(super) fn named(error: &Error) -> Problem {
+pub(crate) fn named(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),
-        Error::CardNotFound { .. } => (Code::CardNotFound, None),
+        Error::CardNotFound { .. } | Error::CardElsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
         Error::CardInvalid { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),

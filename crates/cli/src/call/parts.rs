@@ -148,7 +148,7 @@ impl Given {
 }
 
 /// A file's bytes, or a URL that is passed on as it is: nothing is fetched on the agent's behalf.
-fn file(value: &str) -> Result<Part, Problem> {
+pub(super) fn file(value: &str) -> Result<Part, Problem> {
     if ["http://", "https://"].iter().any(|scheme| value.starts_with(scheme)) {
         let path = value.split(['?', '#']).next().unwrap_or_default();
         let name = path.splitn(4, '/').nth(3).and_then(|path| path.rsplit('/').next()).filter(|name| !name.is_empty());

@@ -11,7 +11,9 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem, Stop};
 use crate::settings::Settings;
-use sabir_client::{Agent, Binding, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version};
+use sabir_client::{
+    Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -51,7 +53,8 @@ pub(crate) fn drive(
     let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
-        let limit = session.settings.duration("timeout");
+        // Who deals with Ctrl-C also knows what a timeout is about: one turn of many.
+        let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
         let limited = async {
             match limit {
                 None => work(&session).await,
@@ -65,7 +68,7 @@ pub(crate) fn drive(
             biased;
             outcome = limited => outcome,
             () = interrupted(interrupts) => session.detach().await,
-            () = session.watcher.show_progress(&session.out) => Ok(Exit::Done),
+            () = session.watcher.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
         };
         session.out.clear_progress();
         ended
@@ -146,9 +149,22 @@ impl Session {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
     }
 
+    /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
+    /// read about.
+    pub(crate) async fn unwatched(&self, found: Found) -> Result<Agent, Stop> {
+        if self.settings.on("debug") || self.settings.on("curl") {
+            return self.connect_to(found).await;
+        }
+        let credentials = self.credentials(&found).await?;
+        let client = builder(&self.settings, credentials).and_then(Builder::build);
+        let kept = found.clone();
+        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
+    }
+
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
-    async fn credentials(&self, _found: &Found) -> Result<Credentials, Stop> {
-        Ok(given(&self.settings))
+    async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+        let tokens = self.stored_tokens(found).await?.into_iter().collect();
+        Ok(Credentials { tokens, ..given(&self.settings) })
     }
 
     /// A failure of the client, in the words of the envelope.
@@ -218,6 +234,10 @@ impl Session {
 
 /// A client as the settings want it.
 fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
+    builder(settings, credentials)?.observer(watcher.clone()).build()
+}
+
+fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
@@ -225,12 +245,11 @@ fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials)
         .version(version(settings)?)
         .credentials(credentials)
         .extensions(settings.list("extension").to_vec())
-        .cache(cache_directory())
-        .observer(watcher.clone());
+        .cache(cache_directory());
     for (name, value) in settings.parameters() {
         builder = builder.header(name, value);
     }
-    builder.build()
+    Ok(builder)
 }
 
 /// The bindings that were asked for, in that order.

@@ -7,7 +7,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Twenty chunks, one every 60 ms: long enough to be killed in the middle.
 fn config() -> String {
-    let chunk = |n: usize| format!("{{ wait_ms = 60 }}, {{ artifact = {{ id = \"a\", text = \"<{n}>\", append = true }} }}");
+    let chunk =
+        |n: usize| format!("{{ wait_ms = 60 }}, {{ artifact = {{ id = \"a\", text = \"<{n}>\", append = true }} }}");
     let chunks: Vec<String> = (0..20).map(chunk).collect();
     format!(
         "[[agent]]\nname = \"count\"\nkind = \"script\"\ndefault = true\n[[agent.rule]]\ndo = [{{ status = \"begun\" }}, {}, {{ complete = \"done\" }}]\n",
