@@ -23,10 +23,6 @@ mod session;
 pub(crate) mod task;
 mod watch;
 
-<<<<<<< HEAD
+pub(crate) use explain::named;
 pub(crate) use session::{Interrupts, Session, drive, given, tls};
 pub(crate) use watch::Watcher;
-=======
-pub(crate) use explain::named;
-pub(crate) use session::{Interrupts, Session, drive};
->>>>>>> main
