@@ -271,7 +271,7 @@ fn bindings(settings: &Settings) -> Vec<Binding> {
 }
 
 /// What was given by flag, variable or file.
-fn given(settings: &Settings) -> Credentials {
+pub(crate) fn given(settings: &Settings) -> Credentials {
     let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
         bearer: secret("bearer"),
@@ -284,7 +284,8 @@ fn given(settings: &Settings) -> Credentials {
     }
 }
 
-fn tls(settings: &Settings) -> Result<Tls, Error> {
+/// Whom to trust, and what to show.
+pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
     let read = |flag: &str| {
         let unreadable = |path: &str, error| Error::Usage(format!("cannot read --{flag} {path}: {error}"));
         settings.text(flag).map(|path| std::fs::read(path).map_err(|error| unreadable(path, error))).transpose()
