@@ -3,6 +3,7 @@
 //! What is the same for all of them is here and nowhere else: how the client is made from the settings, how long it may
 //! take, what Ctrl-C does, and what is said about connections that nobody should trust.
 
+use super::card::{card_faults, card_invalid};
 use super::explain::explain;
 use super::resume::Resume;
 use super::watch::Watcher;
@@ -110,11 +111,7 @@ impl Session {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
         // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
         if found.card.supported_interfaces.is_empty() {
-            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
-            let lacks: Vec<&str> =
-                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
-            let reason = format!("it lists no interface{}", lacking(&lacks));
-            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
+            return Err(card_invalid(&self.place(&found), &card_faults(&found)).into());
         }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
@@ -122,6 +119,14 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// Where a card was read, for people.
+    pub(crate) fn place(&self, found: &Found) -> String {
+        match &found.url {
+            Some(url) => self.out.redactor.url(url.as_str()),
+            None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
+        }
     }
 
     /// A line to the agent.
@@ -239,10 +244,6 @@ impl Session {
             Err(_) => self.out.warn("not cancelled: the agent does not answer"),
         }
     }
-}
-
-fn lacking(members: &[&str]) -> String {
-    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
 }
 
 /// A client as the settings want it.

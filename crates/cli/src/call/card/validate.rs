@@ -8,7 +8,7 @@ use url::Url;
 const BREACHES: [&str; 7] = ["missing", "empty", "wrong-type", "scheme", "flows", "version", "url"];
 
 /// Everything that is wrong with a card, a line each.
-pub(super) fn faults(found: &Found) -> Vec<String> {
+pub(in crate::call) fn faults(found: &Found) -> Vec<String> {
     let mut faults: Vec<String> =
         found.lint.iter().filter(|lint| BREACHES.contains(&lint.id)).map(ToString::to_string).collect();
     let card = &found.card;
@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn every_breach_is_named() {
-        let breaches: [(&str, fn(&mut serde_json::Value)); 8] = [
+        type Damage = fn(&mut serde_json::Value);
+        let breaches: [(&str, Damage); 8] = [
             ("description", |card| _ = card.as_object_mut().unwrap().remove("description")),
             ("supportedInterfaces", |card| card["supportedInterfaces"] = serde_json::json!([])),
             ("skills", |card| card["skills"] = serde_json::json!([])),
