@@ -2,8 +2,6 @@
 
 mod validate;
 
-pub(super) use validate::faults as card_faults;
-
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -110,7 +108,7 @@ impl Get {
 }
 
 /// A card that breaks the rules, with everything that is wrong with it.
-pub(super) fn card_invalid(place: &str, faults: &[String]) -> Problem {
+fn card_invalid(place: &str, faults: &[String]) -> Problem {
     let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
     Problem::new(Code::CardInvalid, message)
         .hint(format!("mend the card; sabir doctor {} looks further", render::shell(place)))

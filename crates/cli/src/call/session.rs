@@ -3,7 +3,6 @@
 //! What is the same for all of them is here and nowhere else: how the client is made from the settings, how long it may
 //! take, what Ctrl-C does, and what is said about connections that nobody should trust.
 
-use super::card::{card_faults, card_invalid};
 use super::explain::explain;
 use super::resume::Resume;
 use super::watch::Watcher;
@@ -109,10 +108,6 @@ impl Session {
     /// The card of the agent. Nothing of us is shown for it.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
-        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
-        if found.card.supported_interfaces.is_empty() {
-            return Err(card_invalid(&self.place(&found), &card_faults(&found)).into());
-        }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
                 self.out.redactor.learn_name(name);

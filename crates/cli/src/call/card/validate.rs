@@ -8,7 +8,7 @@ use url::Url;
 const BREACHES: [&str; 7] = ["missing", "empty", "wrong-type", "scheme", "flows", "version", "url"];
 
 /// Everything that is wrong with a card, a line each.
-pub(in crate::call) fn faults(found: &Found) -> Vec<String> {
+pub(super) fn faults(found: &Found) -> Vec<String> {
     let mut faults: Vec<String> =
         found.lint.iter().filter(|lint| BREACHES.contains(&lint.id)).map(ToString::to_string).collect();
     let card = &found.card;
@@ -19,7 +19,6 @@ pub(in crate::call) fn faults(found: &Found) -> Vec<String> {
         }
     };
     for (name, list) in [
-        ("supportedInterfaces", card.supported_interfaces.len()),
         ("defaultInputModes", card.default_input_modes.len()),
         ("defaultOutputModes", card.default_output_modes.len()),
         ("skills", card.skills.len()),
@@ -132,9 +131,8 @@ mod tests {
     #[test]
     fn every_breach_is_named() {
         type Damage = fn(&mut serde_json::Value);
-        let breaches: [(&str, Damage); 8] = [
+        let breaches: [(&str, Damage); 7] = [
             ("description", |card| _ = card.as_object_mut().unwrap().remove("description")),
-            ("supportedInterfaces", |card| card["supportedInterfaces"] = serde_json::json!([])),
             ("skills", |card| card["skills"] = serde_json::json!([])),
             ("supportedInterfaces[0].url", |card| card["supportedInterfaces"][0]["url"] = "/rpc".into()),
             ("supportedInterfaces[0].protocolVersion", |card| {
