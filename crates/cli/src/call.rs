@@ -24,4 +24,5 @@ pub(crate) mod task;
 mod watch;
 
 pub(crate) use explain::named;
-pub(crate) use session::{Interrupts, Session, drive};
+pub(crate) use session::{Interrupts, Session, drive, given, tls};
+pub(crate) use watch::Watcher;

@@ -3,3 +3,4 @@
 pub(crate) mod bench;
 pub(crate) mod conformance;
 pub(crate) mod convert;
+pub(crate) mod doctor;
