@@ -10,7 +10,8 @@
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
-//! | other agents are judged fairly | `conformance` |
+//! | other agents are judged fairly | `conformance`, `doctor` |
+//! | what is typed is what is sent | `call` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -31,6 +32,7 @@ mod bad_ids;
 mod bad_json;
 mod bad_members;
 mod bench;
+mod call;
 mod cancel;
 mod card;
 mod cards;
@@ -40,6 +42,7 @@ mod convert;
 mod damage;
 mod demo;
 mod dialects;
+mod doctor;
 mod door;
 mod history;
 mod kill_stream;
