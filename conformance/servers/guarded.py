@@ -12,7 +12,6 @@ import urllib.parse
 import urllib.request
 
 import browser
-import command
 from operations import Wrong, ending, equal
 
 LOGIN_SECONDS_MAX = 60
@@ -31,13 +30,9 @@ def case(*kinds):
 
 @dataclasses.dataclass
 class Guarded:
-    program: str
+    sabir: object
     server: object
     binding: str
-
-    def __post_init__(self):
-        # A home of its own, so that nobody is logged in by accident.
-        self.sabir = command.Sabir(self.program)
 
     def run(self, *words, arguments=None):
         given = self.server.arguments if arguments is None else arguments

@@ -136,6 +136,12 @@ impl Agent {
         })
     }
 
+    /// Reads a task once: for those who ask again anyway.
+    pub(crate) async fn task_once(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
+        let call = Call::Get(GetTask { tenant: self.tenant.clone(), id: id.clone(), history_length: None });
+        self.line.ask(&call, None).await?.try_map(task)
+    }
+
     /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
     pub async fn call(&self, mut call: Call) -> Result<Said<Answer>, Error> {
         self.may(&call)?;

@@ -42,6 +42,12 @@ impl Found {
         let invalid = |reason: String| Error::CardInvalid { at: at.into(), reason };
         let text = std::str::from_utf8(json).map_err(|_| invalid("it is not UTF-8".into()))?;
         let read = card::read(json).map_err(|fault| invalid(fault.to_string()))?;
+        // Much can be missing from a card and the agent be of use all the same; an address cannot.
+        if read.card.supported_interfaces.is_empty() {
+            let lacking: Vec<String> = read.lint.iter().map(ToString::to_string).collect();
+            let more = if lacking.is_empty() { String::new() } else { format!("; {}", lacking.join("; ")) };
+            return Err(invalid(format!("it lists no interface{more}")));
+        }
         let (lint, losses, xpr) = (read.lint, read.losses, read.xpr);
         let json = text.trim().to_owned();
         Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, server: None, json })
@@ -111,7 +117,7 @@ impl Finder {
     /// Looks at the well-known places below a URL. `first` is what was at the URL itself.
     async fn well_known(&self, base: &Url, first: Option<Error>) -> Result<Found, Error> {
         let mut missing = None;
-        for path in WELL_KNOWN {
+        for path in WELL_KNOWN.into_iter().chain([catalog::WELL_KNOWN]) {
             let at = below(base, path);
             match self.document(&at).await {
                 Ok(Document::Card(found)) => return Ok(*found),

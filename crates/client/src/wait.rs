@@ -69,7 +69,7 @@ impl Poll {
             }
             self.waits = true;
             self.questions += 1;
-            match agent.task(&self.task).await {
+            match agent.task_once(&self.task).await {
                 Ok(said) => {
                     self.failures = 0;
                     return Ok(said);

@@ -47,6 +47,8 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
         _ => (Code::Internal, None),
     };
+    // A status that says that all is well is not what went wrong.
+    let transport = transport.filter(|code| !matches!(code, TransportCode::Http(200..=299)));
     Problem::new(code, error.to_string()).transport(transport.map(|code| match code {
         TransportCode::JsonRpc(number) => Transport::Number(number),
         TransportCode::Http(status) => Transport::Number(status.into()),

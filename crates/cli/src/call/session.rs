@@ -89,7 +89,8 @@ impl Session {
     /// Makes ready for a run; nothing is sent.
     pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
-        let client = client(&settings, &watcher, given(&settings)).map_err(|error| usage(&error, path))?;
+        // Cards, keys and files are fetched by somebody who has nothing to show.
+        let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
@@ -108,6 +109,14 @@ impl Session {
     /// The card of the agent. Nothing of us is shown for it.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
+        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
+        if found.card.supported_interfaces.is_empty() {
+            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
+            let lacks: Vec<&str> =
+                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
+            let reason = format!("it lists no interface{}", lacking(&lacks));
+            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
+        }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
                 self.out.redactor.learn_name(name);
@@ -231,6 +240,10 @@ impl Session {
             Err(_) => self.out.warn("not cancelled: the agent does not answer"),
         }
     }
+}
+
+fn lacking(members: &[&str]) -> String {
+    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
 }
 
 /// A client as the settings want it.

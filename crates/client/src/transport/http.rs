@@ -137,7 +137,7 @@ async fn whole(
     };
     let mut answer = answer.map_err(|fault| {
         let fault = if html { Fault::InvalidAgentResponse("a web page".into()) } else { fault };
-        Error::Fault { fault, transport: Some(transport), retry_after }
+        Error::local(fault)
     })?;
     line.files.read_answer(&mut answer);
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
