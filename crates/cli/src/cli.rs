@@ -75,7 +75,6 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
     entry::<call::push::Listen>("task push-config listen", Group::Talk, Takes::Settings),
-    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
     entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
     entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
