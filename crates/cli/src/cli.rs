@@ -80,6 +80,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
+    entry::<look::call::Call>("call", Group::Look, Takes::Settings),
     entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
     entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),

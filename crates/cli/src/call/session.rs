@@ -86,7 +86,8 @@ async fn interrupted(interrupts: Interrupts) {
 }
 
 impl Session {
-    fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
+    /// Makes ready for a run; nothing is sent.
+    pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
         // Cards, keys and files are fetched by somebody who has nothing to show.
         let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
@@ -171,7 +172,7 @@ impl Session {
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
-    async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+    pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
         Ok(Credentials { tokens, ..given(&self.settings) })
     }
@@ -267,7 +268,7 @@ fn bindings(settings: &Settings) -> Vec<Binding> {
 }
 
 /// What was given by flag, variable or file.
-pub(crate) fn given(settings: &Settings) -> Credentials {
+fn given(settings: &Settings) -> Credentials {
     let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
         bearer: secret("bearer"),

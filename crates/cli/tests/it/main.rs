@@ -10,7 +10,8 @@
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
-//! | other agents are judged fairly | `conformance` |
+//! | other agents are judged fairly | `conformance`, `doctor` |
+//! | what is typed is what is sent | `call` |
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -34,6 +35,7 @@ mod bad_ids;
 mod bad_json;
 mod bad_members;
 mod bench;
+mod call;
 mod cancel;
 mod card;
 mod cards;
@@ -43,6 +45,7 @@ mod convert;
 mod damage;
 mod demo;
 mod dialects;
+mod doctor;
 mod door;
 mod history;
 mod kill_stream;
