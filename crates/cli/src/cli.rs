@@ -241,6 +241,12 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_there_once() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(COMMANDS.iter().all(|entry| seen.insert(entry.path)));
+    }
+
+    #[test]
     fn every_command_says_what_it_is_for() {
         for entry in COMMANDS {
             assert!((entry.build)(Command::new("x")).get_about().is_some(), "{}", entry.path);

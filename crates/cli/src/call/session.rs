@@ -109,20 +109,20 @@ impl Session {
     /// The card of the agent. Nothing of us is shown for it.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
-        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
-        if found.card.supported_interfaces.is_empty() {
-            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
-            let lacks: Vec<&str> =
-                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
-            let reason = format!("it lists no interface{}", lacking(&lacks));
-            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
-        }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
                 self.out.redactor.learn_name(name);
             }
         }
         Ok(found)
+    }
+
+    /// Where a card was read, for people.
+    pub(crate) fn place(&self, found: &Found) -> String {
+        match &found.url {
+            Some(url) => self.out.redactor.url(url.as_str()),
+            None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
+        }
     }
 
     /// A line to the agent.
@@ -240,10 +240,6 @@ impl Session {
             Err(_) => self.out.warn("not cancelled: the agent does not answer"),
         }
     }
-}
-
-fn lacking(members: &[&str]) -> String {
-    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
 }
 
 /// A client as the settings want it.

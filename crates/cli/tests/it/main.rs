@@ -12,6 +12,7 @@
 //! | a client that follows outlives the server it follows | `kill_stream` |
 //! | other agents are judged fairly | `conformance`, `doctor` |
 //! | what is typed is what is sent | `call` |
+//! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -22,11 +23,13 @@
 
 mod ask;
 mod http;
+mod rogue;
 mod sabir;
 mod stub;
 mod tool;
 
 mod agents;
+mod bad_agents;
 mod bad_clients;
 mod bad_ids;
 mod bad_json;
@@ -49,6 +52,7 @@ mod kill_stream;
 mod limits;
 mod list;
 mod losses;
+mod manual;
 mod memory;
 mod operate;
 mod protocols;
