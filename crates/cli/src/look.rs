@@ -1,5 +1,9 @@
 //! Commands that look at something and change nothing.
 
 pub(crate) mod bench;
+mod cassette;
 pub(crate) mod conformance;
 pub(crate) mod convert;
+pub(crate) mod mock;
+pub(crate) mod record;
+pub(crate) mod replay;

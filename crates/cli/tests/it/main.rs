@@ -11,6 +11,7 @@
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
 //! | other agents are judged fairly | `conformance` |
+//! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -34,6 +35,7 @@ mod bench;
 mod cancel;
 mod card;
 mod cards;
+mod cassettes;
 mod chat;
 mod conformance;
 mod convert;
