@@ -11,7 +11,7 @@ requests, which `GET /-/log` shows.
 import asyncio
 import base64
 import datetime
-import json
+import re
 import socket
 import uuid
 
@@ -154,7 +154,7 @@ class Wire:
                 'path': scope['path'],
                 'method': method,
                 'headers': headers,
-                'body': body.decode(),
+                'body': body.decode(errors='replace'),
             }
         )
         given = False

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -31,6 +32,11 @@ capture = load(CAPTURE / 'run', 'capture_run')
 Unable = capture.Unable
 say = capture.say
 CACHE = capture.CACHE.parent / 'servers'
+
+
+def go_quietly():
+    """A run that is told to stop goes through `finally` and takes its servers along."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def python(peer, script):

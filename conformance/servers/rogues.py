@@ -137,7 +137,8 @@ class PartialCard(Agent):
 class SnakeCase(Agent):
     def card(self):
         card = super().card()
-        return {**card, 'documentation_url': card.pop('documentationUrl')}
+        where = card.pop('documentationUrl')
+        return {**card, 'documentation_url': where}
 
 
 class GhostScheme(Agent):

@@ -200,7 +200,7 @@ PROBES = {
     'card.json': lambda call: bool(fails(ValueError, lambda: json.loads(call.card()[2]))),
     'card.size': lambda call: len(call.card()[2]) > 10_000_000,
     'card.required': card(lambda card: 'skills' not in card),
-    'card.lint': card(lambda card: 'documentation_url' in card),
+    'card.lint': card(lambda card: 'documentationUrl' not in card),
     'card.schemes': card(lambda card: 'ghost' in card['securityRequirements'][1]['schemes']),
     'card.url': card(lambda card: '0.0.0.0' in card['supportedInterfaces'][0]['url']),
     'card.interfaces': card(lambda card: 'smoke' in card['supportedInterfaces'][0]['protocolBinding']),

@@ -7,6 +7,7 @@
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
 //! | the rest | one file per command |
 
+pub(crate) mod auth;
 pub(crate) mod card;
 pub(crate) mod chat;
 pub(crate) mod config;
@@ -23,4 +24,4 @@ pub(crate) mod task;
 mod watch;
 
 pub(crate) use explain::named;
-pub(crate) use session::{Interrupts, Session, drive};
+pub(crate) use session::{Interrupts, Session, drive, tls};

@@ -74,7 +74,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::Get>("task push-config get", Group::Talk, Takes::Settings),
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
+    entry::<call::push::Listen>("task push-config listen", Group::Talk, Takes::Settings),
+    entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
+    entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
+    entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
+    entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
+    entry::<look::call::Call>("call", Group::Look, Takes::Settings),
     entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
     entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::record::Record>("record", Group::Look, Takes::Settings),
@@ -102,14 +108,8 @@ pub(crate) fn command(layers: &Layers) -> Command {
         .about("Talk to agents, look into them and run them: every dialect of A2A behind one command")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true)
-        .arg(
-            Arg::new("version")
-                .short('v')
-                .long("version")
-                .action(ArgAction::Version)
-                .help("Print the version")
-                .help_heading("Global options"),
-        )
+        .propagate_version(true)
+        .arg(version())
         .override_usage("sabir <command> [arguments] [options]")
         .subcommand_required(true)
         .disable_help_subcommand(false)
@@ -126,21 +126,27 @@ pub(crate) fn command(layers: &Layers) -> Command {
     })
 }
 
+/// `-v`, in lower case: the specification gives it to the version.
+fn version() -> Arg {
+    let version = Arg::new("version").short('v').long("version").action(ArgAction::Version);
+    version.help("Print the version").help_heading("Global options")
+}
+
 /// Puts a command in its place, with the families on the way there.
 fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, layers: &Layers) -> Command {
     let [word, rest @ ..] = words else { return parent };
     let path = format!("{above} {word}").trim_start().to_owned();
     if rest.is_empty() {
-        let leaf = (entry.build)(Command::new(*word)).hide(entry.group == Group::Hidden);
+        let leaf = (entry.build)(Command::new(*word).disable_version_flag(true)).hide(entry.group == Group::Hidden);
         let leaf = match entry.takes {
             Takes::Settings => arguments(leaf, &path, layers),
             Takes::Nothing => leaf,
         };
-        return parent.subcommand(leaf);
+        return parent.subcommand(leaf.arg(version()));
     }
     if parent.find_subcommand(word).is_none() {
         let about = FAMILIES.iter().find(|(family, _)| *family == path).map_or("", |(_, about)| about);
-        let family = Command::new(*word).about(about).subcommand_required(true);
+        let family = Command::new(*word).about(about).subcommand_required(true).disable_version_flag(true);
         return parent.subcommand(grow(family, &path, rest, entry, layers));
     }
     parent.mut_subcommand(word, |family| grow(family, &path, rest, entry, layers))
@@ -235,6 +241,12 @@ mod tests {
     #[test]
     fn the_parser_is_sound() {
         command(&Layers::default()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_there_once() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(COMMANDS.iter().all(|entry| seen.insert(entry.path)));
     }
 
     #[test]

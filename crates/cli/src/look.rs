@@ -1,9 +1,11 @@
 //! Commands that look at something and change nothing.
 
 pub(crate) mod bench;
+pub(crate) mod call;
 mod cassette;
 pub(crate) mod conformance;
 pub(crate) mod convert;
+pub(crate) mod doctor;
 pub(crate) mod mock;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -83,6 +83,11 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, 
     let nothing = Layers::default();
     let matches = match cli::command(layers.as_ref().unwrap_or(&nothing)).try_get_matches_from(arguments) {
         Ok(matches) => matches,
+        // However it was asked for, it is the version of the one program there is.
+        Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {
+            out.payload(concat!("sabir ", env!("CARGO_PKG_VERSION"), "\n"))?;
+            return Ok(Exit::Done);
+        }
         Err(error) if !error.use_stderr() => {
             out.payload(&error.to_string())?;
             return Ok(Exit::Done);

@@ -36,7 +36,7 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),
-        Error::CardNotFound { .. } => (Code::CardNotFound, None),
+        Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
         Error::CardInvalid { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
@@ -47,6 +47,8 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
         _ => (Code::Internal, None),
     };
+    // A status that says that all is well is not what went wrong.
+    let transport = transport.filter(|code| !matches!(code, TransportCode::Http(200..=299)));
     Problem::new(code, error.to_string()).transport(transport.map(|code| match code {
         TransportCode::JsonRpc(number) => Transport::Number(number),
         TransportCode::Http(status) => Transport::Number(status.into()),

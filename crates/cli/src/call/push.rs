@@ -1,5 +1,10 @@
 //! `sabir task push-config …`: having an agent notify a webhook.
 
+mod listen;
+mod receiver;
+
+pub(crate) use listen::Listen;
+
 use super::task::Which;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
@@ -31,7 +36,7 @@ pub(crate) struct Get {
     task: String,
     /// The registration.
     #[arg(value_name = "CONFIG_ID")]
-    config: String,
+    registration: String,
 }
 
 /// List the registrations of a task.
@@ -52,7 +57,7 @@ pub(crate) struct Delete {
     task: String,
     /// The registration.
     #[arg(value_name = "CONFIG_ID")]
-    config: String,
+    registration: String,
 }
 
 impl Verb for Create {
@@ -98,7 +103,7 @@ impl Verb for Get {
             session.reference()?;
             let task_id = Which::from(self.task).one(session)?;
             let agent = session.connect().await?;
-            let request = GetPush { tenant: Tenant::none(), task_id, id: self.config };
+            let request = GetPush { tenant: Tenant::none(), task_id, id: self.registration };
             let said = agent.get_push(request).await.map_err(|error| session.failed(error))?;
             one(session, said.json())
         })
@@ -141,8 +146,8 @@ impl Verb for Delete {
             let agent = session.connect().await?;
             let mut floor = Floor::new();
             floor.field("Task ID", &task_id.to_string());
-            floor.field("Deleted", &self.config);
-            let request = DeletePush { tenant: Tenant::none(), task_id, id: self.config };
+            floor.field("Deleted", &self.registration);
+            let request = DeletePush { tenant: Tenant::none(), task_id, id: self.registration };
             agent.delete_push(request).await.map_err(|error| session.failed(error))?;
             if session.out.is_json() {
                 session.out.document("{}")?;

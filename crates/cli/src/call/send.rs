@@ -1,14 +1,15 @@
 //! `sabir send`.
 
 use super::parts::Parts;
-use super::{Interrupts, Session, drive};
+use super::{Interrupts, Session, curl, drive, watch};
 use crate::Invocation;
 use crate::cli::Verb;
+use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::settings::Waiting;
 use clap::Args;
-use sabir_client::{message_id, send_message};
-use sabir_proto::{ContextId, Json, Message, MessageId, Object, Part, Role, SendMessage, TaskRef};
+use sabir_client::{Agent, message_id, send_message};
+use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role, SendMessage, TaskRef};
 
 /// Send a message to an agent, and wait for what comes of it.
 ///
@@ -27,6 +28,9 @@ pub(crate) struct Send {
     /// Id of the message, to send the same turn again after a failure.
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
+    /// Print the request as a curl or grpcurl command and send nothing. In JSON: method, URL, headers and body.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Verb for Send {
@@ -53,6 +57,9 @@ impl Send {
         let request = request(session, parts, self.message_id.as_deref())?;
         let asked = request.message.task_id.clone();
         let agent = session.connect().await?;
+        if self.dry_run {
+            return rehearse(session, &agent, request, waiting);
+        }
         if settings.on("stream") {
             let events = agent.stream(request, session.follow()).await;
             let mut events = events.map_err(|error| session.failed(error))?;
@@ -72,6 +79,36 @@ impl Send {
         };
         session.report_response(&json)
     }
+}
+
+/// What would be sent, and how one would do it by hand. Credentials are named and not shown.
+fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting: Waiting) -> Outcome {
+    let streams = session.settings.on("stream") || (waiting == Waiting::Stay && agent.streams());
+    let call = if streams {
+        Call::Stream(Box::new(request))
+    } else {
+        request.configuration.return_immediately = true;
+        Call::Send(Box::new(request))
+    };
+    let written = agent.written(call).map_err(|error| session.failed(error))?;
+    let body = written.body.as_deref();
+    if session.out.is_json() {
+        let headers: serde_json::Map<String, serde_json::Value> = written
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), watch::shown(name, value, &session.out).into()))
+            .collect();
+        let body = body.map(|body| session.out.redactor.body(body));
+        let body = body.map(|body| serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body)));
+        let url = session.out.redactor.url(&written.url);
+        let document =
+            serde_json::json!({"method": written.method.as_str(), "url": url, "headers": headers, "body": body});
+        session.out.document(&document.to_string())?;
+    } else {
+        let command = curl::command(&written.method, &written.url, &written.headers, body, &session.out);
+        session.out.payload(&(crate::render::escape(&command) + "\n"))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// The request that the settings describe. Ids of the server's are passed on and never made up.

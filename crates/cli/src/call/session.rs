@@ -86,9 +86,11 @@ async fn interrupted(interrupts: Interrupts) {
 }
 
 impl Session {
-    fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
+    /// Makes ready for a run; nothing is sent.
+    pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
-        let client = client(&settings, &watcher, given(&settings)).map_err(|error| usage(&error, path))?;
+        // Cards, keys and files are fetched by somebody who has nothing to show.
+        let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
@@ -113,6 +115,14 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// Where a card was read, for people.
+    pub(crate) fn place(&self, found: &Found) -> String {
+        match &found.url {
+            Some(url) => self.out.redactor.url(url.as_str()),
+            None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
+        }
     }
 
     /// A line to the agent.
@@ -162,8 +172,9 @@ impl Session {
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
-    async fn credentials(&self, _found: &Found) -> Result<Credentials, Stop> {
-        Ok(given(&self.settings))
+    pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+        let tokens = self.stored_tokens(found).await?.into_iter().collect();
+        Ok(Credentials { tokens, ..given(&self.settings) })
     }
 
     /// A failure of the client, in the words of the envelope.
@@ -270,7 +281,8 @@ fn given(settings: &Settings) -> Credentials {
     }
 }
 
-fn tls(settings: &Settings) -> Result<Tls, Error> {
+/// Whom to trust, and what to show.
+pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
     let read = |flag: &str| {
         let unreadable = |path: &str, error| Error::Usage(format!("cannot read --{flag} {path}: {error}"));
         settings.text(flag).map(|path| std::fs::read(path).map_err(|error| unreadable(path, error))).transpose()

@@ -32,6 +32,11 @@ impl From<String> for Which {
 }
 
 impl Which {
+    /// Whether any task was given at all.
+    pub(crate) fn is_given(&self, session: &Session) -> bool {
+        self.task.is_some() || session.settings.text("task-id").is_some()
+    }
+
     /// The id that was meant. The argument stands before what is configured, but not before another flag.
     pub(crate) fn one(&self, session: &Session) -> Result<TaskRef, Problem> {
         let flag = session.settings.text("task-id");

@@ -151,6 +151,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &["task list", "task push-config list"],
         plain("page-size", Count, "50, by the protocol", "How many entries a page has, 1 to 100"),
     ),
+    of(&["card get"], plain("trusted-keys", Path, "none", "JWKS file with keys that may sign the card")),
     of(&["task download"], plain("dir", Path, ".", "Directory to write to; nothing is ever written outside it")),
     of(&["task download"], plain("max-bytes", Bytes, "1GiB", "Largest file to fetch from a URL (10MB, 1GiB)")),
     of(

@@ -10,7 +10,9 @@
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
-//! | other agents are judged fairly | `conformance` |
+//! | other agents are judged fairly | `conformance`, `doctor` |
+//! | what is typed is what is sent | `call` |
+//! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -22,16 +24,19 @@
 
 mod ask;
 mod http;
+mod rogue;
 mod sabir;
 mod stub;
 mod tool;
 
 mod agents;
+mod bad_agents;
 mod bad_clients;
 mod bad_ids;
 mod bad_json;
 mod bad_members;
 mod bench;
+mod call;
 mod cancel;
 mod card;
 mod cards;
@@ -42,12 +47,14 @@ mod convert;
 mod damage;
 mod demo;
 mod dialects;
+mod doctor;
 mod door;
 mod history;
 mod kill_stream;
 mod limits;
 mod list;
 mod losses;
+mod manual;
 mod memory;
 mod operate;
 mod protocols;

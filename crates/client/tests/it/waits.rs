@@ -53,8 +53,7 @@ async fn questions_that_keep_failing_end_the_wait() {
     assert_eq!(error.to_string(), "broken");
     let stub = Stub::agent(|_, _| Do::Answer(503, String::new(), String::new())).await;
     assert!(stub.connect().await.wait(TaskRef::parse("t-1").unwrap(), quick()).await.is_err());
-    // Three questions, each repeated as any read is.
-    assert_eq!(stub.calls().len(), 9);
+    assert_eq!(stub.calls().len(), 3);
 }
 
 #[tokio::test]
@@ -84,4 +83,17 @@ async fn a_whole_operation_has_its_own_bound() {
     let error = agent.send_and_wait(text_message("x"), quick()).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { what: "the operation", .. }), "{error:?}");
     assert!(stub.calls().len() > 1);
+}
+
+#[tokio::test]
+async fn nobody_is_waited_for_longer_than_the_pace_allows() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Answer(503, "retry-after: 1000000000\r\n".into(), String::new()),
+        _ => Do::Result(task("COMPLETED")),
+    })
+    .await;
+    let pace = Pace { max: Duration::from_millis(20), ..quick() };
+    let agent = stub.connect().await;
+    let waited = agent.wait(TaskRef::parse("t-1").unwrap(), pace);
+    tokio::time::timeout(Duration::from_secs(5), waited).await.unwrap().unwrap();
 }

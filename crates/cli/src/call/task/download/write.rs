@@ -3,7 +3,7 @@
 use super::exists;
 use crate::call::{Session, report};
 use crate::output::indented;
-use crate::problem::{Problem, Stop};
+use crate::problem::{Code, Problem, Stop};
 use crate::render::Node;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -78,10 +78,33 @@ impl Writer<'_> {
     }
 
     /// Fetches a file from where the agent says it is. Our credentials are for the agent and stay here.
-    async fn fetch(&self, session: &Session, url: &str, _file: &mut File, _path: &Path) -> Result<(), Stop> {
-        let _ = (session, self.limit);
-        Err(Problem::internal(format!("cannot fetch {url}")).into())
+    async fn fetch(&self, session: &Session, url: &str, file: &mut File, path: &Path) -> Result<(), Stop> {
+        let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let Some(url) = parsed else {
+            let shown = session.out.redactor.url(url);
+            return Err(report::strange(&format!("a file of the task is at {shown}, which is no http address")).into());
+        };
+        let mut download = session.client.download(&url).await.map_err(|error| session.failed(error))?;
+        let mut fetched = 0;
+        let mut fits = |more: u64| {
+            fetched += more;
+            if fetched <= self.limit { Ok(()) } else { Err(too_large(path, self.limit)) }
+        };
+        // What is announced as too large is not even begun.
+        if download.length.is_some_and(|length| length > self.limit) {
+            return Err(too_large(path, self.limit).into());
+        }
+        while let Some(chunk) = download.chunk().await.map_err(|error| session.failed(error))? {
+            fits(chunk.len() as u64)?;
+            file.write_all(&chunk).map_err(|error| cannot(path, &error))?;
+        }
+        Ok(())
     }
+}
+
+fn too_large(path: &Path, limit: u64) -> Problem {
+    Problem::new(Code::Vendor("SABIR_ERR_TOO_LARGE"), format!("{} is larger than {limit} bytes", path.display()))
+        .hint("raise the limit: --max-bytes 10GB")
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Problem {
