@@ -7,18 +7,23 @@ the agents answer is in `agents/behaviour.py`. Outcomes are always looked at in 
 import base64
 import dataclasses
 import json
+import os
 import pathlib
+import re
+import signal
 import tempfile
 import threading
 import time
 import uuid
 
+import servers
 from agents.behaviour import RAW
 
 # Work that is long enough to be joined, watched and hooked on a busy machine; and what is not waiting for it.
 LONG, QUICK_SECONDS = 'slow 12', 2.5
 DELIVERY_SECONDS_MAX = 6
-LISTEN_SECONDS_MAX = 20
+# A stream that is broken off again and again is taken up six times, with longer and longer pauses.
+LISTEN_SECONDS_MAX = 50
 CASES = {}
 
 
@@ -306,6 +311,33 @@ def subscribe_final(talk):
     task = talk.send(LONG, '--async')
     done = talk.json('task', 'subscribe', task['id'])
     equal('task', [done['id'], state(done)], [task['id'], 'COMPLETED'])
+
+
+@case('streams')
+def stream_lost(talk):
+    """A server that dies and comes back knowing nothing: it is said that the stream ended early, and how to go on."""
+    with servers.serving(talk.server.kind) as first:
+        ports = [int(re.search(r':(\d+)', first.interfaces[name])[1]) for name in ('JSONRPC', 'GRPC')]
+        here = dataclasses.replace(talk, server=first)
+        process = here.sabir.start('send', LONG, '--stream', *here.options())
+        alarm = threading.Timer(LISTEN_SECONDS_MAX, process.kill)
+        alarm.start()
+        seen = []
+        for line in process.stdout:
+            seen.append(json.loads(line))
+            if 'artifactUpdate' in seen[-1]:
+                os.kill(first.pid, signal.SIGKILL)
+                break
+    with servers.serving(talk.server.kind, *ports):
+        seen += [json.loads(line) for line in process.stdout]
+        process.wait()
+        alarm.cancel()
+    if process.returncode not in (1, 3) or 'error' not in seen[-1]:
+        raise Wrong(f'status {process.returncode}, last: {json.dumps(seen[-1])[:300]}')
+    if not seen[-1]['error'].get('hint'):
+        raise Wrong(f'no hint: {json.dumps(seen[-1])}')
+    texts = [event['artifactUpdate']['artifact']['parts'][0]['text'] for event in seen if 'artifactUpdate' in event]
+    equal('chunks', texts, sorted(set(texts), key=texts.index))
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------

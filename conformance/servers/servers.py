@@ -10,6 +10,7 @@ listen, and stops them in the end whatever happens. The agents do what the first
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import shutil
@@ -56,16 +57,16 @@ class Server:
 class Programs(contextlib.ExitStack):
     """What one kind has started, with a directory of its own."""
 
-    def __init__(self, port=0):
+    def __init__(self, wanted=()):
         super().__init__()
-        self.port = port
+        self.wanted = wanted
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix='sabir-server-'))
         self.callback(shutil.rmtree, self.scratch, ignore_errors=True)
 
     def ports(self, count):
-        """Free ports; the first is the one that was asked for, if one was."""
+        """Free ports; the first are those that were asked for, if any were."""
         ports = packages.capture.free_ports(count)
-        return [self.port or ports[0], *ports[1:]]
+        return [port or free for port, free in itertools.zip_longest(self.wanted, ports)][:count]
 
     def run(self, arguments, *ports):
         """Starts a program and waits until it listens on all ports."""
@@ -257,9 +258,9 @@ for name in rogues.ROGUES:
 
 
 @contextlib.contextmanager
-def serving(kind, port=0):
-    """Runs a server of this kind and yields where it is."""
-    with Programs(port) as programs:
+def serving(kind, *ports):
+    """Runs a server of this kind, on these ports if any are given, and yields where it is."""
+    with Programs(ports) as programs:
         yield find(kind)(kind, programs)
 
 

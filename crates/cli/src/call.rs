@@ -24,5 +24,4 @@ pub(crate) mod task;
 mod watch;
 
 pub(crate) use explain::named;
-pub(crate) use session::{Interrupts, Session, drive, given, tls};
-pub(crate) use watch::Watcher;
+pub(crate) use session::{Interrupts, Session, drive, tls};

@@ -75,12 +75,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
     entry::<call::push::Listen>("task push-config listen", Group::Talk, Takes::Settings),
-    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
     entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
     entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
     entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
+    entry::<look::call::Call>("call", Group::Look, Takes::Settings),
     entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
     entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
@@ -238,6 +238,12 @@ mod tests {
     #[test]
     fn the_parser_is_sound() {
         command(&Layers::default()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_there_once() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(COMMANDS.iter().all(|entry| seen.insert(entry.path)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Commands that look at something and change nothing.
 
 pub(crate) mod bench;
+pub(crate) mod call;
 pub(crate) mod conformance;
 pub(crate) mod convert;
 pub(crate) mod doctor;

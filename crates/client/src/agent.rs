@@ -81,13 +81,19 @@ impl Agent {
 
     /// Follows a task.
     pub async fn subscribe(&self, task: TaskRef, follow: Follow) -> Result<Events, Error> {
+        self.resume(task, None, follow).await
+    }
+
+    /// Follows a task from where [`Events::resume_point`] was, perhaps in another process.
+    pub async fn resume(&self, task: TaskRef, after: Option<String>, follow: Follow) -> Result<Events, Error> {
         self.may(&self.subscription(task.clone()))?;
-        Events::subscribe(self.clone(), task, follow).await
+        Events::subscribe(self.clone(), task, after, follow).await
     }
 
     /// Reads a task.
     pub async fn get(&self, request: GetTask) -> Result<Said<TheirTask>, Error> {
-        self.call(Call::Get(request)).await?.try_map(task)
+        let id = request.id.clone();
+        self.call(Call::Get(request)).await?.try_map(|answer| this_task(&id, answer))
     }
 
     /// Reads a task as it stands.
@@ -102,11 +108,20 @@ impl Agent {
 
     /// Cancels a task.
     pub async fn cancel(&self, request: CancelTask) -> Result<Said<TheirTask>, Error> {
-        self.call(Call::Cancel(request)).await?.try_map(task)
+        let id = request.id.clone();
+        self.call(Call::Cancel(request)).await?.try_map(|answer| this_task(&id, answer))
     }
 
     /// Registers a webhook for a task.
-    pub async fn create_push(&self, task: TaskRef, config: PushConfig) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+    pub async fn create_push(
+        &self,
+        task: TaskRef,
+        mut config: PushConfig,
+    ) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+        // There the id is part of a resource's name, and the Python SDK of 0.3 leaves the place empty if none is given.
+        if self.dialect() == Dialect::V03 && self.binding() != Binding::JsonRpc && config.id.is_none() {
+            config.id = Some(mint().to_string());
+        }
         self.call(Call::CreatePush { tenant: Tenant::none(), task, config }).await?.try_map(push)
     }
 
@@ -139,7 +154,7 @@ impl Agent {
     /// Reads a task once: for those who ask again anyway.
     pub(crate) async fn task_once(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
         let call = Call::Get(GetTask { tenant: self.tenant.clone(), id: id.clone(), history_length: None });
-        self.line.ask(&call, None).await?.try_map(task)
+        self.line.ask(&call, None).await?.try_map(|answer| this_task(id, answer))
     }
 
     /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
@@ -235,11 +250,18 @@ pub fn message_id() -> MessageId {
     mint()
 }
 
-fn task(answer: Answer) -> Result<TheirTask, Error> {
+/// The task that was asked for, and no other.
+fn this_task(id: &TaskRef, answer: Answer) -> Result<TheirTask, Error> {
     match answer {
-        Answer::Task(task) | Answer::SentTask(task) => Ok(*task),
+        Answer::Task(task) | Answer::SentTask(task) if task.id == *id => Ok(*task),
+        Answer::Task(task) | Answer::SentTask(task) => Err(another_task(id, &task.id)),
         _ => Err(mismatch()),
     }
+}
+
+/// What is said when an agent speaks of a task that is not the one in question.
+pub(crate) fn another_task(asked: &TaskRef, told: &TaskRef) -> Error {
+    Error::local(Fault::InvalidAgentResponse(format!("it is about task {told}, not {asked}")))
 }
 
 fn push(answer: Answer) -> Result<(TaskRef, PushConfig), Error> {

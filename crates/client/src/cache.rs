@@ -16,6 +16,8 @@ const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     directory: PathBuf,
+    /// What else decides what a server shows, and whether it is to be believed: our version, and whom we trust.
+    terms: String,
 }
 
 /// A card as it was kept.
@@ -29,17 +31,18 @@ pub(crate) struct Kept {
 }
 
 impl Cache {
-    pub(crate) const fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    /// Keeps cards that are shown to a client of this version which trusts these authorities. There is none where
+    /// anybody is believed: what a stranger showed once must not be believed later.
+    pub(crate) fn new(directory: PathBuf, version: &str, tls: &crate::Tls) -> Option<Self> {
+        if tls.insecure {
+            return None;
+        }
+        let trusted = tls.ca.as_deref().map(|pem| hex(pem, 8)).unwrap_or_default();
+        Some(Self { directory, terms: format!("{version} {trusted}") })
     }
 
     fn file(&self, url: &Url) -> PathBuf {
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, url.as_str().as_bytes());
-        let mut name = String::with_capacity(37);
-        for byte in &digest.as_ref()[..16] {
-            let _ = write!(name, "{byte:02x}");
-        }
-        self.directory.join(name + ".json")
+        self.directory.join(hex(format!("{} {url}", self.terms).as_bytes(), 16) + ".json")
     }
 
     /// What is kept of a URL.
@@ -48,8 +51,8 @@ impl Cache {
         (kept.url == url.as_str()).then_some(kept)
     }
 
-    /// Keeps a card, if its server allows it.
-    pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap, body: &str) {
+    /// Keeps a card, if its server allows it. `old` is what the server says still holds.
+    pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap, body: &str, old: Option<&Kept>) {
         let control = headers.get(header::CACHE_CONTROL).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let directives = || control.split(',').map(str::trim);
         if directives().any(|d| d.eq_ignore_ascii_case("no-store") || d.eq_ignore_ascii_case("private")) {
@@ -61,10 +64,11 @@ impl Cache {
         let stale = directives().any(|d| d.eq_ignore_ascii_case("no-cache"));
         let age = if stale { Duration::ZERO } else { age.min(AGE_MAX) };
         let etag = headers.get(header::ETAG).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let etag = etag.or_else(|| old?.etag.clone());
         if etag.is_none() && age.is_zero() {
             return;
         }
-        let (fresh_until, server) = (now() + age.as_secs(), server(headers));
+        let (fresh_until, server) = (now() + age.as_secs(), server(headers).or_else(|| old?.server.clone()));
         let kept = Kept { url: url.to_string(), etag, fresh_until, server, body: body.into() };
         let _ = self.write(&self.file(url), &kept);
     }
@@ -72,7 +76,7 @@ impl Cache {
     /// Written beside and renamed, so that two processes never see half a card.
     fn write(&self, file: &Path, kept: &Kept) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.directory)?;
-        let draft = file.with_extension(format!("{}.tmp", std::process::id()));
+        let draft = file.with_extension(format!("{}.tmp", uuid::Uuid::now_v7().simple()));
         std::fs::write(&draft, serde_json::to_vec(kept)?)?;
         std::fs::rename(&draft, file)
     }
@@ -88,6 +92,15 @@ impl Kept {
     pub(crate) fn condition(&self) -> Option<HeaderValue> {
         self.etag.as_deref().and_then(|tag| HeaderValue::from_str(tag).ok())
     }
+}
+
+/// The beginning of a digest, as text.
+fn hex(bytes: &[u8], length: usize) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    digest.as_ref()[..length].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// What the program that answered calls itself.

@@ -128,9 +128,12 @@ pub fn choose(found: &Found, wishes: &[Binding], version: Version) -> Result<Cho
 fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect> {
     match (form, wanted) {
         (Form::Native | Form::Xpr | Form::V01, _) => Some(form.dialect()),
-        // agent-native and XPR servers may show a card of 0.3; who asks for their dialect by name knows.
-        (Form::V03 | Form::V02, Version::Exactly(Dialect::Native)) => Some(Dialect::Native),
-        (Form::V03 | Form::V02, Version::Exactly(Dialect::Xpr)) => Some(Dialect::Xpr),
+        // A card of that time may be anybody's: of 0.2 or 0.1, which have no version on it, of agent-native or XPR. Who
+        // asks for one of them by name knows.
+        (
+            Form::V03 | Form::V02,
+            Version::Exactly(wanted @ (Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr)),
+        ) => Some(wanted),
         _ => match version::family(Some(&interface.protocol_version)) {
             Ok(Some(dialect)) => Some(dialect),
             _ if interface.protocol_version.trim().is_empty() => Some(form.dialect()),
@@ -160,6 +163,8 @@ fn chosen(found: &Found, interface: &Interface, binding: Binding, dialect: Diale
         Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01 => vec![url],
     };
     let url = addresses.remove(0);
+    // What is shown to one place is not shown to another.
+    addresses.retain(|other| other.origin() == url.origin());
     Ok(Chosen { interface: interface.clone(), binding, dialect, url, others: addresses })
 }
 
@@ -185,6 +190,7 @@ fn parse(text: &str, binding: Binding, at: Option<&Url>) -> Result<Url, String> 
         Err(e) => Err(e.to_string()),
     }?;
     match parsed.scheme() {
+        _ if !parsed.username().is_empty() || parsed.password().is_some() => Err("it holds credentials".into()),
         "http" | "https" => Ok(parsed),
         other => Err(format!("{other} is not a scheme we speak")),
     }
@@ -212,6 +218,12 @@ fn native_addresses(url: &Url, card: Option<&Url>) -> Vec<Url> {
         base.set_path(path.find("/.well-known/").map_or("", |i| &path[..i]));
         base.set_query(None);
         list.extend([with(&base, NATIVE), with(&base, A2A)]);
+    }
+    // What ends like the long form may be served at the short one, and the other way round.
+    if let Some(base) = url.path().trim_end_matches('/').strip_suffix(NATIVE) {
+        let mut root = url.clone();
+        root.set_path(base);
+        list.push(with(&root, A2A));
     }
     if !ends(url) {
         list.extend([with(url, NATIVE), with(url, A2A)]);

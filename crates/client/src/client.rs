@@ -5,8 +5,7 @@ use crate::cache::Cache;
 use crate::choose::{Binding, Version, choose};
 use crate::credentials::{Credentials, describe};
 use crate::discover::{Finder, Found};
-use crate::door::{As, Incoming, Outgoing};
-use crate::door::{Door, Timeouts};
+use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
 use crate::transport::Line;
 use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
 use crate::{oauth, signature};
@@ -129,7 +128,8 @@ impl Builder {
             Version::Exactly(Dialect::V03) => "0.3",
             _ => "1.0",
         };
-        let finder = Finder { door, cache: self.cache.map(Cache::new), version: HeaderValue::from_static(version) };
+        let cache = self.cache.and_then(|directory| Cache::new(directory, version, &self.tls));
+        let finder = Finder { door, cache, version: HeaderValue::from_static(version) };
         Ok(Client { finder, settings: Arc::new(self.settings) })
     }
 }
@@ -142,7 +142,7 @@ impl Client {
 
     /// Finds the card of an agent. No credential is shown for it.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
-        self.finder.find(reference).await
+        self.finder.door.within(self.finder.find(reference)).await
     }
 
     /// Finds an agent and makes a line to it.
@@ -153,12 +153,19 @@ impl Client {
 
     /// Makes a line to the agent of a card: chooses the interface, and looks whether we hold what it asks for.
     pub fn agent(&self, found: Found) -> Result<Agent, Error> {
+        self.agent_with(found, &self.settings.credentials)
+    }
+
+    /// The same with credentials for this agent, in place of the client's own. Whether there is a certificate to show
+    /// is the client's to say.
+    pub fn agent_with(&self, found: Found, credentials: &Credentials) -> Result<Agent, Error> {
         let settings = &*self.settings;
         let chosen = choose(&found, &settings.prefer, settings.version)?;
         let extensions = self.activate(&found)?;
-        let attached = settings.credentials.attach(&found.card)?;
+        let certificate = settings.credentials.certificate;
+        let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card)?;
         if attached.unasked {
-            self.warn("the card declares no security scheme; the token is sent all the same");
+            self.warn("the card declares no security scheme; what was given is shown all the same");
         }
         if attached.any && chosen.url.scheme() == "http" && !is_loopback(&chosen.url) {
             self.warn("the credential travels over plain http, where anyone on the way can read it");
@@ -185,20 +192,21 @@ impl Client {
         if let Some(lacking) = offered.iter().find(|e| e.required && !supported.contains(&e.uri)) {
             return Err(Error::local(Fault::ExtensionSupportRequired(lacking.uri.clone())));
         }
-        if supported.is_empty() {
+        let active: Vec<&str> =
+            supported.iter().filter(|uri| offered.iter().any(|e| e.uri == **uri)).map(String::as_str).collect();
+        if active.is_empty() {
             return Ok(None);
         }
-        HeaderValue::from_str(&supported.join(","))
+        HeaderValue::from_str(&active.join(","))
             .map(Some)
             .map_err(|_| Error::Usage("an extension's URI holds characters that no header can carry".into()))
     }
 
     /// Downloads a file that an agent points to, without showing who we are.
     pub async fn download(&self, url: &Url) -> Result<Download, Error> {
-        let (_, answer) = self.finder.door.fetch(url, HeaderMap::new()).await?;
+        let answer = self.finder.door.fetch(url, HeaderMap::new(), Redirects::Anywhere).await?;
         if !answer.status.is_success() {
-            let reason = format!("HTTP {}", answer.status);
-            return Err(Error::Unreachable { host: answer.host.clone(), reason, safe: false });
+            return Err(Error::nobody(&answer.host, format!("HTTP {}", answer.status), false));
         }
         let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
         let media_type = Some(answer.media_type()).filter(|t| !t.is_empty());

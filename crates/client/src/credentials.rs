@@ -34,6 +34,8 @@ pub(crate) struct Attached {
     pub(crate) any: bool,
     /// The card did not ask for what is sent.
     pub(crate) unasked: bool,
+    /// Our certificate may be shown.
+    pub(crate) certificate: bool,
 }
 
 impl Credentials {
@@ -68,28 +70,26 @@ impl Credentials {
                 self.put(name, scheme, &mut attached)?;
                 Ok(attached)
             }
-            None if self.is_empty() || self.certificate => Ok(Attached::default()),
+            None if Self { certificate: false, ..self.clone() }.is_empty() => Ok(Attached::default()),
             None => Err(self.missing(card)),
         }
     }
 
     /// A card without schemes: many agents want a token and do not say so, but nobody can guess where a key goes.
     fn attach_undeclared(&self) -> Result<Attached, Error> {
-        let mut attached = Attached::default();
-        match (&self.bearer, &self.api_key) {
-            (Some(token), _) => {
-                bearer(token, &mut attached.headers)?;
-                (attached.any, attached.unasked) = (true, true);
-                Ok(attached)
+        let mut attached = Attached { certificate: self.certificate, ..Attached::default() };
+        match (&self.bearer, &self.basic, &self.api_key) {
+            (Some(token), _, _) => bearer(token, &mut attached.headers)?,
+            (None, Some((user, password)), _) => basic(user, password, &mut attached.headers)?,
+            (None, None, Some(_)) => {
+                let nowhere = "the card declares no scheme that takes an API key, so there is no place to put it";
+                return Err(Error::CredentialsMissing { wanted: vec![nowhere.into()], transport: None });
             }
-            (None, Some(_)) => Err(Error::CredentialsMissing {
-                wanted: vec![
-                    "the card declares no scheme that takes an API key, so there is no place to put it".into(),
-                ],
-                transport: None,
-            }),
-            (None, None) => Ok(attached),
+            (None, None, None) => {}
         }
+        attached.any = attached.certificate || !attached.headers.is_empty();
+        attached.unasked = attached.any;
+        Ok(attached)
     }
 
     /// Takes one alternative, if we hold everything it asks for and it asks for something.
@@ -138,8 +138,11 @@ impl Credentials {
                 match location.as_str() {
                     "query" => attached.query.push((member.clone(), key.clone())),
                     "cookie" => {
-                        let cookie = sensitive(&format!("{member}={}", key.expose()))?;
-                        attached.headers.append(header::COOKIE, cookie);
+                        // One header for all cookies, as RFC 6265 wants it.
+                        let before = attached.headers.get(header::COOKIE).and_then(|v| v.to_str().ok());
+                        let before = before.map(|b| format!("{b}; ")).unwrap_or_default();
+                        let cookie = sensitive(&format!("{before}{member}={}", key.expose()))?;
+                        attached.headers.insert(header::COOKIE, cookie);
                     }
                     _ => {
                         let member = HeaderName::from_bytes(member.as_bytes()).map_err(|_| Error::CardInvalid {
@@ -152,8 +155,7 @@ impl Credentials {
             }
             SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => {
                 if let Some((user, password)) = &self.basic {
-                    let pair = sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes());
-                    attached.headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {pair}"))?);
+                    basic(user, password, &mut attached.headers)?;
                 }
             }
             SecurityScheme::HttpAuth { scheme, .. } if !scheme.eq_ignore_ascii_case("bearer") => {
@@ -167,7 +169,7 @@ impl Credentials {
                     bearer(token, &mut attached.headers)?;
                 }
             }
-            SecurityScheme::MutualTls { .. } => {}
+            SecurityScheme::MutualTls { .. } => attached.certificate = true,
         }
         Ok(())
     }
@@ -209,6 +211,12 @@ const fn flow(flows: &OAuthFlows) -> &'static str {
         OAuthFlows::Password { .. } => "password",
         OAuthFlows::DeviceCode { .. } => "device_code",
     }
+}
+
+fn basic(user: &str, password: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
+    let pair = sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes());
+    headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {pair}"))?);
+    Ok(())
 }
 
 fn bearer(token: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -1,15 +1,19 @@
 //! Work passed on to another agent: its task is created, followed and mirrored, and cancelled when ours is.
 //!
 //! A delegation outlives its turns: when the other agent asks for something, the turn ends with the question, and the
-//! answer is the next turn of the same task there.
+//! answer is the next turn of the same task there. A turn gives its events one by one, so that whoever mirrors them can
+//! commit each before taking the next.
 
 use crate::agent::{Agent, send_message};
 use crate::events::{Events, Follow};
-use crate::wait::{Outcome, Pace};
+use crate::wait::Outcome;
 use crate::{Error, Said};
-use sabir_proto::{CancelTask, Code, ContextId, Fault, Message, TaskRef, Tenant, TheirEvent, TheirTask};
+use sabir_proto::{CancelTask, Code, ContextId, Fault, Message, TaskRef, Tenant, TheirEvent};
 use std::pin::pin;
 use std::time::Duration;
+
+/// How often a cancelled task is asked whether it has settled.
+const SETTLING: Duration = Duration::from_millis(250);
 
 /// A task of ours that another agent works on.
 pub struct Delegation {
@@ -21,11 +25,29 @@ pub struct Delegation {
     context: Option<ContextId>,
 }
 
+/// One exchange: from a message to what came of it.
+///
+/// A turn that is dropped half-way, as an engine does with an agent whose task is cancelled, sends a cancellation after
+/// it, once and without waiting for the answer. A turn that failed does not: the other agent may well be at work.
+pub struct Turn<'a> {
+    delegation: &'a mut Delegation,
+    events: Events,
+    reply: Option<Message>,
+    /// Cancelled, and until when its end is waited for.
+    canceled: Option<tokio::time::Instant>,
+    over: bool,
+}
+
 impl Delegation {
     /// Delegates to an agent.
     pub fn to(agent: Agent) -> Self {
         let cancel_grace = Duration::from_secs(10);
         Self { agent, follow: Follow::default(), cancel_grace, task: None, context: None }
+    }
+
+    /// Takes up a delegation that another process began.
+    pub fn rejoin(agent: Agent, task: TaskRef, context: Option<ContextId>) -> Self {
+        Self { task: Some(task), context, ..Self::to(agent) }
     }
 
     /// How their task is followed.
@@ -52,118 +74,136 @@ impl Delegation {
         self.context.as_ref()
     }
 
-    /// One turn: passes a message on and mirrors what they do, until their task settles or asks for something.
-    ///
-    /// When `canceled` comes first, their task is cancelled and given `cancel_grace` to settle; the outcome is the state
-    /// it reached by then, which may be a completion that was faster. A turn that is dropped half-way, as an engine does
-    /// with an agent whose task is cancelled, sends the cancellation after it, once and without waiting for the answer.
+    /// Begins a turn: passes a message on, to the open task if there is one.
+    pub async fn begin(&mut self, mut message: Message) -> Result<Turn<'_>, Error> {
+        message.task_id.clone_from(&self.task);
+        message.context_id.clone_from(&self.context);
+        let events = self.agent.stream(send_message(message), self.follow).await?;
+        Ok(Turn { delegation: self, events, reply: None, canceled: None, over: false })
+    }
+
+    /// Goes on with the open task without a message, after the event at which [`Turn::resume_point`] was.
+    pub async fn resume(&mut self, after: Option<String>) -> Result<Turn<'_>, Error> {
+        let Some(task) = self.task.clone() else {
+            return Err(Error::Usage("there is no open task to go on with".into()));
+        };
+        let events = self.agent.resume(task, after, self.follow).await?;
+        Ok(Turn { delegation: self, events, reply: None, canceled: None, over: false })
+    }
+
+    /// A whole turn at once: mirrors what they do until their task settles or asks for something. When `canceled` comes
+    /// first, theirs is cancelled too; the outcome is the state it reached, which may be a completion that was faster.
     pub async fn turn(
         &mut self,
-        mut message: Message,
+        message: Message,
         canceled: impl Future<Output = ()>,
         mut mirror: impl FnMut(&Said<TheirEvent>),
     ) -> Result<Outcome, Error> {
-        message.task_id.clone_from(&self.task);
-        message.context_id.clone_from(&self.context);
         let mut canceled = pin!(canceled);
-        let mut asked_to_stop = false;
-        let mut events = self.agent.stream(send_message(message), self.follow).await?;
-        let mut reply = None;
-        let mut abandoned = Abandoned { agent: self.agent.clone(), task: self.task.clone() };
+        let mut stopped = false;
+        let mut turn = self.begin(message).await?;
         loop {
             let next = tokio::select! {
                 biased;
-                () = &mut canceled, if !asked_to_stop => {
-                    asked_to_stop = true;
-                    match events.task().map(|t| t.id.clone()) {
-                        Some(task) => {
-                            abandoned.task = None;
-                            return self.stop(task, &mut events).await;
-                        }
-                        // Created, but we do not know its name yet: the next event tells.
-                        None => continue,
-                    }
+                () = &mut canceled, if !stopped => {
+                    stopped = true;
+                    turn.cancel().await?;
+                    continue;
                 }
-                next = events.next() => next,
+                next = turn.next() => next,
             };
-            let Some(said) = next.transpose()? else { break };
-            if let Some(task) = events.task() {
-                self.remember(task);
-                abandoned.task.clone_from(&self.task);
-            }
-            mirror(&said);
-            if let TheirEvent::Message(message) = said.value {
-                reply = Some(message);
-            }
-            if let (true, Some(task)) = (asked_to_stop, self.task.clone()) {
-                abandoned.task = None;
-                return self.stop(task, &mut events).await;
+            match next.transpose()? {
+                Some(said) => mirror(&said),
+                None => return turn.outcome(),
             }
         }
-        // It settled, or it waits for us: neither is to be cancelled.
-        abandoned.task = None;
-        match (reply, events.task().cloned().and_then(Outcome::of)) {
-            (_, Some(outcome)) => Ok(outcome),
-            (Some(message), None) => Ok(Outcome::Message(Box::new(message))),
+    }
+}
+
+impl Turn<'_> {
+    /// The next event; `None` when the turn is over.
+    pub async fn next(&mut self) -> Option<Result<Said<TheirEvent>, Error>> {
+        let next = match self.canceled {
+            None => self.events.next().await,
+            Some(until) => tokio::time::timeout_at(until, self.events.next()).await.unwrap_or_else(|_| {
+                let reason = "the agent was asked to cancel and did not say how it ended".into();
+                Some(Err(Error::StreamLost { task: self.delegation.task.clone(), reason }))
+            }),
+        };
+        match &next {
+            Some(Ok(said)) => {
+                if let TheirEvent::Message(message) = &said.value {
+                    self.reply = Some(message.clone());
+                }
+                self.remember();
+                // Its name was not known when it was to be cancelled.
+                let named_late = self.canceled.is_some() && !matches!(said.value, TheirEvent::Message(_));
+                if named_late && let Err(error) = self.send_cancel().await {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+            // Neither an end nor a failure is a reason to cancel.
+            Some(Err(_)) | None => self.over = true,
+        }
+        next
+    }
+
+    /// Cancels their task. How it ends is told by the events that follow, for as long as the delegation's grace.
+    pub async fn cancel(&mut self) -> Result<(), Error> {
+        if self.canceled.is_none() {
+            self.canceled = Some(tokio::time::Instant::now() + self.delegation.cancel_grace);
+            self.send_cancel().await?;
+        }
+        Ok(())
+    }
+
+    async fn send_cancel(&mut self) -> Result<(), Error> {
+        if self.over {
+            return Ok(());
+        }
+        let Some(id) = self.events.task().map(|t| t.id.clone()) else { return Ok(()) };
+        self.over = true;
+        match self.delegation.agent.cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }).await {
+            // It was done before we said so; the task tells how.
+            Err(Error::Fault { fault, .. }) if fault.code() == Code::TaskNotCancelable => {}
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        // A question does not end what was cancelled, and a stream may keep quiet about it.
+        self.events.wait_for_the_end(SETTLING);
+        Ok(())
+    }
+
+    /// After which event to go on, where the agent numbers them.
+    pub fn resume_point(&self) -> Option<&str> {
+        self.events.resume_point()
+    }
+
+    /// What the turn came to, once it is over.
+    pub fn outcome(mut self) -> Result<Outcome, Error> {
+        self.over = true;
+        match (self.events.task().cloned().and_then(Outcome::of), self.reply.take()) {
+            (Some(outcome), _) => Ok(outcome),
+            (None, Some(message)) => Ok(Outcome::Message(Box::new(message))),
             (None, None) => Err(Fault::InvalidAgentResponse("the stream said nothing".into()).into()),
         }
     }
 
-    fn remember(&mut self, task: &TheirTask) {
-        self.task = (!task.status.state.is_settled()).then(|| task.id.clone());
+    fn remember(&mut self) {
+        let Some(task) = self.events.task() else { return };
+        self.delegation.task = (!task.status.state.is_settled()).then(|| task.id.clone());
         if task.context_id.is_some() {
-            self.context.clone_from(&task.context_id);
-        }
-    }
-
-    /// Cancels their task and waits for its last word.
-    async fn stop(&mut self, task: TaskRef, events: &mut Events) -> Result<Outcome, Error> {
-        let request = CancelTask { tenant: Tenant::none(), id: task.clone(), metadata: None };
-        let answer = match self.agent.cancel(request).await {
-            Ok(said) => Some(said.value),
-            // It was done before we said so.
-            Err(Error::Fault { fault, .. }) if fault.code() == Code::TaskNotCancelable => None,
-            Err(error) => return Err(error),
-        };
-        if let Some(outcome) = answer.filter(|t| t.status.state.is_settled()).and_then(Outcome::of) {
-            self.task = None;
-            return Ok(outcome);
-        }
-        let pace = Pace { first: Duration::from_millis(250), ..self.follow.pace };
-        let settled = async {
-            loop {
-                let said = self.agent.wait(task.clone(), pace).await?;
-                // An interrupted task that we cancelled may yet settle.
-                if said.value.status.state.is_settled() {
-                    return Ok::<_, Error>(said.value);
-                }
-                tokio::time::sleep(pace.first).await;
-            }
-        };
-        match tokio::time::timeout(self.cancel_grace, settled).await {
-            Ok(task) => {
-                let task = task?;
-                self.remember(&task);
-                Outcome::of(task).ok_or_else(|| Fault::InvalidAgentResponse("not settled".into()).into())
-            }
-            Err(_) => Err(Error::StreamLost {
-                task: events.task().map(|t| t.id.clone()),
-                reason: "the agent was asked to cancel and did not say how it ended".into(),
-            }),
+            self.delegation.context.clone_from(&task.context_id);
         }
     }
 }
 
-/// Their task while a turn is under way. Dropped with a task inside, the turn was abandoned and so is the task.
-struct Abandoned {
-    agent: Agent,
-    task: Option<TaskRef>,
-}
-
-impl Drop for Abandoned {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let (Some(id), Ok(runtime)) = (self.task.take(), tokio::runtime::Handle::try_current()) else { return };
-        let agent = self.agent.clone();
+        let open = self.events.task().filter(|t| !t.status.state.is_settled() && !t.status.state.is_interrupted());
+        let (false, Some(task), Ok(runtime)) = (self.over, open, tokio::runtime::Handle::try_current()) else { return };
+        let (agent, id) = (self.delegation.agent.clone(), task.id.clone());
         runtime.spawn(async move {
             let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
             if let Err(error) = agent.cancel(request).await {

@@ -5,12 +5,15 @@
 
 use crate::cache::Cache;
 use crate::catalog::{self, Entry};
-use crate::door::Door;
+use crate::door::{Door, Redirects};
 use crate::{Error, Reference};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sabir_proto::AgentCard;
+use sabir_proto::card::{Capabilities, Interface};
 use sabir_wire::card::{CARD_BYTES_MAX, Form, Lint, XprIdentity};
-use sabir_wire::{Losses, card, version};
+use sabir_wire::{Dialect, Losses, card, version};
+use std::collections::BTreeMap;
+use std::io::Read as _;
 use url::Url;
 
 /// Where cards are, in the order in which they are looked for: since 0.3, and before.
@@ -53,9 +56,38 @@ impl Found {
         Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, server: None, json })
     }
 
-    /// A card that nobody showed.
-    pub(crate) fn made(card: AgentCard, form: Form, url: Url, json: String) -> Self {
-        Self { card, form, url: Some(url), lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
+    /// An endpoint that is called without a card: somebody has said where it is and what it speaks.
+    pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
+        let reach = dialect.reach();
+        let card = AgentCard {
+            name: url.host_str().unwrap_or_default().to_owned(),
+            description: String::new(),
+            supported_interfaces: vec![Interface {
+                url: url.to_string(),
+                protocol_binding: "JSONRPC".into(),
+                tenant: None,
+                protocol_version: dialect.name().into(),
+            }],
+            provider: None,
+            version: String::new(),
+            documentation_url: None,
+            capabilities: Capabilities {
+                streaming: Some(reach.streams),
+                push_notifications: Some(reach.push),
+                extensions: Vec::new(),
+                extended_agent_card: None,
+            },
+            security_schemes: BTreeMap::new(),
+            security_requirements: Vec::new(),
+            default_input_modes: Vec::new(),
+            default_output_modes: Vec::new(),
+            skills: Vec::new(),
+            signatures: Vec::new(),
+            icon_url: None,
+        };
+        let json = String::from_utf8_lossy(&card::write(&card, Form::V1, &mut Losses::new())).into_owned();
+        let (form, url) = (Form::of(dialect), Some(url.clone()));
+        Self { card, form, url, lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
     /// The card as it was found.
@@ -96,10 +128,14 @@ impl Finder {
             Reference::File(path) => {
                 let at = path.display().to_string();
                 let missing = |e: std::io::Error| Error::CardNotFound { at: at.clone(), reason: e.to_string() };
-                if std::fs::metadata(path).map_err(missing)?.len() > CARD_BYTES_MAX as u64 {
+                let mut bytes = Vec::new();
+                let file = std::fs::File::open(path).map_err(missing)?;
+                // Read no further than a card may reach: a file may be a device.
+                file.take(CARD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(missing)?;
+                if bytes.len() > CARD_BYTES_MAX {
                     return Err(Error::TooLarge { what: "the agent card", limit: CARD_BYTES_MAX });
                 }
-                Found::read(&std::fs::read(path).map_err(missing)?, None, &at)
+                Found::read(&bytes, None, &at)
             }
             Reference::Origin(origin) => self.well_known(origin, None).await,
             Reference::At(url) => match self.document(url).await {
@@ -122,14 +158,12 @@ impl Finder {
             match self.document(&at).await {
                 Ok(Document::Card(found)) => return Ok(*found),
                 Ok(Document::Catalog(text)) => return self.in_catalog(&at, text).await,
-                Err(error @ Error::CardNotFound { .. }) => {
+                // Many servers answer every path with the page of an application.
+                Err(error @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) => {
                     missing.get_or_insert(error);
                 }
-                // Below an agent's own path many servers answer anything; what they said of the path itself is better.
-                Err(error @ Error::CardInvalid { .. }) if first.is_some() => {
-                    missing.get_or_insert(error);
-                }
-                Err(other) => return Err(other),
+                // What was found at the better place says more than trouble at the lesser one.
+                Err(other) => return Err(missing.unwrap_or(other)),
             }
         }
         Err(first
@@ -155,21 +189,23 @@ impl Finder {
     }
 
     async fn document(&self, url: &Url) -> Result<Document, Error> {
-        let (text, server) = self.text(url).await?;
-        if catalog::is_one(&text) {
-            return Ok(Document::Catalog(text));
+        let text = self.text(url).await?;
+        if catalog::is_one(&text.text) {
+            text.keep(self);
+            return Ok(Document::Catalog(text.text));
         }
-        let found = Found::read(text.as_bytes(), Some(url.clone()), url.as_str())?;
-        Ok(Document::Card(Box::new(Found { server, ..found })))
+        let found = Found::read(text.text.as_bytes(), Some(url.clone()), url.as_str())?;
+        text.keep(self);
+        Ok(Document::Card(Box::new(Found { server: text.server, ..found })))
     }
 
-    /// Fetches a document, from the cache if it may be, and says who served it.
-    async fn text(&self, url: &Url) -> Result<(String, Option<String>), Error> {
+    /// Fetches a document, from the cache if it may be.
+    async fn text(&self, url: &Url) -> Result<Fetched, Error> {
         let mut target = url.clone();
         target.set_fragment(None);
         let kept = self.cache.as_ref().and_then(|cache| cache.find(&target));
         if let Some(kept) = kept.as_ref().filter(|k| k.is_fresh()) {
-            return Ok((kept.body.clone(), kept.server.clone()));
+            return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
@@ -177,19 +213,16 @@ impl Finder {
         if let Some(condition) = kept.as_ref().and_then(crate::cache::Kept::condition) {
             headers.insert(header::IF_NONE_MATCH, condition);
         }
-        let (_, answer) = self.door.fetch(&target, headers).await?;
+        let answer = self.door.fetch(&target, headers, Redirects::AtHome).await?;
         let (status, heads) = (answer.status, answer.headers.clone());
         if let (StatusCode::NOT_MODIFIED, Some(kept), Some(cache)) = (status, &kept, &self.cache) {
-            cache.keep(&target, &heads, &kept.body);
-            return Ok((kept.body.clone(), kept.server.clone()));
+            cache.keep(&target, &heads, &kept.body, Some(kept));
+            return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
         match status.as_u16() {
             200..=299 => {}
             status @ (401 | 403) => return Err(Error::CardForbidden { at: target.to_string(), status }),
-            502..=504 => {
-                let reason = format!("HTTP {status}");
-                return Err(Error::Unreachable { host: answer.host.clone(), reason, safe: false });
-            }
+            502..=504 => return Err(Error::nobody(&answer.host, format!("HTTP {status}"), false)),
             _ => return Err(Error::CardNotFound { at: target.to_string(), reason: format!("HTTP {status}") }),
         }
         let html = answer.media_type() == "text/html";
@@ -199,10 +232,25 @@ impl Finder {
         if html && !text.trim_start().starts_with('{') {
             return Err(invalid("it is a web page"));
         }
-        if let Some(cache) = &self.cache {
-            cache.keep(&target, &heads, &text);
+        let server = crate::cache::server(&heads);
+        Ok(Fetched { text, server, fresh: Some((target, heads)) })
+    }
+}
+
+/// A document that was fetched, or found where it was kept.
+struct Fetched {
+    text: String,
+    server: Option<String>,
+    /// Where from and how it came, if it came now.
+    fresh: Option<(Url, HeaderMap)>,
+}
+
+impl Fetched {
+    /// Keeps it for the next time, now that it is known to be of use.
+    fn keep(&self, finder: &Finder) {
+        if let (Some(cache), Some((url, headers))) = (&finder.cache, &self.fresh) {
+            cache.keep(url, headers, &self.text, None);
         }
-        Ok((text, crate::cache::server(&heads)))
     }
 }
 

@@ -11,13 +11,18 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use url::{Host, Url};
 
 /// How many redirects of a document are followed.
 pub const REDIRECTS_MAX: usize = 3;
 /// The largest answer that is taken: files travel inside messages.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The largest refusal that is read.
+pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
+/// The slowest an answer may come, once it has begun: below this it is not on its way, it is held back.
+pub(crate) const BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +78,7 @@ pub(crate) struct Incoming {
 #[derive(Clone)]
 pub(crate) struct Door {
     inner: Arc<Inner>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 struct Inner {
@@ -80,12 +86,22 @@ struct Inner {
     known: reqwest::Client,
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
-    tls: Arc<rustls::ClientConfig>,
+    /// The same two for gRPC.
+    known_tls: Arc<rustls::ClientConfig>,
+    nameless_tls: Arc<rustls::ClientConfig>,
     /// Whom we trust, without what we show.
     rules: Tls,
     egress: Egress,
     timeouts: Timeouts,
-    observer: Option<Arc<dyn Observer>>,
+}
+
+/// Where a document may be instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    /// At its own origin: who speaks for a host is decided by that host alone.
+    AtHome,
+    /// Anywhere that may be called: files are kept in object stores.
+    Anywhere,
 }
 
 /// Whether our certificate may be shown.
@@ -104,8 +120,9 @@ impl Door {
         timeouts: Timeouts,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<Self, Error> {
-        let known = tls.config(true)?;
-        let client = |config: rustls::ClientConfig| {
+        let (known, nameless) = (tls.config(true)?, tls.config(false)?);
+        let client = |mut config: rustls::ClientConfig| {
+            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             let builder = reqwest::Client::builder()
                 .tls_backend_preconfigured(config)
                 .dns_resolver(Arc::new(Guarded(egress.clone())))
@@ -117,28 +134,19 @@ impl Door {
         };
         let inner = Inner {
             known: client(known.clone())?,
-            nameless: client(tls.config(false)?)?,
-            tls: Arc::new(known),
+            nameless: client(nameless.clone())?,
+            known_tls: Arc::new(known),
+            nameless_tls: Arc::new(nameless),
             rules: Tls { identity: None, ..tls.clone() },
             egress,
             timeouts,
-            observer,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), observer })
     }
 
     /// The same door with nobody watching: for exchanges that are secret throughout.
     pub(crate) fn unwatched(&self) -> Self {
-        let inner = Inner {
-            known: self.inner.known.clone(),
-            nameless: self.inner.nameless.clone(),
-            tls: self.inner.tls.clone(),
-            rules: self.inner.rules.clone(),
-            egress: self.inner.egress.clone(),
-            timeouts: self.inner.timeouts,
-            observer: None,
-        };
-        Self { inner: Arc::new(inner) }
+        Self { inner: self.inner.clone(), observer: None }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -156,8 +164,11 @@ impl Door {
         &self.inner.egress
     }
 
-    pub(crate) fn tls(&self) -> Arc<rustls::ClientConfig> {
-        self.inner.tls.clone()
+    pub(crate) fn tls(&self, who: As) -> &rustls::ClientConfig {
+        match who {
+            As::Ourselves => &self.inner.known_tls,
+            As::Nobody => &self.inner.nameless_tls,
+        }
     }
 
     pub(crate) fn rules(&self) -> &Tls {
@@ -165,7 +176,7 @@ impl Door {
     }
 
     pub(crate) fn note(&self, note: &Note<'_>) {
-        if let Some(observer) = &self.inner.observer {
+        if let Some(observer) = &self.observer {
             observer.note(note);
         }
     }
@@ -206,23 +217,26 @@ impl Door {
         Ok(Incoming { status, headers, host, response, door: self.clone() })
     }
 
-    /// Fetches a document without showing who we are, following redirects inside its origin.
-    pub(crate) async fn fetch(&self, url: &Url, headers: HeaderMap) -> Result<(Url, Incoming), Error> {
+    /// Fetches a document without showing who we are, following redirects as far as they may lead.
+    pub(crate) async fn fetch(&self, url: &Url, headers: HeaderMap, follow: Redirects) -> Result<Incoming, Error> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let request = Outgoing { headers: headers.clone(), ..Outgoing::get(at.clone()) };
             let answer = self.send(request, As::Nobody).await?;
             let target = answer.status.is_redirection().then(|| answer.headers.get(header::LOCATION)).flatten();
             let Some(target) = target.and_then(|t| t.to_str().ok()).and_then(|t| at.join(t).ok()) else {
-                return Ok((at, answer));
+                return Ok(answer);
             };
-            if target.origin() != url.origin() {
-                let to = target.origin().ascii_serialization();
-                return Err(Error::CardElsewhere { at: url.to_string(), to });
+            // The same host by TLS is the same place, better kept.
+            let upgrade = target.scheme() == "https" && at.scheme() == "http" && target.host() == at.host();
+            if follow == Redirects::AtHome && target.origin() != at.origin() && !upgrade {
+                let to = format!("another origin, {}", target.origin().ascii_serialization());
+                return Err(Error::Elsewhere { at: url.to_string(), to });
             }
             at = target;
         }
-        Err(Error::CardNotFound { at: url.to_string(), reason: format!("more than {REDIRECTS_MAX} redirects") })
+        let to = format!("one place after another, more than {REDIRECTS_MAX} times");
+        Err(Error::Elsewhere { at: url.to_string(), to })
     }
 
     /// What can be told from the URL alone; the addresses behind a name are judged when it is resolved.
@@ -237,7 +251,8 @@ impl Door {
         match url.host() {
             Some(Host::Ipv4(address)) => self.inner.egress.check(&host, IpAddr::V4(address))?,
             Some(Host::Ipv6(address)) => self.inner.egress.check(&host, IpAddr::V6(address))?,
-            Some(Host::Domain(_)) => {}
+            // Behind a proxy nobody of ours looks the name up.
+            Some(Host::Domain(name)) => self.inner.egress.check_name(name)?,
             None => return Err(Error::Usage("the URL has no host".into())),
         }
         Ok(host)
@@ -251,20 +266,30 @@ impl Incoming {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// How long the server asks us to stay away.
+    /// How long the server asks us to stay away, in seconds or until a date.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-        value.trim().parse().ok().map(Duration::from_secs)
+        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+        match value.parse() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).ok(),
+        }
     }
 
-    /// Reads the body whole.
+    /// Reads the body whole. It has as long as an answer has to begin, and then as long as its size takes at the
+    /// slowest: a body that drips for ever is not an answer.
     pub(crate) async fn body(mut self, what: &'static str, limit: usize) -> Result<Bytes, Error> {
+        let patience = self.door.timeouts().answer;
+        let begun = Instant::now();
         let mut body = BytesMut::new();
-        while let Some(chunk) = self.chunk(self.door.timeouts().answer).await? {
+        while let Some(chunk) = self.chunk(patience).await? {
             if body.len() + chunk.len() > limit {
                 return Err(Error::TooLarge { what, limit });
             }
             body.extend_from_slice(&chunk);
+            let owed = Duration::from_secs((body.len() / BODY_BYTES_PER_SECOND_MIN) as u64);
+            if begun.elapsed() > patience + owed {
+                return Err(Error::Timeout { what: "an answer that drips", after: begun.elapsed() });
+            }
         }
         if let Ok(text) = std::str::from_utf8(&body) {
             self.door.note(&Note::Body { text });
@@ -320,16 +345,19 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     if error.is_timeout() && !error.is_connect() {
         return Error::Timeout { what: "waiting for an answer", after: patience };
     }
-    Error::Unreachable { host: host.into(), reason: explain(&deepest, error.is_timeout()), safe: error.is_connect() }
+    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect())
 }
 
 /// The last words of a chain of errors, for a person.
-fn explain(words: &str, timed_out: bool) -> String {
+pub(crate) fn explain(words: &str, timed_out: bool) -> String {
     if timed_out {
         return "the connection could not be made in time".into();
     }
     if words.contains("UnknownIssuer") || words.contains("unknown issuer") {
         return "its certificate is not signed by anyone this machine trusts".into();
+    }
+    if words.contains("close_notify") {
+        return "the server hung up in the TLS handshake; it may want another client certificate".into();
     }
     words.to_owned()
 }

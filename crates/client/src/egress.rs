@@ -37,32 +37,53 @@ impl Class {
 
     fn of_v4(v4: Ipv4Addr) -> Self {
         match v4.octets() {
-            // The addresses of AWS, Azure, Google and others, of Oracle's older images, and of Alibaba.
-            [169, 254, 169, 254] | [192, 0, 0, 192] | [100, 100, 100, 200] => Self::Metadata,
+            // Instances of AWS, Azure, Google and others, containers and pods of AWS, Tencent, Oracle's older images,
+            // Alibaba, and the wire server of Azure, which looks public.
+            [169, 254, 169, 254]
+            | [169, 254, 170, 2 | 23]
+            | [169, 254, 0, 23]
+            | [192, 0, 0, 192]
+            | [100, 100, 100, 200]
+            | [168, 63, 129, 16] => Self::Metadata,
             [127, ..] => Self::Loopback,
             [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Self::Private,
             [169, 254, ..] => Self::LinkLocal,
-            [0 | 224..=255, ..] | [192, 0, 0 | 2, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
-                Self::Unroutable
-            }
+            [0 | 224..=255, ..]
+            | [192, 0, 0 | 2, _]
+            | [192, 88, 99, _]
+            | [198, 18..=19, ..]
+            | [198, 51, 100, _]
+            | [203, 0, 113, _] => Self::Unroutable,
             _ => Self::Public,
         }
     }
 
     fn of_v6(v6: Ipv6Addr) -> Self {
         match v6.segments() {
-            [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Self::Metadata,
+            // AWS: instances and pods; Google; OpenStack.
+            [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254 | 0x23]
+            | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
+            | [0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe] => Self::Metadata,
             [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
             [0xfc00..=0xfdff, ..] => Self::Private,
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
-            [0x2001, 0xdb8, ..] | [0xfec0..=0xfeff, ..] | [0xff00..=0xffff, ..] | [0x100, 0, 0, 0, ..] => {
-                Self::Unroutable
-            }
-            [0, ..] => Self::Unroutable,
+            // Documentation, benchmarks, discards, multicast, and Teredo, which is a tunnel to an IPv4 address.
+            [0x2001, 0 | 0xdb8, ..]
+            | [0x2001, 2, 0, ..]
+            | [0x3fff, 0..=0xfff, ..]
+            | [0x5f00, ..]
+            | [0xfec0..=0xfeff, ..]
+            | [0xff00..=0xffff, ..]
+            | [0x100, 0, 0, 0, ..]
+            | [0, ..] => Self::Unroutable,
             _ => Self::Public,
         }
     }
 }
+
+/// Names of services that hand out credentials.
+const METADATA_NAMES: [&str; 5] =
+    ["metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal", "metadata.azure.internal"];
 
 /// The IPv4 address that an IPv6 one stands for.
 fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
@@ -163,6 +184,17 @@ impl Egress {
         self.classes.contains(&Class::Private)
     }
 
+    /// Judges a name by itself, as far as that goes: the names under which clouds hand out credentials lead nowhere else.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Refusal> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&Class::Metadata);
+        if handed_out {
+            let address = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
+            return Err(Refusal { host: name, address, class: Class::Metadata });
+        }
+        Ok(())
+    }
+
     /// Judges one address.
     pub fn check(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         let class = Class::of(address);
@@ -217,8 +249,23 @@ mod tests {
         for text in ["10.0.0.1", "172.31.0.1", "192.168.1.1", "100.64.0.1", "fd12::1", "::ffff:10.1.2.3"] {
             assert_eq!(class(text), Class::Private, "{text}");
         }
-        for text in ["169.254.169.254", "::ffff:a9fe:a9fe", "fd00:ec2::254", "100.100.100.200"] {
+        for text in [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "169.254.0.23",
+            "168.63.129.16",
+            "::ffff:a9fe:a9fe",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fe80::a9fe:a9fe",
+            "100.100.100.200",
+        ] {
             assert_eq!(class(text), Class::Metadata, "{text}");
+        }
+        for text in ["2001:0:1::1", "2001:2::1", "3fff::1", "5f00::1", "192.88.99.1"] {
+            assert_eq!(class(text), Class::Unroutable, "{text}");
         }
         for text in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "2001:db8::1", "240.0.0.1"] {
             assert_eq!(class(text), Class::Unroutable, "{text}");

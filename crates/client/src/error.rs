@@ -42,6 +42,8 @@ pub enum Error {
         reason: String,
         /// The request cannot have arrived, so that it may be repeated.
         safe: bool,
+        /// How long it asks us to stay away.
+        retry_after: Option<Duration>,
     },
     /// The address may not be called.
     #[error(transparent)]
@@ -54,9 +56,9 @@ pub enum Error {
         /// What was there.
         reason: String,
     },
-    /// The card is said to be at another origin, where we were not sent by the caller.
-    #[error("the agent card at {at} redirects to another origin, {to}")]
-    CardElsewhere {
+    /// A document is said to be elsewhere, where we were not sent by the caller.
+    #[error("{at} redirects to {to}")]
+    Elsewhere {
         /// Where we looked.
         at: String,
         /// Where it leads.
@@ -140,6 +142,19 @@ impl Error {
     /// A fault that we find by ourselves, before anything is sent.
     pub(crate) const fn local(fault: Fault) -> Self {
         Self::Fault { fault, transport: None, retry_after: None }
+    }
+
+    /// Nobody is there.
+    pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
+        Self::Unreachable { host: host.into(), reason: reason.into(), safe, retry_after: None }
+    }
+
+    /// How long the other side asks us to stay away.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Fault { retry_after, .. } | Self::Unreachable { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 
     /// Whether the same request may be sent again although it may change something: it cannot have arrived.

@@ -5,9 +5,10 @@
 //! the task as it stands; and if that does not work either, by asking now and then. What an agent without numbers said
 //! in between is then known from the task, not from events, and nothing is invented in its place.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, another_task};
+use crate::door::ANSWER_BYTES_MAX;
 use crate::transport::{Numbered, Opened};
-use crate::wait::Pace;
+use crate::wait::{Pace, Poll};
 use crate::{Error, Note, Said, retry};
 use sabir_proto::{Call, Code, Fault, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask};
 use sabir_wire::{Losses, v1};
@@ -18,7 +19,7 @@ use std::time::Duration;
 pub struct Follow {
     /// How often to ask where there is no stream.
     pub pace: Pace,
-    /// How often a broken stream is taken up again before we go over to asking. Every event resets the count.
+    /// How often a broken stream is taken up again before we go over to asking. Every piece of news resets the count.
     pub reconnects_max: u32,
     /// The pause before the first time; it doubles from there.
     pub reconnect_pause: Duration,
@@ -26,6 +27,24 @@ pub struct Follow {
     pub reconnect_pause_max: Duration,
     /// Whether to go on when a stream breaks. Otherwise its end is told as an error.
     pub resume: bool,
+    /// How far to follow.
+    pub until: Until,
+}
+
+/// How far a task is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Until {
+    /// Until it settles or waits for somebody.
+    #[default]
+    Interrupted,
+    /// Until it settles. An agent that waits for an authorisation may go on by itself.
+    Settled,
+}
+
+impl Until {
+    const fn is_reached(self, state: TaskState) -> bool {
+        state.is_settled() || (matches!(self, Self::Interrupted) && state.is_interrupted())
+    }
 }
 
 impl Default for Follow {
@@ -36,29 +55,39 @@ impl Default for Follow {
             reconnect_pause: Duration::from_millis(500),
             reconnect_pause_max: Duration::from_secs(8),
             resume: true,
+            until: Until::default(),
         }
     }
 }
 
-/// The events of a task, in order, until it settles or waits for somebody.
+/// The events of a task, in order, as far as it is followed.
 pub struct Events {
     agent: Agent,
     follow: Follow,
     source: Source,
+    /// Which task this is about, as soon as that is known.
+    id: Option<TaskRef>,
+    /// Whether the task may be asked for although it has said nothing yet: not where a message of ours opened the
+    /// stream, since nobody knows whether that has arrived.
+    known: bool,
     task: Option<TheirTask>,
+    /// Bytes of artifacts in there. Beyond a bound they are let go; the agent has the whole.
+    weight: usize,
     /// The number of the last event that had one.
     last_id: Option<String>,
-    /// How often the stream was taken up again since the last event.
+    /// How often the stream was taken up again since the last news.
     reconnects: u32,
     /// What the task looked like when we last asked.
     asked: Option<String>,
+    /// What made us ask, if asking does not help either.
+    failure: Option<Error>,
     /// When the whole operation has taken long enough.
     deadline: Option<tokio::time::Instant>,
 }
 
 enum Source {
     Stream(Opened),
-    Polling(crate::wait::Poll),
+    Polling(Poll),
     Over,
 }
 
@@ -66,11 +95,11 @@ impl Events {
     /// Sends a message and follows.
     pub(crate) async fn send(agent: Agent, mut request: SendMessage, follow: Follow) -> Result<Self, Error> {
         request.tenant = agent.tenant().clone();
-        let line = agent.line.clone();
+        let (line, id) = (agent.line.clone(), request.message.task_id.clone());
         if agent.streams() {
             let call = agent.with_extensions(Call::Stream(Box::new(request)));
             let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, None)).await?;
-            return Ok(Self::new(agent, follow, Source::Stream(opened)));
+            return Ok(Self::new(agent, follow, Source::Stream(opened), id));
         }
         // The name of the task is worth knowing before the wait.
         request.configuration.return_immediately = true;
@@ -84,28 +113,62 @@ impl Events {
         // `{"task": …}` is an event as well as the answer to a send.
         let said = said.map(|_| event);
         let opened = Opened::One(Some(Box::new(Numbered { id: None, said })));
-        Ok(Self::new(agent, follow, Source::Stream(opened)))
+        Ok(Self::new(agent, follow, Source::Stream(opened), id))
     }
 
-    /// Follows a task that exists.
-    pub(crate) async fn subscribe(agent: Agent, task: TaskRef, follow: Follow) -> Result<Self, Error> {
-        let call = agent.subscription(task);
+    /// Follows a task that exists, after an event that was seen before if there was one.
+    pub(crate) async fn subscribe(
+        agent: Agent,
+        task: TaskRef,
+        after: Option<String>,
+        follow: Follow,
+    ) -> Result<Self, Error> {
+        let call = agent.subscription(task.clone());
         let line = agent.line.clone();
-        let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, None)).await?;
-        Ok(Self::new(agent, follow, Source::Stream(opened)))
+        let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, after.as_deref())).await?;
+        let events = Self::new(agent, follow, Source::Stream(opened), Some(task));
+        Ok(Self { known: true, last_id: after, ..events })
     }
 
-    fn new(agent: Agent, follow: Follow, source: Source) -> Self {
+    fn new(agent: Agent, follow: Follow, source: Source, id: Option<TaskRef>) -> Self {
         let deadline = agent.line.door.timeouts().total.map(|total| tokio::time::Instant::now() + total);
-        Self { agent, follow, source, task: None, last_id: None, reconnects: 0, asked: None, deadline }
+        Self {
+            agent,
+            follow,
+            source,
+            id,
+            known: false,
+            task: None,
+            weight: 0,
+            last_id: None,
+            reconnects: 0,
+            asked: None,
+            failure: None,
+            deadline,
+        }
     }
 
-    /// The task as the events so far make it.
-    pub fn task(&self) -> Option<&TheirTask> {
+    /// The task as the events so far make it. Artifacts are kept up to a bound; see [`Events::folded`].
+    pub const fn task(&self) -> Option<&TheirTask> {
         self.task.as_ref()
     }
 
-    /// The next event. `None` after the one that settles the task or asks for something, and after a direct reply.
+    /// Waits for the end, by asking: what happened on the way is in the task.
+    pub(crate) fn wait_for_the_end(&mut self, first: Duration) {
+        self.follow.until = Until::Settled;
+        self.follow.pace.first = self.follow.pace.first.min(first);
+        if let (Some(task), false) = (self.id.clone(), matches!(self.source, Source::Over)) {
+            self.source = Source::Polling(Poll::at_once(task, self.follow.pace));
+        }
+    }
+
+    /// After which event to go on, where the agent numbers them: for [`Agent::resume`].
+    pub fn resume_point(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// The next event. `None` after the last one: the one that settles the task, or asks for something where that ends
+    /// the matter, or a direct reply.
     pub async fn next(&mut self) -> Option<Result<Said<TheirEvent>, Error>> {
         let Some(deadline) = self.deadline else { return self.advance().await };
         match tokio::time::timeout_at(deadline, self.advance()).await {
@@ -144,9 +207,16 @@ impl Events {
 
     /// What the stream gave: an event to tell, nothing yet, or a failure that cannot be mended.
     async fn after_stream(&mut self, next: Result<Option<Numbered>, Error>) -> Result<Option<Said<TheirEvent>>, Error> {
+        let next = next.and_then(|numbered| match numbered {
+            Some(numbered) => self.ours(&numbered.said.value).map(|()| Some(numbered)),
+            None => Ok(None),
+        });
         let reason = match next {
             Ok(Some(numbered)) => {
-                self.reconnects = 0;
+                // A snapshot that says what we know is how every subscription begins, and no news.
+                if self.is_news(&numbered.said.value) {
+                    self.reconnects = 0;
+                }
                 if numbered.id.is_some() {
                     self.last_id = numbered.id;
                 }
@@ -154,20 +224,24 @@ impl Events {
             }
             Ok(None) => "the agent closed it before the task was done".to_owned(),
             Err(Error::StreamLost { reason, .. }) => reason,
+            // The stream has failed, the task perhaps not.
+            Err(fault @ Error::Fault { .. }) if self.known && self.follow.resume => {
+                let reason = fault.to_string();
+                self.failure = Some(fault);
+                self.ask(&reason);
+                return Ok(None);
+            }
             Err(other) => return Err(other),
         };
-        let Some(task) = self.task.as_ref().map(|t| t.id.clone()) else {
-            return Err(Error::StreamLost { task: None, reason });
-        };
-        if !self.follow.resume {
-            return Err(Error::StreamLost { task: Some(task), reason });
+        if !self.known || !self.follow.resume {
+            return Err(Error::StreamLost { task: self.id.clone(), reason });
         }
-        self.take_up_again(task, &reason).await
+        self.take_up_again(reason).await
     }
 
-    async fn take_up_again(&mut self, task: TaskRef, reason: &str) -> Result<Option<Said<TheirEvent>>, Error> {
+    async fn take_up_again(&mut self, mut reason: String) -> Result<Option<Said<TheirEvent>>, Error> {
+        let Some(task) = self.id.clone() else { return Err(Error::StreamLost { task: None, reason }) };
         let line = self.agent.line.clone();
-        let mut reason = reason.to_owned();
         while self.agent.streams() && self.reconnects < self.follow.reconnects_max {
             self.reconnects += 1;
             line.door.note(&Note::Reconnecting { attempt: self.reconnects, reason: &reason });
@@ -188,13 +262,22 @@ impl Events {
                 Err(error) => return Err(error),
             }
         }
-        line.door.note(&Note::Polling { reason: &reason });
-        self.source = Source::Polling(crate::wait::Poll::at_once(task, self.follow.pace));
+        self.ask(&reason);
         Ok(None)
     }
 
+    /// From now on the task is asked for.
+    fn ask(&mut self, reason: &str) {
+        self.agent.line.door.note(&Note::Polling { reason });
+        self.source = match self.id.clone() {
+            Some(task) => Source::Polling(Poll::at_once(task, self.follow.pace)),
+            None => Source::Over,
+        };
+    }
+
     fn after_poll(&mut self, found: Result<Said<TheirTask>, Error>) -> Result<Option<Said<TheirEvent>>, Error> {
-        let said = found?;
+        let said = found.map_err(|error| self.failure.take().unwrap_or(error))?;
+        self.failure = None;
         if self.asked.as_deref() == Some(said.json()) {
             return Ok(None);
         }
@@ -204,10 +287,57 @@ impl Events {
         Ok(Some(Said::new(TheirEvent::Task(said.value), json, Losses::new())))
     }
 
+    /// Whether an event is about our task. What an agent says of another one must not end up in ours.
+    fn ours(&self, event: &TheirEvent) -> Result<(), Error> {
+        match (&self.id, about(event)) {
+            (Some(ours), Some(told)) if ours != told => Err(another_task(ours, told)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_news(&self, event: &TheirEvent) -> bool {
+        match (event, &self.task) {
+            (TheirEvent::Task(told), Some(known)) => told.status != known.status || told.artifacts != known.artifacts,
+            _ => true,
+        }
+    }
+
     /// Folds an event into the task, and looks whether it is the last one.
     fn take(&mut self, said: Said<TheirEvent>) -> Said<TheirEvent> {
         let first = self.task.is_none();
+        self.fold(&said);
+        if let (true, Some(task)) = (first, &self.task) {
+            self.agent.known(task);
+        }
+        let over = match &said.value {
+            // Beside a task a message is an aside, which agents of 0.3 allow themselves.
+            TheirEvent::Message(_) => self.task.is_none(),
+            event => event.state().is_some_and(|state| self.follow.until.is_reached(state)),
+        };
+        if over {
+            self.source = Source::Over;
+        } else if matches!(&self.source, Source::Stream(Opened::One(None)))
+            && let Some(task) = &self.task
+        {
+            // The answer came in one piece and the task is not done: ask for the rest.
+            self.asked = None;
+            self.source = Source::Polling(Poll::after_a_pause(task.id.clone(), self.follow.pace));
+        }
+        said
+    }
+
+    fn fold(&mut self, said: &Said<TheirEvent>) {
+        if let Some(id) = about(&said.value).filter(|_| !matches!(said.value, TheirEvent::Message(_))) {
+            (self.id, self.known) = (Some(id.clone()), true);
+        }
+        match &said.value {
+            TheirEvent::Task(_) => self.weight = said.json().len(),
+            TheirEvent::ArtifactUpdate(_) => self.weight = self.weight.saturating_add(said.json().len()),
+            TheirEvent::StatusUpdate(_) | TheirEvent::Message(_) => {}
+        }
+        let too_heavy = self.weight > ANSWER_BYTES_MAX;
         match (&mut self.task, &said.value) {
+            (Some(_), TheirEvent::ArtifactUpdate(_)) if too_heavy => {}
             (Some(task), event) => task.apply(event.clone(), None),
             (None, TheirEvent::Task(task)) => self.task = Some(task.clone()),
             (None, TheirEvent::StatusUpdate(update)) => {
@@ -221,31 +351,27 @@ impl Events {
             }
             (None, TheirEvent::Message(_)) => {}
         }
-        if let (true, Some(task)) = (first, &self.task) {
-            self.agent.known(task);
+        if let (true, Some(task)) = (too_heavy, &mut self.task) {
+            task.artifacts = Vec::new();
         }
-        let over = match &said.value {
-            TheirEvent::Message(_) => true,
-            event => event.state().is_some_and(|state| state.is_settled() || state.is_interrupted()),
-        };
-        if over {
-            self.source = Source::Over;
-        } else if matches!(&self.source, Source::Stream(Opened::One(None)))
-            && let Some(task) = &self.task
-        {
-            // The answer came in one piece and the task is not done: ask for the rest.
-            self.asked = None;
-            self.source = Source::Polling(crate::wait::Poll::after_a_pause(task.id.clone(), self.follow.pace));
-        }
-        said
     }
 
-    /// The task as events made it, in JSON.
+    /// The task as events made it, in JSON. `None` if there is none, or if its artifacts were too much to keep.
     pub fn folded(&self) -> Option<Said<TheirTask>> {
-        let task = self.task.clone()?;
+        let task = self.task.clone().filter(|_| self.weight <= ANSWER_BYTES_MAX)?;
         let mut out = Vec::new();
         v1::json::write_answer(&sabir_proto::Answer::Task(Box::new(task.clone())), &mut out);
         Some(Said::new(task, String::from_utf8_lossy(&out).into_owned(), Losses::new()))
+    }
+}
+
+/// The task that an event is about.
+fn about(event: &TheirEvent) -> Option<&TaskRef> {
+    match event {
+        TheirEvent::Task(task) => Some(&task.id),
+        TheirEvent::StatusUpdate(update) => Some(&update.task_id),
+        TheirEvent::ArtifactUpdate(update) => Some(&update.task_id),
+        TheirEvent::Message(message) => message.task_id.as_ref(),
     }
 }
 

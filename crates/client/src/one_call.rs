@@ -4,9 +4,9 @@ use crate::choose::Version;
 use crate::discover::Found;
 use crate::native_token::NativeToken;
 use crate::oauth::{Clock as _, WallClock};
-use crate::wait::{Outcome, Pace};
-use crate::{Client, Credentials, Egress, Error, Reference, Secret, text_message};
-use sabir_proto::{Answer, Fault, Object};
+use crate::wait::{Outcome, Pace, message_text};
+use crate::{Agent, Client, Credentials, Egress, Error, Reference, Secret, text_message};
+use sabir_proto::{Answer, Code, Fault, Object};
 use sabir_wire::Dialect;
 use serde_json::json;
 use std::time::Duration;
@@ -14,8 +14,11 @@ use url::Url;
 
 /// The longest text that is taken for an answer, in characters.
 pub const TEXT_CHARS_MAX: usize = 32_768;
-/// How agent-native endpoints end; such a URL is called as it is, and no card is read.
+/// How agent-native endpoints end, the long form and what all have in common.
 const NATIVE: &str = "/_agent-native/a2a";
+const A2A: &str = "/a2a";
+/// How long a card is waited for here: an answer is wanted, not a card.
+const CARD_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// How to make the call.
 #[derive(Debug, Clone)]
@@ -95,47 +98,81 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     };
     let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };
     let credentials = Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
-    let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts).version(Version::Any);
-    let client = builder.credentials(credentials.clone()).build()?;
-    let found = match &reference {
-        Reference::At(url) if url.path().trim_end_matches('/').ends_with(NATIVE) => {
-            Found::of_endpoint(url, Dialect::Native)
-        }
-        other => client.card(other).await?,
+    let builder = || {
+        let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts);
+        builder.credentials(credentials.clone())
     };
-    let agent = client.agent(found)?;
-    let mut request = text_message(text);
-    if agent.dialect() == Dialect::Native {
-        request.metadata = about(options);
+    let client = builder().version(Version::Any).build()?;
+    let found = find(&client, &reference).await?;
+    let mut agent = client.agent(found.clone())?;
+    let mut outcome = ask(&agent, text, options).await;
+    // A card without a version may be of 0.1, which knows nothing of `message/send` and has done nothing with it.
+    if let (Dialect::V03 | Dialect::V02, Err(Error::Fault { fault, .. })) = (agent.dialect(), &outcome)
+        && matches!(fault.code(), Code::MethodNotFound | Code::InvalidRequest)
+    {
+        agent = builder().version(Version::Exactly(Dialect::V01)).build()?.agent(found)?;
+        outcome = ask(&agent, text, options).await;
     }
-    let outcome = if options.blocking {
-        let said = agent.send(request).await?;
-        match said.value {
-            Answer::SentMessage(message) => Outcome::Message(message),
-            Answer::SentTask(task) => {
-                let id = task.id.clone();
-                match Outcome::of(*task) {
-                    Some(outcome) => outcome,
-                    // Not every server waits as it is asked to.
-                    None => {
-                        let settled = agent.wait(id, Pace::default()).await?;
-                        Outcome::of(settled.value).ok_or(CallError::Empty)?
-                    }
-                }
-            }
-            _ => return Err(Error::local(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
-        }
-    } else {
-        agent.send_and_wait(request, Pace::default()).await?.value
-    };
+    let outcome = outcome?;
     if !outcome.is_success() {
         return Err(CallError::NotDone(Box::new(outcome)));
     }
-    let text = outcome.text();
+    let text = match (agent.dialect(), outcome.task()) {
+        // In this family the answer is the status, and artifacts are what was made on the way.
+        (Dialect::Native, Some(task)) => {
+            let said = task.status.message.as_ref().map(message_text).filter(|text| !text.is_empty());
+            said.unwrap_or_else(|| outcome.text())
+        }
+        _ => outcome.text(),
+    };
     match text.chars().count() {
         0 => Err(CallError::Empty),
         n if n > TEXT_CHARS_MAX => Err(CallError::TooLong),
         _ => Ok(text),
+    }
+}
+
+/// Sends the text, and waits for what comes of it.
+async fn ask(agent: &Agent, text: &str, options: &CallOptions) -> Result<Outcome, Error> {
+    let mut request = text_message(text);
+    if agent.dialect() == Dialect::Native {
+        request.metadata = about(options);
+    }
+    if !options.blocking {
+        return Ok(agent.send_and_wait(request, Pace::default()).await?.value);
+    }
+    let neither = || Error::local(Fault::InvalidAgentResponse("neither a task nor a message".into()));
+    let task = match agent.send(request).await?.value {
+        Answer::SentMessage(message) => return Ok(Outcome::Message(message)),
+        Answer::SentTask(task) => task,
+        _ => return Err(neither()),
+    };
+    let id = task.id.clone();
+    match Outcome::of(*task) {
+        Some(outcome) => Ok(outcome),
+        // Not every server waits as it is asked to.
+        None => Outcome::of(agent.wait(id, Pace::default()).await?.value).ok_or_else(neither),
+    }
+}
+
+/// Finds the agent. One that shows no card is taken for one of the agent-native family, whose own client does without:
+/// a URL that ends as theirs do is the endpoint, and below any other it is at one of two places.
+async fn find(client: &Client, reference: &Reference) -> Result<Found, Error> {
+    let endpoint = |url: &Url, tail: &str| {
+        let mut url = url.clone();
+        url.set_path(&format!("{}{tail}", url.path().trim_end_matches('/')));
+        Found::of_endpoint(&url, Dialect::Native)
+    };
+    let base = match reference {
+        Reference::At(url) if url.path().trim_end_matches('/').ends_with(A2A) => return Ok(endpoint(url, "")),
+        Reference::At(url) | Reference::Origin(url) => url,
+        Reference::File(_) => return client.card(reference).await,
+    };
+    match tokio::time::timeout(CARD_TIME_MAX, client.card(reference)).await {
+        Ok(Err(Error::CardNotFound { .. } | Error::CardForbidden { .. } | Error::CardInvalid { .. })) | Err(_) => {
+            Ok(endpoint(base, NATIVE))
+        }
+        Ok(found) => found,
     }
 }
 
@@ -149,18 +186,4 @@ fn about(options: &CallOptions) -> Option<Object> {
         members.insert("orgDomain".into(), json!(domain));
     }
     if members.is_empty() { None } else { Object::from_map(&members).ok() }
-}
-
-impl Found {
-    /// An endpoint that is called without a card: somebody has said where it is and what it speaks.
-    pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
-        let json = json!({
-            "name": url.host_str().unwrap_or_default(), "description": "", "version": "",
-            "supportedInterfaces": [{"url": url.as_str(), "protocolBinding": "JSONRPC", "protocolVersion": dialect.name()}],
-            "capabilities": {"streaming": dialect.reach().streams, "pushNotifications": dialect.reach().push},
-            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
-        });
-        let card = serde_json::from_value(json.clone()).expect("a card written by hand");
-        Self::made(card, sabir_wire::card::Form::of(dialect), url.clone(), json.to_string())
-    }
 }

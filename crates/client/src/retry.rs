@@ -58,10 +58,7 @@ where
             Safety::Repeatable => error.is_passing() && !matches!(error, Error::Timeout { .. }),
             Safety::Once => error.cannot_have_arrived(),
         };
-        let asked = match &error {
-            Error::Fault { retry_after, .. } => *retry_after,
-            _ => None,
-        };
+        let asked = error.retry_after();
         if !again || attempt >= ATTEMPTS_MAX || asked.is_some_and(|after| after > RETRY_AFTER_MAX) {
             return Err(error);
         }

@@ -16,7 +16,7 @@ mod sse;
 
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
-use crate::door::{As, Door, Incoming, Outgoing};
+use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
 use crate::{Error, Said, TransportCode};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
@@ -24,8 +24,8 @@ use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
 use sabir_wire::v03::files::Form as Files;
 use sabir_wire::{Dialect, Losses, v1, version};
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use url::Url;
 
 /// A way to call an agent.
@@ -42,8 +42,8 @@ pub(crate) struct Line {
     pub(crate) files: Files,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
-    /// Which of the addresses answers.
-    answering: AtomicUsize,
+    /// Which of the addresses answers, once one did.
+    answering: OnceLock<Url>,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
 }
 
@@ -101,7 +101,7 @@ impl Line {
             active: Vec::new(),
             files: Files::Bytes,
             wanted,
-            answering: AtomicUsize::new(0),
+            answering: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
         }
     }
@@ -110,7 +110,7 @@ impl Line {
     pub(crate) async fn ask(&self, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
-            Binding::HttpJson => http::ask(self, call, retry_key).await,
+            Binding::HttpJson => http::ask(self, call).await,
             Binding::Grpc => grpc::ask(self, call).await,
         }
     }
@@ -154,39 +154,44 @@ impl Line {
             headers.insert(version::HEADER, HeaderValue::from_static(version));
         }
         if let Some(extensions) = &self.extensions {
-            headers.insert("a2a-extensions", extensions.clone());
+            headers.insert(extensions_header(self.chosen.dialect), extensions.clone());
+        }
+        for name in self.attached.headers.keys() {
+            headers.remove(name);
         }
         for (name, value) in &self.attached.headers {
-            headers.insert(name, value.clone());
+            headers.append(name, value.clone());
         }
         headers
     }
 
-    /// The addresses that may answer, the one that did before first.
-    fn addresses(&self) -> Vec<(usize, &Url)> {
-        let all: Vec<(usize, &Url)> =
-            std::iter::once(&self.chosen.url).chain(&self.chosen.others).enumerate().collect();
-        let known = self.answering.load(Ordering::Relaxed);
-        if known > 0 { all.into_iter().filter(|(i, _)| *i == known).collect() } else { all }
-    }
-
-    /// Posts a body to the first address that somebody answers at: agent-native servers have several, and the wrong
-    /// ones say 404 or 405.
+    /// Posts a body to the first address that somebody answers at: agent-native servers have several, and at the wrong
+    /// ones there is nobody, a 404, a 405 or a web page. Nothing was done there, so asking elsewhere does it once.
     pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
-        let addresses = self.addresses();
-        let last = addresses.len() - 1;
-        for (turn, (index, url)) in addresses.into_iter().enumerate() {
-            let answer = self.request(Method::POST, url.clone(), headers.clone(), Some(body.clone())).await?;
-            let absent = matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-            if absent && turn < last {
-                continue;
-            }
-            if !absent {
-                self.answering.store(index, Ordering::Relaxed);
-            }
-            return Ok(answer);
+        let send = |url: &Url| self.request(Method::POST, url.clone(), headers.clone(), Some(body.clone()));
+        if let Some(url) = self.answering.get() {
+            return send(url).await;
         }
-        unreachable!("there is at least one address")
+        let (mut url, mut others) = (&self.chosen.url, self.chosen.others.iter());
+        loop {
+            let answer = send(url).await;
+            let nobody = match &answer {
+                Ok(answer) => {
+                    matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+                        || answer.media_type() == "text/html"
+                }
+                Err(error) => error.cannot_have_arrived(),
+            };
+            match others.next() {
+                Some(next) if nobody => url = next,
+                _ => {
+                    if !nobody {
+                        let _ = self.answering.set(url.clone());
+                    }
+                    return answer;
+                }
+            }
+        }
     }
 
     pub(crate) async fn request(
@@ -197,10 +202,14 @@ impl Line {
         body: Option<Bytes>,
     ) -> Result<Incoming, Error> {
         let secret_query = self.attached.query.clone();
-        let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, As::Ourselves).await?;
+        let at = url.clone();
+        let who = if self.attached.certificate { As::Ourselves } else { As::Nobody };
+        let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, who).await?;
         if answer.status.is_redirection() {
-            let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).unwrap_or("elsewhere");
-            let to: String = to.chars().filter(|c| !c.is_control()).take(200).collect();
+            // Servers repeat the query, and the query may hold a key.
+            let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).and_then(|t| at.join(t).ok());
+            let to = to
+                .map_or_else(|| "elsewhere".into(), |to| format!("{}{}", to.origin().ascii_serialization(), to.path()));
             return Err(Error::Fault {
                 fault: Fault::InvalidAgentResponse(format!("the endpoint redirects to {to}; calls do not follow")),
                 transport: Some(TransportCode::Http(answer.status.as_u16())),
@@ -211,7 +220,7 @@ impl Line {
     }
 
     /// What a refusal means: who was not let in is told so in the client's words, everything else in the agent's.
-    fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<std::time::Duration>) -> Error {
+    fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<Duration>) -> Error {
         match fault.code() {
             Code::Unauthenticated => self.shut_out(fault.to_string(), transport),
             _ => Error::Fault { fault, transport: Some(transport), retry_after },
@@ -229,17 +238,32 @@ impl Line {
     }
 
     /// What an HTTP status means where the body says nothing of ours.
-    fn bare_status(&self, status: StatusCode, retry_after: Option<std::time::Duration>, host: &str) -> Error {
+    fn bare_status(&self, status: StatusCode, retry_after: Option<Duration>, host: &str) -> Error {
         let transport = TransportCode::Http(status.as_u16());
         let words = format!("HTTP {status}");
         let fault = match status.as_u16() {
             401 | 403 => return self.shut_out(words, transport),
-            502..=504 => return Error::Unreachable { host: host.into(), reason: words, safe: false },
+            502..=504 => {
+                return Error::Unreachable { host: host.into(), reason: words, safe: false, retry_after };
+            }
             404 | 405 | 501 => Fault::MethodNotFound(format!("there is no such operation at {host}: {words}")),
             429 => Fault::Exhausted(words),
             _ => Fault::InvalidAgentResponse(words),
         };
         Error::Fault { fault, transport: Some(transport), retry_after }
+    }
+}
+
+/// What an answer with this status may hold: results are large, refusals are not.
+fn body_limit(status: StatusCode) -> usize {
+    if status.is_success() { ANSWER_BYTES_MAX } else { REFUSAL_BYTES_MAX }
+}
+
+/// Where extensions are asked for: before 1.0 the header had another name, and the Python SDK of 0.3 reads no other.
+const fn extensions_header(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::V1 => "a2a-extensions",
+        Dialect::V03 | Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => "x-a2a-extensions",
     }
 }
 

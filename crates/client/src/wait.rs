@@ -60,27 +60,31 @@ impl Poll {
         Self { task, pace, questions: 0, failures: 0, waits: true, retry_after: None }
     }
 
+    /// How long to wait now. Nobody is waited for longer than the pace allows, whatever they ask.
+    fn pause(&self) -> Duration {
+        match self.retry_after {
+            Some(asked) => asked.min(self.pace.max.max(self.pace.first)),
+            None => self.pace.pause(self.questions, self.failures),
+        }
+    }
+
     /// Waits and asks. A question that fails in passing is asked again, a few times.
     pub(crate) async fn next(&mut self, agent: &Agent) -> Result<Said<TheirTask>, Error> {
         loop {
             if self.waits {
-                let pause = self.retry_after.take().unwrap_or_else(|| self.pace.pause(self.questions, self.failures));
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(self.pause()).await;
             }
             self.waits = true;
             self.questions += 1;
             match agent.task_once(&self.task).await {
                 Ok(said) => {
-                    self.failures = 0;
+                    (self.failures, self.retry_after) = (0, None);
                     return Ok(said);
                 }
                 Err(error) if error.is_passing() && self.failures + 1 < self.pace.failures_max => {
                     self.failures += 1;
-                    if let Error::Fault { retry_after, .. } = &error {
-                        self.retry_after = *retry_after;
-                    }
-                    let (attempt, reason) = (self.failures, error.to_string());
-                    let pause = self.pace.pause(self.questions, self.failures);
+                    self.retry_after = error.retry_after();
+                    let (attempt, reason, pause) = (self.failures, error.to_string(), self.pause());
                     agent.line.door.note(&Note::Retry { attempt, pause, reason: &reason });
                 }
                 Err(error) => return Err(error),

@@ -37,10 +37,7 @@ impl Get {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let found = session.card().await?;
-        let place = found.url.as_ref().map_or_else(
-            || session.settings.text("agent-card").unwrap_or_default().to_owned(),
-            |url| session.out.redactor.url(url.as_str()),
-        );
+        let place = session.place(&found);
         let (json, found) = if self.extended {
             let public = found.clone();
             let agent = session.connect_to(found).await?;
@@ -56,8 +53,7 @@ impl Get {
             faults.push(format!("signatures: {}", signature.words));
         }
         if !faults.is_empty() {
-            let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
-            return Err(Problem::new(Code::CardInvalid, message).hint("mend the card and check again").into());
+            return Err(card_invalid(&place, &faults).into());
         }
         let selected = session.selected(&found);
         let about = About {
@@ -109,6 +105,13 @@ impl Get {
         session.out.payload(&floor.finish())?;
         Ok(Exit::Done)
     }
+}
+
+/// A card that breaks the rules, with everything that is wrong with it.
+fn card_invalid(place: &str, faults: &[String]) -> Problem {
+    let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
+    Problem::new(Code::CardInvalid, message)
+        .hint(format!("mend the card; sabir doctor {} looks further", render::shell(place)))
 }
 
 /// The outcome of a verification, for a person.

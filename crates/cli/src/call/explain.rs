@@ -36,7 +36,7 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),
-        Error::CardNotFound { .. } | Error::CardElsewhere { .. } => (Code::CardNotFound, None),
+        Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
         Error::CardInvalid { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),

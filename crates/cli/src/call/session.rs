@@ -86,7 +86,8 @@ async fn interrupted(interrupts: Interrupts) {
 }
 
 impl Session {
-    fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
+    /// Makes ready for a run; nothing is sent.
+    pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let watcher = Arc::new(Watcher::new(out.clone(), &settings));
         // Cards, keys and files are fetched by somebody who has nothing to show.
         let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
@@ -108,20 +109,20 @@ impl Session {
     /// The card of the agent. Nothing of us is shown for it.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
-        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
-        if found.card.supported_interfaces.is_empty() {
-            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
-            let lacks: Vec<&str> =
-                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
-            let reason = format!("it lists no interface{}", lacking(&lacks));
-            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
-        }
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
                 self.out.redactor.learn_name(name);
             }
         }
         Ok(found)
+    }
+
+    /// Where a card was read, for people.
+    pub(crate) fn place(&self, found: &Found) -> String {
+        match &found.url {
+            Some(url) => self.out.redactor.url(url.as_str()),
+            None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
+        }
     }
 
     /// A line to the agent.
@@ -171,7 +172,7 @@ impl Session {
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
-    async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+    pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
         Ok(Credentials { tokens, ..given(&self.settings) })
     }
@@ -241,10 +242,6 @@ impl Session {
     }
 }
 
-fn lacking(members: &[&str]) -> String {
-    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
-}
-
 /// A client as the settings want it.
 fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
     builder(settings, credentials)?.observer(watcher.clone()).build()
@@ -271,7 +268,7 @@ fn bindings(settings: &Settings) -> Vec<Binding> {
 }
 
 /// What was given by flag, variable or file.
-pub(crate) fn given(settings: &Settings) -> Credentials {
+fn given(settings: &Settings) -> Credentials {
     let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
         bearer: secret("bearer"),

@@ -26,12 +26,12 @@ mod steer;
 mod stream;
 
 use crate::Invocation;
-use crate::call::{Watcher, given, tls};
+use crate::call::{Session, tls};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::output::{Format, Output};
+use crate::output::Format;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::settings::{Settings, duration};
+use crate::settings::duration;
 use ask::Meaning;
 use clap::Args;
 use report::Report;
@@ -39,13 +39,15 @@ use sabir_client::{Agent, Client, Credentials, Egress, Error, Found, Probe, Refe
 use sabir_proto::{CancelTask, TaskRef, Tenant};
 use sabir_wire::Dialect;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an examination may take unless `--timeout` says otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long a question that needs no thought may take at least, however short the gap.
 const ANSWER_MIN: Duration = Duration::from_secs(5);
+/// How long a connection may take, whatever the gap.
+const CONNECT_MIN: Duration = Duration::from_secs(2);
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How many interfaces of a card are looked at.
 const INTERFACES_MAX: usize = 8;
 
@@ -81,56 +83,57 @@ pub(crate) struct Doctor {
 /// One examination.
 struct Exam<'a> {
     report: &'a mut Report,
+    doctor: &'a Doctor,
+    session: &'a Session,
     probe: Probe,
+    /// With what can be shown to the agent, as soon as it is known what that is.
     client: Client,
-    /// The same without any credential.
+    /// Without any credential.
     nobody: Client,
     /// There is something to show.
     held: bool,
-    insecure: bool,
     gap: Duration,
     /// Whether webhooks work, once they were tried.
     pushed: Option<bool>,
 }
 
 impl Verb for Doctor {
-    fn run(self, Invocation { settings, mut out, .. }: Invocation) -> Outcome {
+    fn run(self, mut invocation: Invocation) -> Outcome {
         if self.json {
-            out.format = Format::Json;
+            invocation.out.format = Format::Json;
         }
-        let named = self.agent.as_deref().or_else(|| settings.text("agent-card"));
-        let named =
-            named.ok_or_else(|| Problem::usage("no agent was given").hint("sabir doctor https://agent.example"))?;
-        let usage = |error: Error| Problem::usage(error.to_string()).hint("sabir doctor --help");
-        let reference = Reference::parse(named).map_err(usage)?;
+        let session = Session::new(invocation)?;
+        let reference = match &self.agent {
+            Some(text) => Reference::parse(text).map_err(usage)?,
+            None => session.reference()?,
+        };
         if let Some(file) = self.share.as_deref().filter(|file| file.exists()) {
             return Err(exists(file).into());
         }
-        let held = given(&settings);
-        let client = self.client(&settings, &out, &held, &settings.parameters()).map_err(usage)?;
-        let nobody = self.client(&settings, &out, &Credentials::default(), &[]).map_err(usage)?;
-        let limit = settings.duration("timeout").unwrap_or(LIMIT);
-        let mut report = Report::new(reference.to_string(), out.clone());
+        let nobody = self.client(&session, Credentials::default(), &[]).map_err(usage)?;
+        let limit = session.settings.duration("timeout").unwrap_or(LIMIT);
+        let mut report = Report::new(reference.to_string(), session.out.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
-        let interrupted = runtime.block_on(async {
+        let ended = runtime.block_on(async {
             let exam = Exam {
                 report: &mut report,
-                probe: client.probe(),
-                client,
+                doctor: &self,
+                session: &session,
+                probe: nobody.probe(),
+                client: nobody.clone(),
                 nobody,
-                held: !held.is_empty() || !settings.parameters().is_empty() || settings.text("client-cert").is_some(),
-                insecure: settings.on("insecure"),
+                held: false,
                 gap: self.gap,
                 pushed: None,
             };
             tokio::select! {
-                late = tokio::time::timeout(limit, exam.run(&reference)) => late.map_err(|_| Exit::Timeout),
+                done = tokio::time::timeout(limit, exam.run(&reference)) => done.map_err(|_| Exit::Timeout),
                 _ = tokio::signal::ctrl_c() => Err(Exit::Interrupted),
             }
         });
-        runtime.shutdown_background();
-        match interrupted {
+        session.out.clear_progress();
+        match ended {
             Ok(()) => {}
             Err(Exit::Timeout) => report.no_ground(format!("{} s were not enough; see --timeout", limit.as_secs())),
             Err(exit) => return Ok(exit),
@@ -147,27 +150,32 @@ impl Doctor {
     /// A client that speaks whatever the agent does, and keeps nothing.
     fn client(
         &self,
-        settings: &Settings,
-        out: &Output,
-        credentials: &Credentials,
+        session: &Session,
+        credentials: Credentials,
         parameters: &[(&str, &str)],
     ) -> Result<Client, Error> {
-        let connect = self.gap.max(Duration::from_secs(2)).min(Duration::from_secs(10));
+        let connect = self.gap.clamp(CONNECT_MIN, CONNECT_MAX);
+        let settings = &session.settings;
         let mut builder = Client::builder()
             .egress(Egress::anywhere())
             .tls(tls(settings)?)
             .timeouts(Timeouts { connect, ..Timeouts::default() })
             .version(Version::Any)
-            .credentials(credentials.clone())
+            .credentials(credentials)
             .extensions(settings.list("extension").to_vec());
+        // Otherwise nobody: more calls are made than a person wants to read about.
         if settings.on("debug") || settings.on("curl") {
-            builder = builder.observer(Arc::new(Watcher::new(out.clone(), settings)));
+            builder = builder.observer(session.watcher.clone());
         }
         for (name, value) in parameters {
             builder = builder.header(name, value);
         }
         builder.build()
     }
+}
+
+fn usage(error: Error) -> Problem {
+    Problem::usage(error.to_string()).hint("sabir doctor --help")
 }
 
 impl Exam<'_> {
@@ -179,8 +187,21 @@ impl Exam<'_> {
         }
         let Some(found) = card::find(&mut self, reference).await else { return };
         let interfaces = card::interfaces(&mut self, &found);
+        self.introduce(&found).await;
         for (single, chosen) in interfaces.into_iter().take(INTERFACES_MAX) {
             interface::look(&mut self, single, &chosen).await;
+        }
+    }
+
+    /// From here on with what can be shown to this agent, if there is anything.
+    async fn introduce(&mut self, found: &Found) {
+        let parameters = self.session.settings.parameters();
+        // What is stored and cannot be read is a matter for `auth status`.
+        let credentials = self.session.credentials(found).await.unwrap_or_default();
+        let certificate = self.session.settings.text("client-cert").is_some();
+        self.held = !credentials.is_empty() || !parameters.is_empty() || certificate;
+        if let Ok(client) = self.doctor.client(self.session, credentials, &parameters) {
+            self.client = client;
         }
     }
 

@@ -10,7 +10,9 @@
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
-//! | other agents are judged fairly | `conformance` |
+//! | other agents are judged fairly | `conformance`, `doctor` |
+//! | what is typed is what is sent | `call` |
+//! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -21,16 +23,19 @@
 
 mod ask;
 mod http;
+mod rogue;
 mod sabir;
 mod stub;
 mod tool;
 
 mod agents;
+mod bad_agents;
 mod bad_clients;
 mod bad_ids;
 mod bad_json;
 mod bad_members;
 mod bench;
+mod call;
 mod cancel;
 mod card;
 mod cards;
@@ -40,12 +45,14 @@ mod convert;
 mod damage;
 mod demo;
 mod dialects;
+mod doctor;
 mod door;
 mod history;
 mod kill_stream;
 mod limits;
 mod list;
 mod losses;
+mod manual;
 mod memory;
 mod operate;
 mod protocols;

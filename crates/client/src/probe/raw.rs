@@ -23,6 +23,10 @@ impl Agent {
     pub async fn exchange(&self, written: Written) -> Result<Exchange, Error> {
         let Written { method, url, mut headers, body, .. } = written;
         let at: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
+        // The credentials of this agent are for this agent.
+        if at.origin() != self.chosen().url.origin() {
+            return Err(Error::Usage(format!("{url} is not at the agent's own origin")));
+        }
         let body = body.map(Bytes::from);
         let begun = Instant::now();
         let mut answer = match &body {

@@ -1,13 +1,13 @@
 //! gRPC of 1.0 and of 0.3.
 
 use super::{Line, Numbered, Opened, said_answer, said_event};
-use crate::door::{ANSWER_BYTES_MAX, Door};
+use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
 use crate::{Error, Note, Said, TransportCode};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
-use sabir_proto::{Answer, Call, Fault, TheirEvent};
+use sabir_proto::{Answer, Call, TheirEvent};
 use sabir_wire::pb::{a2a_v03, lf_a2a_v1};
 use sabir_wire::{Dialect, Losses, v1, v03};
 use std::sync::Arc;
@@ -18,11 +18,14 @@ use tonic::transport::{Channel, Endpoint};
 type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Channel>;
 type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Channel>;
 
+/// How often a connection with open calls is asked whether it lives, and how long it may take to say so.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// An open stream.
 pub(crate) struct Events {
     line: Arc<Line>,
     stream: Stream,
-    idle: Duration,
 }
 
 enum Stream {
@@ -75,22 +78,14 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
         .await
         .map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
     line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
-    let idle = line.door.timeouts().idle;
-    Ok(Opened::Grpc(Box::new(Events { line: line.clone(), stream, idle })))
+    Ok(Opened::Grpc(Box::new(Events { line: line.clone(), stream })))
 }
 
 impl Events {
     pub(super) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
+        // However long it takes: HTTP/2 finds out below us when nobody is there any more.
         let mut losses = Losses::new();
-        let event = match tokio::time::timeout(self.idle, self.read(&mut losses)).await {
-            Ok(event) => event?,
-            // gRPC has its own keep-alive below us; a task may well be silent for longer than a proxy would bear.
-            Err(_) => {
-                let reason = format!("no sign of life for {} seconds", self.idle.as_secs());
-                return Err(Error::StreamLost { task: None, reason });
-            }
-        };
-        let Some(mut event) = event else { return Ok(None) };
+        let Some(mut event) = self.read(&mut losses).await? else { return Ok(None) };
         self.line.files.read_event(&mut event);
         let said = said_event(self.line.chosen.dialect, event, None, losses);
         self.line.door.note(&Note::Frame { id: None, data: said.json() });
@@ -227,15 +222,22 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
         let authority = url.as_str().strip_prefix(url.scheme()).and_then(|r| r.strip_prefix("://")).unwrap_or_default();
         let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
         let origin = format!("{}://{authority}", url.scheme());
-        let endpoint = Endpoint::from_shared(origin).map_err(|e| Error::Usage(format!("{url}: {e}")))?;
+        let endpoint = Endpoint::from_shared(origin)
+            .map_err(|e| Error::Usage(format!("{url}: {e}")))?
+            // A stream of a quiet task has no comments; the connection is asked instead whether it lives.
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
+            .keep_alive_while_idle(false);
         let door = line.door.clone();
+        let who = if line.attached.certificate { As::Ourselves } else { As::Nobody };
         let connector = tower::service_fn(move |uri: Uri| {
             let door = door.clone();
-            async move { dial(&door, &uri).await.map_err(Dialled) }
+            async move { dial(&door, &uri, who).await.map_err(Dialled) }
         });
         match endpoint.connect_with_connector(connector).await {
             Ok(channel) => Ok(channel),
-            Err(error) => Err(dialled(&error, url.host_str().unwrap_or_default())),
+            Err(error) => Err(unwrapped(&error)
+                .unwrap_or_else(|| Error::nobody(url.host_str().unwrap_or_default(), error.to_string(), true))),
         }
     });
     made.await.cloned()
@@ -246,46 +248,51 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
 #[error("{0}")]
 struct Dialled(Error);
 
-fn dialled(error: &tonic::transport::Error, host: &str) -> Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut deepest = String::new();
+/// Our own error, if that is what went wrong.
+fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    let mut cause = Some(error);
     while let Some(step) = cause {
         if let Some(Dialled(ours)) = step.downcast_ref() {
-            return ours.clone();
+            return Some(ours.clone());
         }
-        deepest = step.to_string();
         cause = step.source();
     }
-    Error::Unreachable { host: host.into(), reason: deepest, safe: true }
+    None
 }
 
 /// Connects under the egress policy: resolved once, judged, and dialled at the address that was judged.
-async fn dial(door: &Door, uri: &Uri) -> Result<TokioIo<Box<dyn Io>>, Error> {
-    let host = uri.host().unwrap_or_default().to_owned();
+async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, Error> {
+    let host = uri.host().unwrap_or_default();
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let nobody = |reason: String| Error::Unreachable { host: host.clone(), reason, safe: true };
-    let connect = async {
-        let addresses = door.egress().resolve(&host, port).await.map_err(|e| match e {
-            ResolveError::Refused(refusal) => Error::Refused(refusal),
-            unknown @ ResolveError::Unknown { .. } => nobody(unknown.to_string()),
-        })?;
-        let tcp = TcpStream::connect(&addresses[..]).await.map_err(|e| nobody(e.to_string()))?;
-        let _ = tcp.set_nodelay(true);
-        if !secure {
-            return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
+    let nobody = |reason: &str| Error::nobody(host, explain(reason, false), true);
+    door.egress().check_name(host)?;
+    let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
+        ResolveError::Refused(refusal) => Error::Refused(refusal),
+        unknown @ ResolveError::Unknown { .. } => nobody(&unknown.to_string()),
+    })?;
+    let mut failure = nobody("it has no address");
+    for address in addresses {
+        let connect = async {
+            let tcp = TcpStream::connect(address).await.map_err(|e| nobody(&e.to_string()))?;
+            let _ = tcp.set_nodelay(true);
+            if !secure {
+                return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
+            }
+            let mut tls = door.tls(who).clone();
+            tls.alpn_protocols = vec![b"h2".to_vec()];
+            let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            let name = ServerName::try_from(bare).map_err(|e| nobody(&e.to_string()))?;
+            let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
+            Ok(TokioIo::new(Box::new(stream.map_err(|e| nobody(&e.to_string()))?) as Box<dyn Io>))
+        };
+        match tokio::time::timeout(door.timeouts().connect, connect).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = nobody("the connection could not be made in time"),
         }
-        let mut tls = (*door.tls()).clone();
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(bare).map_err(|e| nobody(e.to_string()))?;
-        let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
-        Ok(TokioIo::new(Box::new(stream.map_err(|e| nobody(e.to_string()))?) as Box<dyn Io>))
-    };
-    let limit = door.timeouts().connect;
-    tokio::time::timeout(limit, connect)
-        .await
-        .unwrap_or_else(|_| Err(nobody("the connection could not be made in time".into())))
+    }
+    Err(failure)
 }
 
 trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
@@ -296,7 +303,9 @@ fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
     let mut headers = line.headers();
     // Keys of a query have no place in gRPC but metadata.
     for (name, value) in &line.attached.query {
-        if let (Ok(name), Ok(value)) = (name.to_ascii_lowercase().parse::<http::HeaderName>(), value.expose().parse()) {
+        if let (Ok(name), Ok(value)) =
+            (name.to_ascii_lowercase().parse::<http::HeaderName>(), sensitive(value.expose()))
+        {
             headers.insert(name, value);
         }
     }
@@ -317,34 +326,38 @@ pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, O
     let (_, params) = v1::json::write_call(call);
     let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
     let base = line.chosen.url.as_str().trim_end_matches('/');
-    let url = format!("{base}/{service}.A2AService/{}", call.operation());
+    let method = match (line.chosen.dialect, call) {
+        // Two methods had other names.
+        (Dialect::V03, Call::Subscribe(_)) => "TaskSubscription",
+        (Dialect::V03, Call::ExtendedCard { .. }) => "GetAgentCard",
+        (Dialect::V03, Call::ListPush(_)) => "ListTaskPushNotificationConfig",
+        _ => call.operation(),
+    };
+    let url = format!("{base}/{service}.A2AService/{method}");
     (Method::POST, url, line.headers(), Some(params))
 }
 
 /// What a status means.
 fn refused(line: &Line, status: &tonic::Status) -> Error {
+    if let Some(ours) = std::error::Error::source(status).and_then(unwrapped) {
+        return ours;
+    }
     let transport = TransportCode::Grpc(name(status.code()));
     if matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied) {
         return line.shut_out(status.message().to_owned(), transport);
+    }
+    // A status that the connection made up, not the agent.
+    let broken = std::error::Error::source(status).is_some()
+        && matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown | tonic::Code::Internal);
+    if status.details().is_empty() && (broken || status.code() == tonic::Code::Unavailable) {
+        let host = line.chosen.url.host_str().unwrap_or_default();
+        return Error::nobody(host, status.message(), false);
     }
     let fault = match line.chosen.dialect {
         Dialect::V1 => v1::grpc::read_status(status),
         _ => v03::grpc::read_status(status),
     };
-    let bare = status.details().is_empty();
-    let gone = matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Cancelled | tonic::Code::Unknown);
-    if bare && gone && std::error::Error::source(status).is_some() {
-        let host = line.chosen.url.host_str().unwrap_or_default().to_owned();
-        return Error::Unreachable { host, reason: status.message().to_owned(), safe: false };
-    }
-    if bare && status.code() == tonic::Code::Unavailable {
-        let host = line.chosen.url.host_str().unwrap_or_default().to_owned();
-        return Error::Unreachable { host, reason: status.message().to_owned(), safe: false };
-    }
-    match fault {
-        Fault::Unauthenticated(reason) => line.shut_out(reason, transport),
-        fault => line.refused(fault, transport, None),
-    }
+    line.refused(fault, transport, None)
 }
 
 const fn name(code: tonic::Code) -> &'static str {

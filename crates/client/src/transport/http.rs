@@ -1,9 +1,8 @@
 //! HTTP+JSON of 1.0, and the REST of 0.3.
 
-use super::jsonrpc::bad_key;
 use super::sse::{Events, Framing};
-use super::{Line, Opened, mint, only_event, said_answer};
-use crate::door::{ANSWER_BYTES_MAX, Incoming};
+use super::{Line, Opened, body_limit, mint, only_event, said_answer};
+use crate::door::Incoming;
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -16,13 +15,10 @@ use url::Url;
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
 
-pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
+pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let mut losses = Losses::new();
     let request = write(line, call, &mut losses)?;
-    let mut headers = headers(line, JSON);
-    if let Some(key) = retry_key {
-        headers.insert("idempotency-key", HeaderValue::from_str(key).map_err(|_| bad_key())?);
-    }
+    let headers = headers(line, JSON);
     let answer = send(line, &request, headers).await?;
     whole(line, call, &request, answer, losses).await
 }
@@ -71,8 +67,17 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
     Ok((request.method, address(line, &request.path), headers, body))
 }
 
+/// Puts a path and its query behind the address of the card, which may have a query of its own.
 fn address(line: &Line, path: &str) -> String {
-    format!("{}{path}", line.chosen.url.as_str().trim_end_matches('/'))
+    let mut base = line.chosen.url.clone();
+    let own = base.query().map(str::to_owned);
+    base.set_query(None);
+    let joint = match own {
+        Some(own) if path.contains('?') => format!("&{own}"),
+        Some(own) => format!("?{own}"),
+        None => String::new(),
+    };
+    format!("{}{path}{joint}", base.as_str().trim_end_matches('/'))
 }
 
 fn body_type(line: &Line) -> &'static str {
@@ -122,7 +127,7 @@ async fn whole(
 ) -> Result<Said<Answer>, Error> {
     let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
     let html = answer.media_type() == "text/html";
-    let body = answer.body("the answer", ANSWER_BYTES_MAX).await?;
+    let body = answer.body("the answer", body_limit(status)).await?;
     let transport = TransportCode::Http(status.as_u16());
     if !status.is_success() {
         if !is_error_object(&body) {
@@ -153,6 +158,6 @@ fn error(line: &Line, status: u16, body: &[u8]) -> Fault {
 
 /// Whether a body is an error that an agent wrote, rather than a page of some proxy.
 fn is_error_object(body: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body)
+    serde_json::from_slice::<std::collections::HashMap<&str, &serde_json::value::RawValue>>(body)
         .is_ok_and(|map| ["error", "code", "message", "reason", "detail"].iter().any(|k| map.contains_key(*k)))
 }

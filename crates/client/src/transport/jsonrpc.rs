@@ -1,8 +1,8 @@
 //! JSON-RPC over HTTP, whatever is said in it.
 
 use super::sse::{Events, Framing};
-use super::{Line, Opened, mint, only_event, said_answer};
-use crate::door::{ANSWER_BYTES_MAX, Incoming};
+use super::{Line, Opened, body_limit, mint, only_event, said_answer};
+use crate::door::Incoming;
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -14,12 +14,45 @@ use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct Reply<'a> {
+    #[serde(default)]
+    jsonrpc: Option<&'a str>,
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    /// `null` is a result: the JavaScript SDK answers a deletion with it.
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
+}
+
+/// An error as JSON-RPC has it. Gateways put words of their own under the same member.
+#[derive(Deserialize)]
+struct Refusal {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+impl<'a> Reply<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The error, if it is one of JSON-RPC's, whose numbers are negative.
+    fn refusal(&self) -> Option<Refusal> {
+        let refusal: Refusal = serde_json::from_str(self.error?.get()).ok()?;
+        (refusal.code < 0).then_some(refusal)
+    }
+
+    /// Whether it answers anything. The Python SDK of 0.3 answers a deletion with neither member.
+    fn answers(&self, asked: Asked) -> bool {
+        let bare_deletion = asked == Asked::Deletion && self.jsonrpc.is_some();
+        self.result.is_some() || self.refusal().is_some() || bare_deletion
+    }
 }
 
 /// A request, ready to leave.
@@ -72,7 +105,7 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
     headers
 }
 
-pub(super) fn bad_key() -> Error {
+fn bad_key() -> Error {
     Error::Usage("the retry key holds characters that no header can carry".into())
 }
 
@@ -88,17 +121,22 @@ fn write(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Ready, Err
 async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Answer>, String), Error> {
     let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
     let html = answer.media_type() == "text/html";
-    let body = answer.body("the answer", ANSWER_BYTES_MAX).await?;
+    let body = answer.body("the answer", body_limit(status)).await?;
     let text = std::str::from_utf8(&body).unwrap_or_default();
-    let is_reply = serde_json::from_str::<Reply<'_>>(text).is_ok_and(|r| r.result.is_some() || r.error.is_some());
-    if !is_reply && !status.is_success() {
-        return Err(line.bare_status(status, retry_after, &host));
+    let reply = Reply::read(text).filter(|reply| reply.answers(ready.asked));
+    let Some(reply) = reply else {
+        return Err(match (status.is_success(), html) {
+            (false, _) => line.bare_status(status, retry_after, &host),
+            (true, true) => invalid("a web page"),
+            (true, false) => invalid("not a JSON-RPC answer"),
+        });
+    };
+    // Who is not let in learns it by the status, whatever number stands beside it: agent-native's is that of a task
+    // that was not found.
+    if let (401 | 403, Some(refusal)) = (status.as_u16(), reply.refusal()) {
+        return Err(line.shut_out(refusal.message, TransportCode::Http(status.as_u16())));
     }
-    if !is_reply {
-        let what = if html { "a web page" } else { "not a JSON-RPC answer" };
-        return Err(invalid(what));
-    }
-    let result = result(line, &ready.id, text, TransportCode::Http(status.as_u16())).map_err(|e| match e {
+    let result = result(line, &ready.id, &reply, ready.asked).map_err(|e| match e {
         Error::Fault { fault, transport, .. } => Error::Fault { fault, transport, retry_after },
         other => other,
     })?;
@@ -108,20 +146,32 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     Ok((said_answer(dialect, answer, Some(result), losses), result.to_owned()))
 }
 
+/// The `result` of one event of a stream.
+pub(super) fn event<'a>(line: &Line, id: &str, text: &'a str) -> Result<&'a str, Error> {
+    let reply = Reply::read(text).ok_or_else(|| invalid("not a JSON-RPC answer"))?;
+    result(line, id, &reply, Asked::Task)
+}
+
 /// The `result` of an answer to the request with this id.
-pub(super) fn result<'a>(line: &Line, id: &str, text: &'a str, http: TransportCode) -> Result<&'a str, Error> {
-    let reply: Reply<'a> = serde_json::from_str(text).map_err(|_| invalid("not a JSON-RPC answer"))?;
-    if let Some(error) = reply.error.filter(|e| e.get() != "null") {
-        let number = serde_json::from_str::<serde_json::Value>(error.get()).ok().and_then(|e| e["code"].as_i64());
-        let transport = number.map_or(http, TransportCode::JsonRpc);
-        return Err(line.refused(read_error(line.chosen.dialect, error.get()), transport, None));
-    }
+fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<&'a str, Error> {
     // An answer to somebody else's question must not be taken for ours. One without an id is ours by the connection.
     let theirs = reply.id.map(RawValue::get).filter(|id| *id != "null");
     if theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
         return Err(invalid("an answer to another request: its id is not ours"));
     }
-    reply.result.map(RawValue::get).ok_or_else(|| invalid("neither a result nor an error"))
+    if let Some(error) = reply.error.filter(|e| e.get() != "null") {
+        let Some(refusal) = reply.refusal() else { return Err(invalid("an error without a number")) };
+        return Err(line.refused(
+            read_error(line.chosen.dialect, error.get()),
+            TransportCode::JsonRpc(refusal.code),
+            None,
+        ));
+    }
+    match reply.result {
+        Some(result) => Ok(result.get()),
+        None if asked == Asked::Deletion => Ok("null"),
+        None => Err(invalid("neither a result nor an error")),
+    }
 }
 
 /// What breaks the protocol has no code of the agent's.

@@ -65,7 +65,7 @@ impl Events {
         let mut losses = Losses::new();
         match &self.framing {
             Framing::JsonRpc(id) => {
-                let result = jsonrpc::result(&self.line, id, data, TransportCode::Http(self.answer.status.as_u16()))?;
+                let result = jsonrpc::event(&self.line, id, data)?;
                 let event = sabir_wire::read_event(dialect, result, &mut super::mint, &mut losses)?;
                 Ok(said_event(dialect, event, Some(result), losses))
             }

@@ -75,3 +75,40 @@ async fn older_cards_are_found_at_their_older_place_and_not_spoken_to_unasked() 
     let error = client.agent(found).err().unwrap();
     assert!(error.to_string().contains("0.3"), "{error}");
 }
+
+#[tokio::test]
+async fn what_a_stranger_showed_is_not_believed_later() {
+    let stub = Stub::agent(|_, _| {
+        let headers = "content-type: application/json\r\ncache-control: max-age=600\r\n";
+        Do::Answer(200, headers.into(), card("http://h", "{}", ""))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let reference: Reference = format!("{}/card.json", stub.url).parse().unwrap();
+    let insecure = sabir_client::Tls { insecure: true, ..sabir_client::Tls::default() };
+    let keep = || Some(directory.path().to_path_buf());
+    client().tls(insecure).cache(keep()).build().unwrap().card(&reference).await.unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    // Cards of other versions are other cards.
+    for version in [sabir_client::Version::Highest, sabir_client::Version::Exactly(sabir_wire::Dialect::V03)] {
+        client().version(version).cache(keep()).build().unwrap().card(&reference).await.unwrap();
+    }
+    assert_eq!(stub.calls().len(), 3);
+    client().cache(keep()).build().unwrap().card(&reference).await.unwrap();
+    assert_eq!(stub.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_page_in_place_of_the_newer_card_does_not_hide_the_older_one() {
+    let page = "<html>an application</html>";
+    let stub = Stub::start(
+        move |_| page.into(),
+        |_, heard| match heard.line.contains("/.well-known/agent.json") {
+            true => Do::Answer(200, "content-type: application/json\r\n".into(), card("http://h", "{}", "")),
+            false => html("<html>an application</html>"),
+        },
+    )
+    .await;
+    let found = client().build().unwrap().card(&stub.url.parse().unwrap()).await.unwrap();
+    assert_eq!(found.card.name, "stub");
+}

@@ -77,3 +77,36 @@ async fn an_inner_address_on_a_card_is_refused_when_it_is_dialled() {
     assert!(matches!(&error, Error::Refused(_)), "a name is judged by where it leads: {error:?}");
     assert!(stub.heard().is_empty());
 }
+
+#[tokio::test]
+async fn a_redirect_is_told_without_the_key_that_it_repeats() {
+    let scheme = r#","securitySchemes":{"k":{"apiKeySecurityScheme":{"location":"query","name":"key"}}},"securityRequirements":[{"schemes":{"k":{}}}]"#;
+    let stub = Stub::start(
+        move |base| card(base, "{}", scheme),
+        |_, heard| {
+            let path = heard.line.split(' ').nth(1).unwrap().to_owned();
+            Do::Answer(308, format!("location: https://elsewhere.test{path}\r\n"), String::new())
+        },
+    )
+    .await;
+    let held = Credentials { api_key: Some(Secret::new("short")), ..Credentials::default() };
+    let error = get(&stub, held).await.unwrap_err();
+    assert!(error.to_string().contains("elsewhere.test/rpc") && !error.to_string().contains("short"), "{error}");
+}
+
+#[tokio::test]
+async fn an_older_agent_is_asked_for_extensions_by_their_older_name() {
+    let old = |base: &str| {
+        format!(
+            r#"{{"name":"old","description":"d","version":"1","url":"{base}/rpc","protocolVersion":"0.3.0","preferredTransport":"JSONRPC",
+            "capabilities":{{"extensions":[{{"uri":"urn:x"}}]}},"defaultInputModes":[],"defaultOutputModes":[],"skills":[]}}"#
+        )
+    };
+    let stub = Stub::start(old, |_, _| Do::Error(-32001, "none")).await;
+    let builder = client().version(sabir_client::Version::Any).extensions(["urn:x".into(), "urn:unknown-to-it".into()]);
+    let agent = builder.build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
+    let _ = agent.task(&sabir_proto::TaskRef::parse("t-1").unwrap()).await;
+    let call = &stub.calls()[0];
+    assert_eq!(call.header("x-a2a-extensions").as_deref(), Some("urn:x"));
+    assert_eq!(call.header("a2a-extensions"), None);
+}

@@ -84,3 +84,50 @@ async fn members_nobody_knows_survive_in_the_json() {
     let stub = Stub::agent(move |_, _| Do::Result(odd.into())).await;
     assert_eq!(stub.connect().await.task(&t1()).await.unwrap().json(), odd);
 }
+
+#[tokio::test]
+async fn a_deletion_is_done_whatever_is_said_about_it() {
+    // The JavaScript SDK answers `null`, the Python SDK of 0.3 with neither member.
+    for result in [r#","result":null"#, "", r#","result":{}"#] {
+        let stub = Stub::agent(move |_, heard| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{}{result}}}"#, heard.json()["id"]);
+            Do::Answer(200, "content-type: application/json\r\n".into(), body)
+        })
+        .await;
+        let request = sabir_proto::DeletePush { tenant: sabir_proto::Tenant::none(), task_id: t1(), id: "p".into() };
+        stub.connect().await.delete_push(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn words_of_gateways_are_told_apart_from_those_of_agents() {
+    let json = "content-type: application/json\r\n";
+    let asked = |status: u16, body: &'static str| async move {
+        let stub = Stub::agent(move |_, _| Do::Answer(status, json.into(), body.into())).await;
+        stub.connect().await.task(&t1()).await.unwrap_err()
+    };
+    for body in [r#"{"error":"invalid_token"}"#, r#"{"error":{"code":403,"message":"no"}}"#, r#"{"message":"no"}"#] {
+        let error = asked(401, body).await;
+        assert!(matches!(error, Error::CredentialsMissing { .. }), "{body}: {error:?}");
+    }
+    let refused =
+        asked(401, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Authentication required"}}"#);
+    assert!(matches!(refused.await, Error::CredentialsMissing { .. }));
+    let gone = asked(503, r#"{"error":"upstream down"}"#).await;
+    assert!(matches!(gone, Error::Unreachable { .. }), "{gone:?}");
+}
+
+#[tokio::test]
+async fn an_answer_about_another_task_is_not_taken() {
+    let stub = Stub::agent(|_, _| Do::Result(task("COMPLETED").replace("t-1", "t-2"))).await;
+    let error = stub.connect().await.task(&t1()).await.unwrap_err();
+    assert!(error.to_string().contains("t-2"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_for_another_request_is_not_ours_either() {
+    let body = r#"{"jsonrpc":"2.0","id":"not-yours","error":{"code":-32001,"message":"their task"}}"#;
+    let stub = Stub::agent(move |_, _| Do::Answer(200, "content-type: application/json\r\n".into(), body.into())).await;
+    let error = stub.connect().await.task(&t1()).await.unwrap_err();
+    assert!(error.to_string().contains("another request"), "{error}");
+}

@@ -151,9 +151,85 @@ async fn an_event_for_another_request_is_not_ours() {
 #[tokio::test]
 async fn an_error_inside_a_stream_is_the_agents_error() {
     let broken = "data: {\"jsonrpc\":\"2.0\",\"id\":$ID,\"error\":{\"code\":-32603,\"message\":\"out of ideas\"}}\n\n";
-    let stub = Stub::agent(move |_, _| Do::Stream(vec![frame(None, &whole()), broken.into()], After::End)).await;
+    let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
+        "GetTask" => Do::Error(-32603, "no better"),
+        _ => Do::Stream(vec![frame(None, &whole()), broken.into()], After::End),
+    })
+    .await;
     let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
     let (list, error) = told(&mut events).await;
     assert_eq!(list.len(), 1);
     assert_eq!(error.unwrap().to_string(), "out of ideas");
+}
+
+#[tokio::test]
+async fn another_tasks_event_does_not_end_up_in_ours() {
+    let foreign = status("COMPLETED").replace("t-1", "t-2");
+    let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
+        "GetTask" => Do::Result(task("CANCELED")),
+        _ => Do::Stream(vec![frame(None, &whole()), frame(None, &foreign)], After::Silence),
+    })
+    .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none());
+    // The task itself is asked instead.
+    assert_eq!(list, ["task TASK_STATE_WORKING", "task TASK_STATE_CANCELED"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_tells_the_task_and_hangs_up_is_asked_in_the_end() {
+    let stub = Stub::agent(|number, heard| match heard.method().as_str() {
+        "GetTask" => Do::Result(task("COMPLETED")),
+        _ if number > 20 => Do::HangUp,
+        _ => Do::Stream(vec![frame(None, &whole())], After::End),
+    })
+    .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(list.last().unwrap(), "task TASK_STATE_COMPLETED");
+    assert_eq!(stub.calls().iter().filter(|c| c.method() == "SubscribeToTask").count(), 3);
+}
+
+#[tokio::test]
+async fn a_subscription_that_breaks_before_its_first_event_is_taken_up_again() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Stream(Vec::new(), After::Break),
+        _ => Do::Stream(vec![frame(None, &whole()), frame(None, &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let agent = stub.connect().await;
+    let mut events = agent.subscribe(sabir_proto::TaskRef::parse("t-1").unwrap(), quick()).await.unwrap();
+    let (list, error) = told(&mut events).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(list.len(), 2);
+}
+
+#[tokio::test]
+async fn an_aside_does_not_end_a_task() {
+    let aside = r#"{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"hm"}]}}"#;
+    let stub = Stub::agent(move |_, _| {
+        Do::Stream(vec![frame(None, &whole()), frame(None, aside), frame(None, &status("COMPLETED"))], After::End)
+    })
+    .await;
+    let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
+    assert_eq!(told(&mut events).await.0.len(), 3);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_resumed_elsewhere_goes_on_after_its_point() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Stream(vec![frame(Some(7), &whole())], After::Silence),
+        _ => Do::Stream(vec![frame(Some(8), &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let agent = stub.connect().await;
+    let mut events = agent.stream(text_message("x"), quick()).await.unwrap();
+    events.next().await.unwrap().unwrap();
+    let (task, point) = (events.task().unwrap().id.clone(), events.resume_point().map(str::to_owned));
+    drop(events);
+    let mut events = agent.resume(task, point, quick()).await.unwrap();
+    assert_eq!(told(&mut events).await.0, ["statusUpdate TASK_STATE_COMPLETED"]);
+    assert_eq!(stub.calls()[1].header("last-event-id").as_deref(), Some("7"));
 }

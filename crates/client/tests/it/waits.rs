@@ -84,3 +84,16 @@ async fn a_whole_operation_has_its_own_bound() {
     assert!(matches!(error, Error::Timeout { what: "the operation", .. }), "{error:?}");
     assert!(stub.calls().len() > 1);
 }
+
+#[tokio::test]
+async fn nobody_is_waited_for_longer_than_the_pace_allows() {
+    let stub = Stub::agent(|number, _| match number {
+        0 => Do::Answer(503, "retry-after: 1000000000\r\n".into(), String::new()),
+        _ => Do::Result(task("COMPLETED")),
+    })
+    .await;
+    let pace = Pace { max: Duration::from_millis(20), ..quick() };
+    let agent = stub.connect().await;
+    let waited = agent.wait(TaskRef::parse("t-1").unwrap(), pace);
+    tokio::time::timeout(Duration::from_secs(5), waited).await.unwrap().unwrap();
+}

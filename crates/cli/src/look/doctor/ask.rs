@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// What an answer means.
 #[derive(Debug)]
 pub(super) enum Meaning {
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// The agent said no.
     Refused(Fault),
     /// It wants other credentials, or some.
@@ -83,7 +83,7 @@ pub(super) async fn ask(agent: &Agent, call: Call, version: Option<&'static str>
 
 async fn by_client(agent: &Agent, call: Call) -> Heard {
     Heard::plain(match agent.call(call).await {
-        Ok(said) => Meaning::Answer(said.value),
+        Ok(said) => Meaning::Answer(Box::new(said.value)),
         Err(error) => of_error(error),
     })
 }
@@ -138,7 +138,7 @@ pub(super) fn read_rpc(dialect: Dialect, asked: Asked, id: &str, status: u16, bo
     };
     let value: Value = serde_json::from_str(&result).unwrap_or_default();
     let meaning = match read_answer(dialect, asked, &result, &mut message_id, &mut Losses::new()) {
-        Ok(answer) => Meaning::Answer(answer),
+        Ok(answer) => Meaning::Answer(Box::new(answer)),
         Err(fault) => Meaning::Misread(fault.to_string()),
     };
     (meaning, value)
@@ -196,7 +196,7 @@ fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (Meanin
                 _ => v03::rest::read_answer(call, body, &mut message_id, &mut Losses::new()),
             };
             match (answer, &value) {
-                (Ok(answer), _) => Meaning::Answer(answer),
+                (Ok(answer), _) => Meaning::Answer(Box::new(answer)),
                 (Err(_), None) => Meaning::NotJson(excerpt(&String::from_utf8_lossy(body))),
                 (Err(fault), Some(_)) => Meaning::Misread(fault.to_string()),
             }
@@ -238,6 +238,6 @@ mod tests {
         // The bare task of another version.
         assert!(matches!(meaning(200, r#"{"id":"mine","result":{"id":"t","status":{}}}"#), Meaning::Misread(_)));
         let task = r#"{"id":"mine","result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}"#;
-        assert!(matches!(meaning(200, task), Meaning::Answer(Answer::SentTask(_))));
+        assert!(matches!(meaning(200, task), Meaning::Answer(answer) if matches!(*answer, Answer::SentTask(_))));
     }
 }

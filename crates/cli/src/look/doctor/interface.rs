@@ -222,14 +222,14 @@ fn judge_sent(exam: &mut Exam<'_>, agent: &Agent, sent: &Heard) -> Option<Option
             exam.report.ok(RpcShape, "a task or a message");
             let wrong = strange_state(agent.dialect(), &sent.result);
             let readable = wrong.is_none();
-            match (answer, agent.binding()) {
+            match (&**answer, agent.binding()) {
                 (Answer::SentTask(_), Binding::JsonRpc | Binding::HttpJson) => {
                     exam.report.judge(RpcState, "states of its version", wrong);
                 }
                 _ => exam.report.skip(RpcState, "no state in writing"),
             }
             judge_waited(exam, agent, answer);
-            readable.then(|| match answer {
+            readable.then(|| match &**answer {
                 Answer::SentTask(task) => Some((**task).clone()),
                 _ => None,
             })

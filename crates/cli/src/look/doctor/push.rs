@@ -106,7 +106,8 @@ async fn deliver(exam: &mut Exam<'_>, agent: &Agent) -> bool {
         return false;
     };
     exam.report.ok(PushSilent, "an event was delivered");
-    let shown = [header(&head, "x-a2a-notification-token"), header(&head, "authorization")];
+    let places = ["x-a2a-notification-token", "a2a-notification-token", "authorization"];
+    let shown = places.map(|name| header(&head, name));
     let known = shown.iter().flatten().any(|value| value.contains(&token));
     exam.report.judge(PushToken, "with its token", (!known).then(|| "delivered without the token".to_owned()));
     true

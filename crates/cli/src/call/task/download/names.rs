@@ -18,7 +18,8 @@ pub(super) struct Names {
 impl Names {
     /// A name for a part that no other part has.
     pub(super) fn pick(&mut self, artifact: Node<'_>, index: usize, part: Node<'_>, number: usize) -> String {
-        let name = part.word("filename").and_then(|name| safe(&name)).unwrap_or_else(|| {
+        let named = part.word("filename").or_else(|| part.word("url").and_then(|url| last_of(&url)));
+        let name = named.and_then(|name| safe(&name)).unwrap_or_else(|| {
             let stem =
                 ["name", "artifactId"].iter().find_map(|member| artifact.word(member).and_then(|name| safe(&name)));
             let stem = stem.unwrap_or_else(|| format!("artifact-{}", index + 1));
@@ -35,6 +36,13 @@ impl Names {
         }
         unique
     }
+}
+
+/// The last word of an address, if it looks like the name of a file.
+fn last_of(url: &str) -> Option<String> {
+    let url = url::Url::parse(url).ok()?;
+    let last = url.path_segments()?.next_back()?.to_owned();
+    last.contains('.').then_some(last)
 }
 
 /// The extension of a part without a name.
@@ -129,5 +137,8 @@ mod tests {
         assert_eq!(pick(r#"{"raw":"","filename":"a.csv"}"#), "a-2.csv");
         assert_eq!(pick(r#"{"raw":"","filename":"..","mediaType":"image/png; q=1"}"#), "mary-1.png");
         assert_eq!(pick(r#"{"data":null}"#), "mary-1.json");
+        assert_eq!(pick(r#"{"url":"https://h.example/a/far.csv?x=1"}"#), "far.csv");
+        assert_eq!(pick(r#"{"url":"https://h.example/a/..%2f..%2fetc.x"}"#), "%2f..%2fetc.x");
+        assert_eq!(pick(r#"{"url":"https://h.example/"}"#), "mary-1.bin");
     }
 }
