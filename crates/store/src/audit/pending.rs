@@ -69,6 +69,7 @@ impl Pending {
     }
 
     /// Takes back what could not be written, as a number. Gives how many that are.
+    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn give_back(&mut self, taken: &[Record]) -> u64 {
         taken.iter().for_each(|record| self.drop_some(record.count, record.time));
         taken.iter().filter(|record| record.outcome != Outcome::Dropped).map(|record| record.count).sum()
@@ -79,6 +80,7 @@ impl Pending {
     }
 
     /// How many found no room since this was last asked.
+    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn newly_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.unreported)
     }

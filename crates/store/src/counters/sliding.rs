@@ -123,9 +123,10 @@ impl Table {
             let used = line.used(now);
             if used < line.limit && least.is_none_or(|(fewest, _)| used < fewest) {
                 least = Some((used, self.hand));
-            }
-            if used == 0 {
-                break;
+                // Hardly anybody could be less busy; those who are idle go by themselves.
+                if used <= 1 {
+                    break;
+                }
             }
         }
         least.map(|(_, place)| self.remove(place)).is_some()

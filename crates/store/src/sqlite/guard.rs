@@ -78,7 +78,12 @@ impl SqliteGuard {
         let fail = |e: rusqlite::Error| open_error(path, &e);
         let directory = Arc::new(Directory::new());
         directory.look(&connection).map_err(fail)?;
-        let marks = Arc::new(Mutex::new(replay::load(&connection).map_err(fail)?));
+        // A command asks for no marks, and where it does the file decides.
+        let marks = match writing {
+            Writing::Threaded => replay::load(&connection).map_err(fail)?,
+            Writing::Inline => Marks::default(),
+        };
+        let marks = Arc::new(Mutex::new(marks));
         let (uses, exhausted, pending) = (Arc::<Uses>::default(), Arc::default(), Arc::<Mutex<Pending>>::default());
         let writer = Writer::new((path, connection), durability, metrics, (pending.clone(), directory.clone()));
         let writing = match writing {
@@ -255,7 +260,8 @@ impl ReplayGuard for SqliteGuard {
         let (marks, scope) = (self.marks.clone(), scope.to_owned());
         let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, now, until).map(Ok);
         self.write_then(Weight::Durable, work, move |outcome: &Result<Seen, StoreError>| {
-            if outcome.is_err() {
+            // Not kept, or the file knows of another one, whose end memory does not know.
+            if *outcome != Ok(Seen::First) {
                 lock(&marks).release(mark);
             }
         })

@@ -113,6 +113,26 @@ fn any_number_may_begin_at_once() {
     }
 }
 
+/// Two servers on one file are not meant to be, and yet a replay at the other one is a replay.
+#[test]
+fn of_two_processes_one_is_first() {
+    let (_dir, path) = place();
+    let both = [open(&path, Writing::Threaded), open(&path, Writing::Threaded)];
+    for n in 0..20 {
+        let asked = both.each_ref().map(|guard| guard.seen("a", [n; 16], at(0), at(1000)));
+        let mut seen = asked.map(|answer| wait(answer).unwrap());
+        seen.sort_by_key(|seen| *seen != Seen::First);
+        assert_eq!(seen, [Seen::First, Seen::Again]);
+    }
+    for guard in &both {
+        assert_eq!(wait(guard.seen("a", [0; 16], at(1000), at(9000))), Ok(Seen::Again));
+    }
+    let spent: Vec<Spent> = (0..10).map(|n| wait(both[n % 2].spend(&id("k"), 7, at(0))).unwrap()).collect();
+    let within = (1..=7).map(|used| Spent::Within { used });
+    assert!(spent.iter().copied().take(7).eq(within), "{spent:?}");
+    assert!(spent[7..].iter().all(|spent| matches!(spent, Spent::Exhausted { .. })), "{spent:?}");
+}
+
 #[test]
 fn keys_that_nobody_can_check_open_nothing() {
     let directory = Directory::new();
@@ -374,7 +394,7 @@ fn a_file_that_is_damaged_or_not_ours_is_named_and_left_alone() {
     let mut damaged = whole.clone();
     damaged[4096..].fill(0xa5);
     fs::write(&path, damaged).unwrap();
-    check_refused(&path, "damaged");
+    check_refused(&path, "is damaged");
     fs::write(&path, b"hello, I am a diary\n".repeat(400)).unwrap();
     check_refused(&path, "not a Sabir store");
     let mut newer = whole.clone();
