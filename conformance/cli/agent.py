@@ -11,7 +11,7 @@ requests, which `GET /-/log` shows.
 import asyncio
 import base64
 import datetime
-import json
+import re
 import socket
 import uuid
 
@@ -146,14 +146,15 @@ class Wire:
             if not message.get('more_body'):
                 break
         headers = {key.decode(): value.decode() for key, value in scope['headers']}
-        method = json.loads(body).get('method') if body and scope['path'] == '/' else None
+        found = re.search(rb'"method"\s*:\s*"(\w+)"', body) if scope['path'] == '/' else None
+        method = found and found.group(1).decode()
         LOG.append(
             {
                 'verb': scope['method'],
                 'path': scope['path'],
                 'method': method,
                 'headers': headers,
-                'body': body.decode(),
+                'body': body.decode(errors='replace'),
             }
         )
         given = False

@@ -1,19 +1,21 @@
 """What a program made with the library has to manage with servers of other kinds: ask, and be given the text.
 
-The program is the example `call_agent`: `URL TEXT [--api-key K] [--user-email E] [--org-domain D]`. It prints the answer
-and ends with 0, or says why there is none and ends with something else.
+The program is the example `call_agent`: `URL TEXT [--api-key-env NAME] [--secret-env NAME] [--user-email E]
+[--org-domain D] [--blocking]`. It prints the answer and ends with 0, or says why there is none and ends with something
+else.
 """
 
 import servers
 from operations import Wrong
 
-WHO = ('--user-email', 'alice@org.example', '--org-domain', 'org.example')
+WHO = ('--secret-env', 'A2A_SECRET', '--user-email', 'alice@org.example', '--org-domain', 'org.example')
+BY_KEY = ('--api-key-env', 'TEST_KEY')
 # For each kind what the program is given, as arguments and as environment; and what it is given where that is wrong.
 CALLERS = {
     'v0.1': ((), {}, None),
     'agent-native': ((), {}, None),
     'agent-native-jwt': (WHO, {'A2A_SECRET': servers.SECRET}, (WHO, {'A2A_SECRET': 'not the secret'})),
-    'agent-native-key': (('--api-key', servers.KEY), {}, (('--api-key', 'not the key'), {})),
+    'agent-native-key': (BY_KEY, {'TEST_KEY': servers.KEY}, (BY_KEY, {'TEST_KEY': 'not the key'})),
     'agent-native-short': ((), {}, None),
     'xpr': ((), {}, None),
 }
@@ -24,8 +26,8 @@ class Caller:
         self.program, self.server = program, server
         self.arguments, self.environment, self.wrong = CALLERS[kind]
 
-    def ask(self, text):
-        return self.program.run(self.server.url, text, *self.arguments, **self.environment)
+    def ask(self, text, *more):
+        return self.program.run(self.server.url, text, *self.arguments, *more, **self.environment)
 
 
 def text_of(done):
@@ -34,10 +36,24 @@ def text_of(done):
     return done.stdout.strip()
 
 
+def refusal(done, *words):
+    """No answer, and one of these words in what is said about it."""
+    said = done.stderr.lower()
+    if done.status in (0, None) or done.stdout or 'panicked' in said or not any(word in said for word in words):
+        raise Wrong(str(done))
+
+
 def echo(caller):
     """The answer, and nothing else, is what is printed."""
     got = text_of(caller.ask('echo hello wörld ✓'))
     if got != 'hello wörld ✓':
+        raise Wrong(f'got {got!r}')
+
+
+def blocking(caller):
+    """The same in one call, without asking again."""
+    got = text_of(caller.ask('echo at once', '--blocking'))
+    if got != 'at once':
         raise Wrong(f'got {got!r}')
 
 
@@ -48,17 +64,13 @@ def slow(caller):
 
 
 def fail(caller):
-    """Work that failed is no answer."""
-    done = caller.ask('fail')
-    if done.status in (0, None) or 'panicked' in done.stderr:
-        raise Wrong(str(done))
+    """Work that failed is no answer, and it is said why."""
+    refusal(caller.ask('fail'), 'fail', 'did not work')
 
 
 def ask(caller):
     """Nor is a question."""
-    done = caller.ask('ask')
-    if done.status in (0, None) or 'panicked' in done.stderr:
-        raise Wrong(str(done))
+    refusal(caller.ask('ask'), 'input', 'which city')
 
 
 def refused(caller):
@@ -68,11 +80,10 @@ def refused(caller):
         caller.program.run(caller.server.url, 'echo x', *arguments, **environment),
         caller.program.run(caller.server.url, 'echo x'),
     ):
-        if done.status in (0, None) or 'panicked' in done.stderr:
-            raise Wrong(str(done))
+        refusal(done, 'credential', 'authent', '401', 'key')
 
 
-CALLS = {'echo': echo, 'slow': slow, 'fail': fail, 'ask': ask, 'refused': refused}
+CALLS = {'echo': echo, 'blocking': blocking, 'slow': slow, 'fail': fail, 'ask': ask, 'refused': refused}
 
 
 def applies(kind, name):

@@ -74,7 +74,10 @@ class Sabir:
             servers.stop(process)
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         shutil.rmtree(self.home, ignore_errors=True)
 
 

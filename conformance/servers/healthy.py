@@ -27,6 +27,7 @@ REASONS = {
     -32002: ('TASK_NOT_CANCELABLE', 400, 'FAILED_PRECONDITION'),
     -32003: ('PUSH_NOTIFICATION_NOT_SUPPORTED', 400, 'FAILED_PRECONDITION'),
     -32004: ('UNSUPPORTED_OPERATION', 400, 'FAILED_PRECONDITION'),
+    -32005: ('CONTENT_TYPE_NOT_SUPPORTED', 400, 'INVALID_ARGUMENT'),
     -32009: ('VERSION_NOT_SUPPORTED', 400, 'FAILED_PRECONDITION'),
     -32600: ('INVALID_REQUEST', 400, 'INVALID_ARGUMENT'),
     -32601: ('METHOD_NOT_FOUND', 404, 'NOT_FOUND'),
@@ -45,6 +46,8 @@ class Setting:
     rest: bool = False
     # A card that requires a bearer token, and a server that wants one.
     bearer: bool = False
+    # The token that is right, for those who have to give one.
+    token: str = ''
     # A scheme that is there and not required.
     optional_bearer: bool = False
     tls: bool = False
@@ -102,6 +105,7 @@ class Agent:
             'name': 'Gallery',
             'description': 'An agent of the gallery',
             'version': '1.0.0',
+            'documentationUrl': 'https://example.org/gallery',
             'supportedInterfaces': self.interfaces(),
             'capabilities': {'streaming': True, 'pushNotifications': True},
             'defaultInputModes': ['text/plain'],
@@ -474,9 +478,13 @@ class HTTP:
 
     def admit(self, request):
         """Refuses a call that lacks a credential."""
-        if self.agent.setting.bearer and not request.headers.get('authorization', '').lower().startswith('bearer '):
+        scheme, _, token = request.headers.get('authorization', '').partition(' ')
+        if self.agent.setting.bearer and (scheme.lower() != 'bearer' or not self.accepts(token)):
             return as_json({'error': 'a token is needed'}, 401, **self.challenge())
         return None
+
+    def accepts(self, token):
+        return bool(token) and token == (self.agent.setting.token or token)
 
     def challenge(self):
         return {'WWW-Authenticate': 'Bearer realm="gallery"'}

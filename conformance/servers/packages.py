@@ -1,7 +1,7 @@
 """The packages the servers are made with: those whose words `conformance/capture` keeps, at the same versions.
 
-Installing is left to the capture, so a package is there once. Node looks for packages next to the script and above it, so
-scripts go where the packages are.
+Installing is left to the capture, so a package is there once. Node looks for packages next to the script and above it,
+so scripts go where the packages are.
 """
 
 import importlib.machinery
@@ -9,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -31,6 +32,11 @@ capture = load(CAPTURE / 'run', 'capture_run')
 Unable = capture.Unable
 say = capture.say
 CACHE = capture.CACHE.parent / 'servers'
+
+
+def go_quietly():
+    """A run that is told to stop goes through `finally` and takes its servers along."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def python(peer, script):

@@ -9,6 +9,7 @@ import difflib
 import sys
 
 import calls
+import guarded
 import operations
 from packages import HERE, capture, say
 
@@ -36,12 +37,28 @@ What the command line and the library get from servers that nobody here wrote. `
 it has, against a running server at an exact version, on each binding that server offers; a cell says how many of the
 cases the server can serve were passed. What a case promises is in
 [`conformance/servers/operations.py`](../conformance/servers/operations.py). This half of the page is written by
-`{COMMAND}` and checked by the same with `--check`; do not edit it.
+`{COMMAND}`
+and checked by the same with `--check`; do not edit it.
 """
+DOORS = """### Agents that do not talk to everybody
+
+An agent on the Python SDK behind certificates of a test authority, and one that checks the tokens of `oidc-provider`
+8.8.1. What a case promises is in [`conformance/servers/guarded.py`](../conformance/servers/guarded.py).
+"""
+GUARDED = tuple(dict.fromkeys(kind for kind, _ in guarded.CASES))
+BINDINGS = ('JSONRPC', 'HTTP+JSON', 'GRPC')
+DOOR = {
+    'tls': 'trust in its authority',
+    'mtls': 'a client certificate',
+    'oidc': 'a token by OpenID Connect',
+    'oauth-client': 'a token by client credentials',
+    'oauth-device': 'a token by device code',
+}
 CALLS = """### One question, one answer
 
-The example `call_agent` asks servers of other dialects and has to print their answer. The server of XPR was written here
-after the runner, which is on no registry, and is checked with the project's own client; the others are the projects' own.
+The example `call_agent` asks servers of other dialects and has to print their answer. The server of XPR was written
+here after the runner, which is on no registry, and is checked with the project's own client; the others are the
+projects' own.
 """
 
 
@@ -61,17 +78,24 @@ def counted(outcomes):
 def half(results):
     groups = list(dict.fromkeys(case.group for case in operations.CASES.values()))
     body = []
-    for kind, binding in dict.fromkeys(tuple(name.split('/')[:2]) for name in results if '/call/' not in name):
+    talks = [name for name in results if '/call/' not in name and name.split('/')[0] not in GUARDED]
+    for kind, binding in dict.fromkeys(tuple(name.split('/')[:2]) for name in talks):
         rows = {name.split('/')[2]: outcome for name, (outcome, _) in results.items()
                 if name.startswith(f'{kind}/{binding}/')}
         cells = [counted([rows[name] for name in rows if operations.CASES[name].group == group]) for group in groups]
         only = f'`--only {kind}/{binding}`'
         body.append([*package(kind), PACKAGES[kind][2], binding, *cells, counted(list(rows.values())), only])
     out = [HEAD, *table(['Server', 'Version', 'Speaks', 'Binding', *groups, 'all', 'Command'], body)]
-    out += ['Commands are short for `conformance/servers/interop --sabir …`.', '', CALLS]
+    out += ['Commands are short for `conformance/servers/interop --sabir …`.', '', DOORS]
+    doors = []
+    for kind, name in sorted(guarded.CASES, key=lambda case: GUARDED.index(case[0])):
+        cells = [word(results[f'{kind}/{binding}/{name}'][0]) for binding in BINDINGS]
+        doors.append([f'`{kind}`', DOOR[kind], f'`{name}`', *cells])
+    out += [*table(['Server', 'What it wants', 'Case', *BINDINGS], doors), CALLS]
     body = []
     for kind in calls.CALLERS:
-        row = {name.split('/')[2]: outcome for name, (outcome, _) in results.items() if name.startswith(f'{kind}/call/')}
+        row = {name.split('/')[2]: outcome for name, (outcome, _) in results.items()
+               if name.startswith(f'{kind}/call/')}
         cells = [word(row.get(name)) for name in calls.CALLS]
         body.append([*package(kind), PACKAGES[kind][2], *cells])
     out += table(['Server', 'Version', 'Speaks', *calls.CALLS], body)

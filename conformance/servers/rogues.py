@@ -60,7 +60,8 @@ class Signature:
         # The last 65 bytes of the public key are the point: 4, x, y.
         point = self.openssl('pkey', '-in', 'test-card.key', '-pubout', '-outform', 'DER')[-65:]
         x, y = encoded(point[1:33]), encoded(point[33:])
-        return {'keys': [{'kty': 'EC', 'crv': 'P-256', 'kid': 'test-card', 'alg': 'ES256', 'use': 'sig', 'x': x, 'y': y}]}
+        about = {'kty': 'EC', 'crv': 'P-256', 'kid': 'test-card', 'alg': 'ES256', 'use': 'sig'}
+        return {'keys': [{**about, 'x': x, 'y': y}]}
 
     def over(self, card):
         header = {'alg': 'ES256', 'kid': 'test-card', 'typ': 'JOSE', 'jku': f'{self.origin}/jwks.json'}
@@ -133,6 +134,13 @@ class PartialCard(Agent):
         return {name: value for name, value in super().card().items() if name not in missing}
 
 
+class SnakeCase(Agent):
+    def card(self):
+        card = super().card()
+        where = card.pop('documentationUrl')
+        return {**card, 'documentation_url': where}
+
+
 class GhostScheme(Agent):
     def requirements(self):
         return [{'schemes': {}}, {'schemes': {'ghost': {'list': []}}}]
@@ -177,6 +185,11 @@ class SecretlyClosed(HTTP):
 class NoChallenge(HTTP):
     def challenge(self):
         return {}
+
+
+class TakesNoToken(HTTP):
+    def accepts(self, token):
+        return False
 
 
 class OpenDoor(HTTP):
@@ -277,6 +290,11 @@ class Impatient(Agent):
         return False
 
 
+class NoText(Agent):
+    def begin(self, params, watched=False):
+        raise Refused(-32005, 'text/plain is not supported')
+
+
 class Forgets(Agent):
     async def on_GetTask(self, params):
         raise Refused(-32001, f'no task {params.get("id")}')
@@ -284,6 +302,14 @@ class Forgets(Agent):
 
 class NoList(Agent):
     on_ListTasks = None
+
+
+class NoSubscribe(Agent):
+    on_SubscribeToTask = None
+
+
+class NoCancel(Agent):
+    on_CancelTask = None
 
 
 class CancelsInWords(Agent):
@@ -399,6 +425,7 @@ ROGUES = {
     'card.json': Rogue('fail', http=CutCard),
     'card.size': Rogue('fail', HugeCard),
     'card.required': Rogue('fail', PartialCard),
+    'card.lint': Rogue('warn', SnakeCase),
     'card.schemes': Rogue('fail', GhostScheme, setting=Setting(optional_bearer=True)),
     'card.url': Rogue('fail', NowhereURL),
     'card.interfaces': Rogue('fail', SmokeSignals),
@@ -407,6 +434,7 @@ ROGUES = {
     'auth.undeclared': Rogue('fail', http=SecretlyClosed),
     'auth.challenge': Rogue('warn', http=NoChallenge, setting=Setting(bearer=True)),
     'auth.ignored': Rogue('warn', http=OpenDoor, setting=Setting(bearer=True)),
+    'auth.refused': Rogue('fail', http=TakesNoToken, setting=Setting(bearer=True, token='test-token')),
     'interface.reach': Rogue('fail', DeadInterface, setting=REST),
     'rpc.version': Rogue('fail', SpeaksOld),
     'rpc.json': Rogue('fail', http=NotJSON),
@@ -416,6 +444,7 @@ ROGUES = {
     'rpc.state': Rogue('fail', http=OldStates),
     'rpc.error': Rogue('warn', StackTrace),
     'rpc.unversioned': Rogue('warn', AnyVersion),
+    'send.refused': Rogue('warn', NoText),
     'send.wait': Rogue('warn', Impatient, setting=Setting(work_seconds=1)),
     'get.lost': Rogue('fail', Forgets),
     'list.missing': Rogue('warn', NoList),
@@ -426,6 +455,8 @@ ROGUES = {
     'stream.cut': Rogue('fail', http=Cut),
     'stream.end': Rogue('fail', EndsEarly),
     'stream.endless': Rogue('warn', http=Endless),
+    'subscribe.missing': Rogue('warn', NoSubscribe, setting=LONG),
+    'cancel.missing': Rogue('warn', NoCancel, setting=LONG),
     'cancel.ignored': Rogue('fail', CancelsInWords, setting=LONG),
     'push.declared': Rogue('fail', RefusesHooks),
     'push.silent': Rogue('fail', NeverCalls),

@@ -3,8 +3,9 @@
     with serving('python-1') as server:
         … server.url, server.card, server.interfaces['GRPC'] …
 
-The model: a *kind* is one way to run one agent. Each starts programs on free ports of loopback, waits until they listen,
-and stops them in the end whatever happens. The agents do what the first word of a message says (`agents/behaviour.py`).
+The model: a *kind* is one way to run one agent. Each starts programs on free ports of loopback, waits until they
+listen, and stops them in the end whatever happens. The agents do what the first word of a message says
+(`agents/behaviour.py`).
 """
 
 import contextlib
@@ -237,6 +238,8 @@ def gallery(name, twin):
             made = ca.make(programs.scratch / 'ca')
             command += ['--certificates', made.directory]
             server.arguments = ['--ca-cert', str(made.ca)]
+        if rogue.setting.token:
+            server.arguments = ['--bearer', rogue.setting.token]
         if name == 'card.redirect':
             command += ['--spare', spare]
         if twin or rogue.serves:

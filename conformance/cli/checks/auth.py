@@ -272,7 +272,6 @@ def card_endpoints_get_no_credential(case):
                 'identifier': 'urn:one',
                 'displayName': 'one',
                 'mediaType': 'application/a2a-agent-card+json',
-                'type': 'application/a2a-agent-card+json',
                 'url': server.url + CARD_PATH,
             }
         ],

@@ -16,7 +16,7 @@ def catalog(*entries):
 
 
 def entry(name, **where):
-    return {'identifier': name, 'displayName': name, 'mediaType': CARD, 'type': CARD, **where}
+    return {'identifier': name, 'displayName': name, 'mediaType': CARD, **where}
 
 
 @requirement('A2ACLI_CARD_GET_005')
@@ -52,7 +52,7 @@ def several_entries_without_a_fragment_are_a_usage_error_that_lists_them(case):
 @requirement('A2ACLI_CARD_GET_005')
 def a_single_entry_inline_data_nesting_and_the_well_known_path(case):
     server = case.stub()
-    nested = {'identifier': 'urn:more', 'displayName': 'more', 'mediaType': CATALOG, 'type': CATALOG}
+    nested = {'identifier': 'urn:more', 'displayName': 'more', 'mediaType': CATALOG}
     server.files.update(
         {
             '/single.json': catalog(entry('urn:one', url=f'{server.url}/.well-known/agent-card.json')),

@@ -12,8 +12,7 @@ def turns_share_a_context_and_a_paused_task_is_answered(case):
     terminal = case.terminal(*case.aimed(('chat',)))
     ids = lambda: (re.findall(r'Task ID: (\S+)', terminal.text), re.findall(r'Context ID: (\S+)', terminal.text))  # noqa: E731
     place = terminal.type('ask')
-    terminal.expect('Which day?', place)
-    terminal.expect('Task ID: ', place)
+    terminal.expect('TASK_STATE_INPUT_REQUIRED', place)
     place = terminal.type('Monday')
     terminal.expect('TASK_STATE_COMPLETED', place)
     place = terminal.type('echo and another')

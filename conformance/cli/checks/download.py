@@ -26,10 +26,12 @@ def saved(folder):
 @requirement('A2ACLI_DOWNLOAD_001', agents=LIVE, bindings=ALL)
 def the_artifacts_of_a_live_task_are_written(case):
     made = case.task('files')
-    wanted = [part for a in made['artifacts'] for part in a['parts']]
-    # The URL of the agent is nobody's: only the artifacts that bring their content are asked for.
-    with_content = [a['artifactId'] for a in made['artifacts'] if all('url' not in part for part in a['parts'])]
-    flags = [flag for name in with_content for flag in ('--artifact', name)]
+    # A URL of an example leads nowhere; one of the agent itself does.
+    brings = lambda part: 'url' not in part or part['url'].startswith(case.ref)  # noqa: E731
+    with_content = [a for a in made['artifacts'] if all(brings(part) for part in a['parts'])]
+    wanted = [part for a in with_content for part in a['parts']]
+    holds(wanted, f'artifacts with content: {made}')
+    flags = [flag for a in with_content for flag in ('--artifact', a['artifactId'])]
     run = case.call('task', 'download', made['id'], '--dir', 'out', *flags).exits(0)
     files = saved(case.cwd / 'out')
     for part in wanted:
@@ -37,11 +39,7 @@ def the_artifacts_of_a_live_task_are_written(case):
             holds(base64.b64decode(part['raw']) in files.values(), f'{part} in {files}')
         elif 'text' in part:
             holds(
-                any(
-                    content.decode().strip() == part['text'].strip()
-                    for content in files.values()
-                    if b'\xff' not in content
-                ),
+                any(content.strip() == part['text'].strip().encode() for content in files.values()),
                 f'{part} in {files}',
             )
         elif 'data' in part:
@@ -128,9 +126,9 @@ def a_url_is_fetched_without_credentials_and_within_the_limit(case):
     )
     base = ('task', 'download', 't-1', '-a', server.url, '--bearer', 'hush-hush-token', '-o', 'json')
     case.run(*base, '--artifact', 'a-0').exits(0)
-    equal(saved(case.cwd), {'far.csv': b'a,b\n1,2\n'}, 'files')
+    equal(list(saved(case.cwd).values()), [b'a,b\n1,2\n'], 'files')
     for request in files.requests:
         lacks(json.dumps(request.headers), 'hush-hush', 'headers to the host of the file')
     holds(case.run(*base, '--artifact', 'a-1', '--max-bytes', '1000', '--dir', 'two').code != 0, 'the limit holds')
     holds(case.run(*base, '--artifact', 'a-2', '--dir', 'three').code != 0, 'file: is not fetched')
-    equal(set(saved(case.cwd)), {'far.csv'}, 'files in the end')
+    equal(len(saved(case.cwd)), 1, 'files in the end')

@@ -11,20 +11,19 @@ WORKING, DONE = 'TASK_STATE_WORKING', 'TASK_STATE_COMPLETED'
 
 
 def commands(case):
-    """A call of every task command on a live agent, with the id and the state it must name."""
+    """A call of every task command on a live agent, with the id and the state it must name; each made when it is due."""
+    yield ('send', 'echo hi'), None, DONE
+    yield ('send', 'ask'), None, 'TASK_STATE_INPUT_REQUIRED'
+    yield ('send', 'slow 1', '--async'), None, None
     done = case.task('echo hello')
+    yield ('task', 'get', done['id']), done['id'], DONE
+    yield ('task', 'list', '--context-id', done['contextId']), done['id'], DONE
     asked = case.task('ask')
+    yield ('task', 'get', asked['id'], '--wait'), asked['id'], 'TASK_STATE_INPUT_REQUIRED'
     slow = case.task('slow 30', '--async')
-    return [
-        (('send', 'echo hi'), None, DONE),
-        (('send', 'ask'), None, 'TASK_STATE_INPUT_REQUIRED'),
-        (('send', 'slow 1', '--async'), None, None),
-        (('task', 'get', done['id']), done['id'], DONE),
-        (('task', 'get', asked['id'], '--wait'), asked['id'], 'TASK_STATE_INPUT_REQUIRED'),
-        (('task', 'list', '--context-id', done['contextId']), done['id'], DONE),
-        (('task', 'cancel', slow['id']), slow['id'], 'TASK_STATE_CANCELED'),
-        (('task', 'subscribe', case.task('slow 1', '--async')['id']), None, DONE),
-    ]
+    yield ('task', 'cancel', slow['id']), slow['id'], 'TASK_STATE_CANCELED'
+    slow = case.task('slow 3', '--async')
+    yield ('task', 'subscribe', slow['id']), slow['id'], DONE
 
 
 @requirement('A2ACLI_OUT_001', agents=LIVE, bindings=ALL)

@@ -12,7 +12,7 @@ const now = () => new Date().toISOString();
 const said = (text) => [{ kind: 'text', text }];
 
 /** The events of one turn. `hold` is a promise that is settled by a cancel; nothing comes after it. */
-export async function* play({ text, answering, taskId, contextId, userMessage, base, hold }) {
+export async function* play({ text, answering, task, taskId, contextId, userMessage, base, hold }) {
   const ids = { taskId, contextId };
   const message = (parts, more = {}) => ({
     kind: 'message', messageId: randomUUID(), role: 'agent', parts, contextId, ...more,
@@ -27,7 +27,8 @@ export async function* play({ text, answering, taskId, contextId, userMessage, b
   const [, word, rest] = text.trim().match(/^(\S*) ?(.*)$/s);
 
   if (answering) {
-    yield status('working');
+    // Every stream begins with the task; over gRPC the SDK insists on it.
+    yield { ...task, status: { state: 'working', timestamp: now() } };
     yield artifact('answer', said(text));
     yield status('completed', 'thank you');
     return;
@@ -36,7 +37,8 @@ export async function* play({ text, answering, taskId, contextId, userMessage, b
     yield message(said(rest || 'a direct message'));
     return;
   }
-  yield { kind: 'task', id: taskId, contextId, status: { state: 'submitted', timestamp: now() }, history: [userMessage] };
+  const begun = { state: 'submitted', timestamp: now() };
+  yield { kind: 'task', id: taskId, contextId, status: begun, history: [userMessage] };
   yield status('working');
   if (word === 'slow') {
     const count = Number(rest || 3);
@@ -84,7 +86,7 @@ export class Holds {
   }
 }
 
-/** Who calls: whoever has a token is known, and may see the extended card. Calls are express' requests or gRPC's calls. */
+/** Who calls: whoever has a token is known, and may see the extended card. A call is one of express or of gRPC. */
 export function userOf(call) {
   const token = call.headers?.authorization ?? call.metadata?.get('authorization')[0];
   return { isAuthenticated: Boolean(token), userName: token ? 'somebody' : '' };

@@ -1,7 +1,7 @@
 """What the agents behind the Python servers do, in steps that know no SDK.
 
-The first word of the message decides; `behaviour.mjs` is the same for JavaScript. Parts are written as 1.0 has them, and
-`kinds` turns them into what 0.2 and 0.3 call a part.
+The first word of the message decides; `behaviour.mjs` is the same for JavaScript. Parts are written as 1.0 has them,
+and `kinds` turns them into what 0.2 and 0.3 call a part.
 
     echo …    an artifact with the rest of the text; any other word does the same with the whole text
     message   a direct message, no task

@@ -20,7 +20,7 @@ const executor = {
     const hold = holds.begin(taskId, contextId);
     const text = userMessage.parts.find((part) => part.kind === 'text')?.text ?? '';
     const answering = ['input-required', 'auth-required'].includes(task?.status?.state);
-    const turn = { text, answering, taskId, contextId, userMessage, base, hold };
+    const turn = { text, answering, task, taskId, contextId, userMessage, base, hold };
     for await (const event of play(turn)) bus.publish(event);
     bus.finished();
   },

@@ -4,7 +4,9 @@
 
 import express from 'express';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { AgentCard, Message, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent } from '@a2a-js/sdk';
+import {
+  AgentCard, Message, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent,
+} from '@a2a-js/sdk';
 import {
   AgentEvent, DefaultExecutionEventBusManager, DefaultPushNotificationSender, DefaultRequestHandler,
   InMemoryPushNotificationStore, InMemoryTaskStore,
@@ -34,8 +36,11 @@ const status = (old) => ({
   message: old.message && message(old.message),
 });
 
-function event(old, userMessage) {
+function event(old, userMessage, task) {
   const { kind, final, ...rest } = old;
+  if (kind === 'known') {
+    return AgentEvent.task({ ...task, status: TaskStatus.fromJSON(status(old.status)) });
+  }
   if (kind === 'task') {
     const task = Task.fromJSON({ ...rest, status: status(old.status), history: [] });
     return AgentEvent.task({ ...task, history: [userMessage] });
@@ -57,8 +62,8 @@ const executor = {
     const hold = holds.begin(taskId, contextId);
     const text = userMessage.parts.find((one) => one.content?.$case === 'text')?.content.value ?? '';
     const answering = WAITING.includes(task?.status?.state);
-    const turn = { text, answering, taskId, contextId, userMessage, base, hold };
-    for await (const old of play(turn)) bus.publish(event(old, userMessage));
+    const turn = { text, answering, task: { kind: 'known' }, taskId, contextId, userMessage, base, hold };
+    for await (const old of play(turn)) bus.publish(event(old, userMessage, task));
     bus.finished();
   },
   async cancelTask(taskId, bus) {

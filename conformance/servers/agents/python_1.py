@@ -168,10 +168,11 @@ async def main():
         extended_agent_card=extended,
     )
     app = Starlette(routes=[
+        # First, because those of HTTP+JSON take the first part of a path they do not know for a tenant.
+        Route('/files/paper.txt', paper),
         *create_agent_card_routes(public),
         *create_jsonrpc_routes(handler, '/rpc'),
         *create_rest_routes(handler, path_prefix='/rest'),
-        Route('/files/paper.txt', paper),
     ])
     interceptors = []
     if options.oidc:

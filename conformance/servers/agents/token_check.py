@@ -86,8 +86,9 @@ class Middleware:
             try:
                 await self.check.caller(header)
             except Refused as why:
-                challenge = {'WWW-Authenticate': f'Bearer realm="test", error="invalid_token", error_description="{why}"'}
-                return await JSONResponse({'error': str(why)}, 401, challenge)(scope, receive, send)
+                challenge = f'Bearer realm="test", error="invalid_token", error_description="{why}"'
+                refusal = JSONResponse({'error': str(why)}, 401, {'WWW-Authenticate': challenge})
+                return await refusal(scope, receive, send)
         return await self.app(scope, receive, send)
 
 

@@ -17,7 +17,8 @@ class Call:
 
     def __init__(self, server, hook):
         self.url, self.server, self.hook = urllib.parse.urlsplit(server.url), server, hook
-        self.ca = server.arguments[1] if server.arguments else None
+        given = dict(zip(server.arguments[::2], server.arguments[1::2], strict=True))
+        self.ca, self.token = given.get('--ca-cert'), given.get('--bearer')
 
     def open(self, timeout=3):
         if self.url.scheme == 'http':
@@ -42,6 +43,8 @@ class Call:
         """Status, headers, and the answer as JSON."""
         body = json.dumps({'jsonrpc': '2.0', 'id': call_id, 'method': method, 'params': params})
         about = {'Content_Type': 'application/json', 'A2A_Version': version}
+        if self.token:
+            about['Authorization'] = f'Bearer {self.token}'
         status, headers, text = self.get('/rpc', 'POST', body, **about)
         return status, headers, json.loads(text)
 
@@ -59,7 +62,8 @@ class Call:
 
     def stream(self, timeout=1.0):
         """Events of a stream, and how it ended: `end`, `cut`, or `open` when it was silent or never did."""
-        body = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'SendStreamingMessage', 'params': {'message': message()}})
+        params = {'message': message()}
+        body = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'SendStreamingMessage', 'params': params})
         connection = self.open(timeout)
         connection.request('POST', '/rpc', body, {'Content-Type': 'application/json', 'A2A-Version': '1.0'})
         answer, events, how, last = connection.getresponse(), [], 'end', time.monotonic()
@@ -196,6 +200,7 @@ PROBES = {
     'card.json': lambda call: bool(fails(ValueError, lambda: json.loads(call.card()[2]))),
     'card.size': lambda call: len(call.card()[2]) > 10_000_000,
     'card.required': card(lambda card: 'skills' not in card),
+    'card.lint': card(lambda card: 'documentationUrl' not in card),
     'card.schemes': card(lambda card: 'ghost' in card['securityRequirements'][1]['schemes']),
     'card.url': card(lambda card: '0.0.0.0' in card['supportedInterfaces'][0]['url']),
     'card.interfaces': card(lambda card: 'smoke' in card['supportedInterfaces'][0]['protocolBinding']),
@@ -204,8 +209,9 @@ PROBES = {
     'auth.undeclared': lambda call: call.rpc('GetTask', {'id': 'x'})[0] == 401,
     'auth.challenge': lambda call: 'WWW-Authenticate' not in call.rpc('GetTask', {'id': 'x'})[1],
     'auth.ignored': lambda call: call.rpc('GetTask', {'id': 'x'})[0] == 200,
+    'auth.refused': lambda call: call.rpc('GetTask', {'id': 'x'})[0] == 401,
     'interface.reach': card(lambda card: ':9/' in card['supportedInterfaces'][1]['url']),
-    'rpc.version': lambda call: call.rpc('SendMessage', {'message': message()})[2].get('error', {}).get('code') == -32601,
+    'rpc.version': lambda call: call.rpc('GetTask', {'id': 'x'})[2]['error']['code'] == -32601,
     'rpc.json': lambda call: bool(fails(ValueError, lambda: call.rpc('GetTask', {'id': 'x'}))),
     'rpc.id': lambda call: call.rpc('GetTask', {'id': 'x'})[2]['id'] != 7,
     'rpc.content': lambda call: call.rpc('GetTask', {'id': 'x'})[1]['Content-Type'] != 'application/json',
@@ -213,6 +219,7 @@ PROBES = {
     'rpc.state': lambda call: call.send()['status']['state'] == 'completed',
     'rpc.error': unknown_task,
     'rpc.unversioned': lambda call: 'result' in call.rpc('SendMessage', {'message': message()}, version='9.9')[2],
+    'send.refused': lambda call: 'error' in call.rpc('SendMessage', {'message': message()})[2],
     'send.wait': lambda call: call.send()['status']['state'] != 'TASK_STATE_COMPLETED',
     'get.lost': forgets,
     'list.missing': lambda call: 'error' in call.rpc('ListTasks', {})[2],
@@ -223,6 +230,8 @@ PROBES = {
     'stream.cut': lambda call: call.stream()[1] == 'cut',
     'stream.end': last_state,
     'stream.endless': lambda call: call.stream()[1] == 'open',
+    'subscribe.missing': lambda call: call.rpc('SubscribeToTask', {'id': 'x'})[2]['error']['code'] == -32601,
+    'cancel.missing': lambda call: call.rpc('CancelTask', {'id': 'x'})[2]['error']['code'] == -32601,
     'cancel.ignored': cancel_ignored,
     'push.declared': lambda call: 'error' in call.rpc('SendMessage', {
         'message': message(), 'configuration': {'taskPushNotificationConfig': {'url': call.hook.url}}})[2],

@@ -3,4 +3,5 @@
 
 def check(binding, name, got, want):
     """Prints the outcome. The runner counts, and a client goes on."""
-    print('\t'.join(['ok' if got == want else 'FAIL', binding, name, '' if got == want else f'got {got!r}']), flush=True)
+    good = got == want
+    print('\t'.join(['ok' if good else 'FAIL', binding, name, '' if good else f'got {got!r}']), flush=True)

@@ -30,7 +30,8 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def call(url, form=None, **headers):
     """Status and JSON of a request; a form is posted."""
     body = urllib.parse.urlencode(form).encode() if isinstance(form, dict) else form
-    request = urllib.request.Request(url, body, headers={name.replace('_', '-'): value for name, value in headers.items()})
+    headers = {name.replace('_', '-'): value for name, value in headers.items()}
+    request = urllib.request.Request(url, body, headers=headers)
     try:
         with OPENER.open(request, timeout=20) as answer:
             return answer.status, json.load(answer)

@@ -2,9 +2,10 @@
 //
 //     provider.mjs --port PORT [--tls CERT KEY]
 //
-// Access tokens are JWTs for the audience `urn:test:agent`, signed with ES256; id tokens are signed with RS256. What can
-// be signed in with: a public client for the device flow and for the authorization code with PKCE on any loopback port,
-// and clients with a secret for client credentials. A client whose name ends in `-short` gets tokens for three seconds.
+// Access tokens are JWTs for the audience `urn:test:agent`, signed with ES256; id tokens are signed with RS256. What
+// can be signed in with: a public client for the device flow and for the authorization code with PKCE on any loopback
+// port, and clients with a secret for client credentials. A client whose name ends in `-short` gets tokens for three
+// seconds.
 
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,3 +1,28 @@
 //! Commands that talk to an agent, and those about doing so.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
+//! | `explain`, `resume` | what is said when it fails, and the command to go on with |
+//! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
+//! | the rest | one file per command |
 
+pub(crate) mod auth;
+pub(crate) mod card;
+pub(crate) mod chat;
 pub(crate) mod config;
+mod curl;
+mod explain;
+mod follow;
+mod parts;
+pub(crate) mod push;
+mod report;
+mod resume;
+pub(crate) mod send;
+mod session;
+pub(crate) mod task;
+mod watch;
+
+pub(crate) use explain::named;
+pub(crate) use session::{Interrupts, Session, drive, given, tls};
+pub(crate) use watch::Watcher;

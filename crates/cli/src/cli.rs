@@ -4,7 +4,7 @@ use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments};
 use crate::{Invocation, call, look, manual, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
 /// How wide help is. Fixed, because what is printed does not depend on where.
 const HELP_COLUMNS: usize = 110;
@@ -62,7 +62,27 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 
 /// Every command, in the order of `help`.
 pub(crate) const COMMANDS: &[Entry] = &[
+    entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
+    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
+    entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
+    entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
+    entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
+    entry::<call::task::Cancel>("task cancel", Group::Talk, Takes::Settings),
+    entry::<call::task::Subscribe>("task subscribe", Group::Talk, Takes::Settings),
+    entry::<call::task::Download>("task download", Group::Talk, Takes::Settings),
+    entry::<call::push::Create>("task push-config create", Group::Talk, Takes::Settings),
+    entry::<call::push::Get>("task push-config get", Group::Talk, Takes::Settings),
+    entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
+    entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
+    entry::<call::push::Listen>("task push-config listen", Group::Talk, Takes::Settings),
+    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
+    entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
+    entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
+    entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
     entry::<call::config::Show>("config show", Group::Talk, Takes::Settings),
+    entry::<look::doctor::Doctor>("doctor", Group::Look, Takes::Settings),
+    entry::<look::conformance::Conformance>("conformance", Group::Look, Takes::Settings),
+    entry::<look::bench::Bench>("bench", Group::Look, Takes::Settings),
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
@@ -85,14 +105,8 @@ pub(crate) fn command(layers: &Layers) -> Command {
         .about("Talk to agents, look into them and run them: every dialect of A2A behind one command")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true)
-        .arg(
-            Arg::new("version")
-                .short('v')
-                .long("version")
-                .action(ArgAction::Version)
-                .help("Print the version")
-                .help_heading("Global options"),
-        )
+        .propagate_version(true)
+        .arg(version())
         .override_usage("sabir <command> [arguments] [options]")
         .subcommand_required(true)
         .disable_help_subcommand(false)
@@ -109,21 +123,27 @@ pub(crate) fn command(layers: &Layers) -> Command {
     })
 }
 
+/// `-v`, in lower case: the specification gives it to the version.
+fn version() -> Arg {
+    let version = Arg::new("version").short('v').long("version").action(ArgAction::Version);
+    version.help("Print the version").help_heading("Global options")
+}
+
 /// Puts a command in its place, with the families on the way there.
 fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, layers: &Layers) -> Command {
     let [word, rest @ ..] = words else { return parent };
     let path = format!("{above} {word}").trim_start().to_owned();
     if rest.is_empty() {
-        let leaf = (entry.build)(Command::new(*word)).hide(entry.group == Group::Hidden);
+        let leaf = (entry.build)(Command::new(*word).disable_version_flag(true)).hide(entry.group == Group::Hidden);
         let leaf = match entry.takes {
             Takes::Settings => arguments(leaf, &path, layers),
             Takes::Nothing => leaf,
         };
-        return parent.subcommand(leaf);
+        return parent.subcommand(leaf.arg(version()));
     }
     if parent.find_subcommand(word).is_none() {
         let about = FAMILIES.iter().find(|(family, _)| *family == path).map_or("", |(_, about)| about);
-        let family = Command::new(*word).about(about).subcommand_required(true);
+        let family = Command::new(*word).about(about).subcommand_required(true).disable_version_flag(true);
         return parent.subcommand(grow(family, &path, rest, entry, layers));
     }
     parent.mut_subcommand(word, |family| grow(family, &path, rest, entry, layers))

@@ -30,6 +30,8 @@ static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
 pub(crate) struct Invocation {
     pub(crate) settings: Settings,
     pub(crate) out: Output,
+    /// The command, as it is typed.
+    pub(crate) path: &'static str,
 }
 
 fn main() -> ExitCode {
@@ -77,10 +79,15 @@ fn arguments() -> Result<(Vec<String>, habits::Scan), Problem> {
 
 /// Parses, resolves the settings and hands over to the command.
 fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, redactor: &Arc<Redactor>) -> Outcome {
-    let out = Output { format, lines: false, verbose: false, redactor: redactor.clone() };
+    let out = Output::new(format, redactor.clone());
     let nothing = Layers::default();
     let matches = match cli::command(layers.as_ref().unwrap_or(&nothing)).try_get_matches_from(arguments) {
         Ok(matches) => matches,
+        // However it was asked for, it is the version of the one program there is.
+        Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {
+            out.payload(concat!("sabir ", env!("CARGO_PKG_VERSION"), "\n"))?;
+            return Ok(Exit::Done);
+        }
         Err(error) if !error.use_stderr() => {
             out.payload(&error.to_string())?;
             return Ok(Exit::Done);
@@ -91,7 +98,7 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, 
     let last = chain.last().copied().unwrap_or(&matches);
     if !entry.takes_settings() {
         let settings = Settings::resolve(&nothing, &[])?;
-        return (entry.run)(last, Invocation { settings, out });
+        return (entry.run)(last, Invocation { settings, out, path: entry.path });
     }
     let settings = Settings::resolve(&layers?, &chain)?;
     for one in settings.all().iter().filter(|one| one.setting.secret) {
@@ -100,16 +107,11 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, 
     let (lines, verbose) = (settings.on("stream"), settings.on("verbose"));
     let out = Output { format: settings.format(), lines, verbose, ..out };
     settings.warnings.iter().for_each(|warning| out.warn(warning));
-    (entry.run)(last, Invocation { settings, out })
+    (entry.run)(last, Invocation { settings, out, path: entry.path })
 }
 
 /// A panic is a fault of ours; its message may quote what it was working on.
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {
-    let plain = Output {
-        format: Format::Text,
-        lines: false,
-        verbose: false,
-        redactor: REDACTOR.get_or_init(Arc::default).clone(),
-    };
+    let plain = Output::new(Format::Text, REDACTOR.get_or_init(Arc::default).clone());
     plain.note(&format!("panicked: {info}"));
 }

@@ -10,6 +10,7 @@ use crate::render::{dangerous, escape};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +41,22 @@ pub(crate) struct Output {
     pub(crate) redactor: Arc<Redactor>,
 }
 
+/// Whether a sign of life stands on the terminal and has to go before anything else is written.
+static PROGRESS: AtomicUsize = AtomicUsize::new(0);
+
 impl Output {
+    /// Concise, one document.
+    pub(crate) fn new(format: Format, redactor: Arc<Redactor>) -> Self {
+        Self { format, lines: false, verbose: false, redactor }
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
     }
 
     /// A result as it stands, with its line ends.
     pub(crate) fn payload(&self, text: &str) -> Result<(), Stop> {
+        self.clear_progress();
         let mut stdout = io::stdout().lock();
         written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
     }
@@ -65,6 +75,7 @@ impl Output {
 
     /// A remark on standard error. Nobody may be listening there, which is no reason to fail.
     pub(crate) fn note(&self, text: &str) {
+        self.clear_progress();
         let text = escape(&self.redactor.text(text));
         _ = writeln!(io::stderr().lock(), "{text}");
     }
@@ -78,9 +89,28 @@ impl Output {
         self.format == Format::Text && io::stderr().is_terminal()
     }
 
-    /// Reports a problem: in JSON in place of the result, else on standard error.
-    pub(crate) fn problem(&self, problem: &Problem) {
-        report(problem, self.format, &self.redactor);
+    /// Whether a person sits at both ends, and may type.
+    pub(crate) fn attended(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// A sign of life, in the place of the last one.
+    pub(crate) fn progress(&self, text: &str) {
+        let text = escape(&self.redactor.text(text));
+        self.clear_progress();
+        let mut stderr = io::stderr().lock();
+        if write!(stderr, "{text}").and_then(|()| stderr.flush()).is_ok() {
+            PROGRESS.store(text.chars().count(), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the sign of life away.
+    pub(crate) fn clear_progress(&self) {
+        let width = PROGRESS.swap(0, Ordering::Relaxed);
+        if width > 0 {
+            let mut stderr = io::stderr().lock();
+            _ = write!(stderr, "\r{:width$}\r", "").and_then(|()| stderr.flush());
+        }
     }
 }
 

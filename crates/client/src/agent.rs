@@ -136,6 +136,12 @@ impl Agent {
         })
     }
 
+    /// Reads a task once: for those who ask again anyway.
+    pub(crate) async fn task_once(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
+        let call = Call::Get(GetTask { tenant: self.tenant.clone(), id: id.clone(), history_length: None });
+        self.line.ask(&call, None).await?.try_map(task)
+    }
+
     /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
     pub async fn call(&self, mut call: Call) -> Result<Said<Answer>, Error> {
         self.may(&call)?;
@@ -146,7 +152,8 @@ impl Agent {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        retry::repeat(&self.line.door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await
+        let door = &self.line.door;
+        door.within(retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref()))).await
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

@@ -24,6 +24,7 @@ pub(crate) struct Kept {
     url: String,
     etag: Option<String>,
     fresh_until: u64,
+    pub(crate) server: Option<String>,
     pub(crate) body: String,
 }
 
@@ -63,7 +64,8 @@ impl Cache {
         if etag.is_none() && age.is_zero() {
             return;
         }
-        let kept = Kept { url: url.to_string(), etag, fresh_until: now() + age.as_secs(), body: body.into() };
+        let (fresh_until, server) = (now() + age.as_secs(), server(headers));
+        let kept = Kept { url: url.to_string(), etag, fresh_until, server, body: body.into() };
         let _ = self.write(&self.file(url), &kept);
     }
 
@@ -86,6 +88,11 @@ impl Kept {
     pub(crate) fn condition(&self) -> Option<HeaderValue> {
         self.etag.as_deref().and_then(|tag| HeaderValue::from_str(tag).ok())
     }
+}
+
+/// What the program that answered calls itself.
+pub(crate) fn server(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::SERVER).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
 fn now() -> u64 {

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+/// Where a catalog is, at a host that has no card of its own.
+pub(crate) const WELL_KNOWN: &str = "/.well-known/ai-catalog.json";
 /// How deep catalogs may be nested.
 pub(crate) const DEPTH_MAX: usize = 4;
 /// The media type of an entry that is an agent card.
@@ -34,12 +36,21 @@ struct Catalog<'a> {
 struct Listed<'a> {
     #[serde(default)]
     identifier: String,
-    #[serde(default, alias = "type")]
+    #[serde(default)]
     media_type: String,
+    /// Earlier drafts have it under this name, some documents under both.
+    #[serde(default, rename = "type")]
+    kind: String,
     #[serde(default)]
     url: Option<String>,
     #[serde(borrow, default)]
     data: Option<&'a RawValue>,
+}
+
+impl Listed<'_> {
+    fn media_type(&self) -> &str {
+        if self.media_type.is_empty() { &self.kind } else { &self.media_type }
+    }
 }
 
 fn read(text: &str) -> Option<Vec<Listed<'_>>> {
@@ -56,13 +67,13 @@ pub(crate) fn is_one(text: &str) -> bool {
 /// Picks an entry: the one that is named, or the only agent there is.
 pub(crate) fn pick(text: &str, name: Option<&str>, at: &Url) -> Result<Entry, Error> {
     let entries = read(text).unwrap_or_default();
-    let is_card = |e: &&Listed<'_>| e.media_type.is_empty() || e.media_type == CARD_TYPE;
+    let is_card = |e: &&Listed<'_>| e.media_type().is_empty() || e.media_type() == CARD_TYPE;
     let named: Vec<&Listed<'_>> = match name {
         Some(name) => entries.iter().filter(|e| e.identifier == name).collect(),
         None => entries.iter().filter(is_card).collect(),
     };
     // A name that is not here may be in a catalog below; without a name, so may be the only agent.
-    let nested: Vec<&Listed<'_>> = entries.iter().filter(|e| e.media_type == CATALOG_TYPE).collect();
+    let nested: Vec<&Listed<'_>> = entries.iter().filter(|e| e.media_type() == CATALOG_TYPE).collect();
     let one = match (named.as_slice(), nested.as_slice()) {
         ([one], _) => one,
         ([], [below]) => below,
@@ -87,7 +98,7 @@ pub(crate) fn pick(text: &str, name: Option<&str>, at: &Url) -> Result<Entry, Er
         (_, Some(data)) => Ok(Entry::Inline(data.get().to_owned())),
         (Some(url), None) => {
             let mut target = at.join(url).map_err(|_| nothing())?;
-            if one.media_type == CATALOG_TYPE {
+            if one.media_type() == CATALOG_TYPE {
                 target.set_fragment(name);
             }
             Ok(Entry::At(target))

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::Fault;
 use sabir_wire::Dialect;
+use sabir_wire::v03::files;
 use std::path::PathBuf;
 use std::sync::Arc;
 use url::Url;
@@ -163,8 +164,14 @@ impl Client {
             self.warn("the credential travels over plain http, where anyone on the way can read it");
         }
         let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
+        // 0.3 as proto leaves open what the bytes of a file are; who serves the card tells.
+        let files = match (chosen.dialect, chosen.binding) {
+            (Dialect::V03, Binding::HttpJson | Binding::Grpc) => files::Form::of_server(found.server.as_deref()),
+            _ => files::Form::Bytes,
+        };
         let mut line = Line::new(self.finder.door.clone(), chosen, attached, wanted);
         line.parameters = settings.parameters.clone();
+        line.files = files;
         line.extensions = extensions;
         line.active.clone_from(&settings.extensions);
         Ok(Agent::new(found, line))
@@ -196,6 +203,10 @@ impl Client {
         let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
         let media_type = Some(answer.media_type()).filter(|t| !t.is_empty());
         Ok(Download { media_type, length, answer })
+    }
+
+    pub(crate) fn door(&self) -> Door {
+        self.finder.door.clone()
     }
 
     fn warn(&self, words: &str) {

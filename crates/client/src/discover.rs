@@ -31,6 +31,8 @@ pub struct Found {
     pub losses: Losses,
     /// Who the agent is on the XPR network, if it is there.
     pub xpr: Option<XprIdentity>,
+    /// What the program that served it calls itself.
+    pub server: Option<String>,
     json: String,
 }
 
@@ -40,13 +42,20 @@ impl Found {
         let invalid = |reason: String| Error::CardInvalid { at: at.into(), reason };
         let text = std::str::from_utf8(json).map_err(|_| invalid("it is not UTF-8".into()))?;
         let read = card::read(json).map_err(|fault| invalid(fault.to_string()))?;
+        // Much can be missing from a card and the agent be of use all the same; an address cannot.
+        if read.card.supported_interfaces.is_empty() {
+            let lacking: Vec<String> = read.lint.iter().map(ToString::to_string).collect();
+            let more = if lacking.is_empty() { String::new() } else { format!("; {}", lacking.join("; ")) };
+            return Err(invalid(format!("it lists no interface{more}")));
+        }
         let (lint, losses, xpr) = (read.lint, read.losses, read.xpr);
-        Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, json: text.trim().to_owned() })
+        let json = text.trim().to_owned();
+        Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, server: None, json })
     }
 
     /// A card that nobody showed.
     pub(crate) fn made(card: AgentCard, form: Form, url: Url, json: String) -> Self {
-        Self { card, form, url: Some(url), lint: Vec::new(), losses: Losses::new(), xpr: None, json }
+        Self { card, form, url: Some(url), lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
     /// The card as it was found.
@@ -108,7 +117,7 @@ impl Finder {
     /// Looks at the well-known places below a URL. `first` is what was at the URL itself.
     async fn well_known(&self, base: &Url, first: Option<Error>) -> Result<Found, Error> {
         let mut missing = None;
-        for path in WELL_KNOWN {
+        for path in WELL_KNOWN.into_iter().chain([catalog::WELL_KNOWN]) {
             let at = below(base, path);
             match self.document(&at).await {
                 Ok(Document::Card(found)) => return Ok(*found),
@@ -146,20 +155,21 @@ impl Finder {
     }
 
     async fn document(&self, url: &Url) -> Result<Document, Error> {
-        let text = self.text(url).await?;
+        let (text, server) = self.text(url).await?;
         if catalog::is_one(&text) {
             return Ok(Document::Catalog(text));
         }
-        Found::read(text.as_bytes(), Some(url.clone()), url.as_str()).map(|f| Document::Card(Box::new(f)))
+        let found = Found::read(text.as_bytes(), Some(url.clone()), url.as_str())?;
+        Ok(Document::Card(Box::new(Found { server, ..found })))
     }
 
-    /// Fetches a document, from the cache if it may be.
-    async fn text(&self, url: &Url) -> Result<String, Error> {
+    /// Fetches a document, from the cache if it may be, and says who served it.
+    async fn text(&self, url: &Url) -> Result<(String, Option<String>), Error> {
         let mut target = url.clone();
         target.set_fragment(None);
         let kept = self.cache.as_ref().and_then(|cache| cache.find(&target));
         if let Some(kept) = kept.as_ref().filter(|k| k.is_fresh()) {
-            return Ok(kept.body.clone());
+            return Ok((kept.body.clone(), kept.server.clone()));
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
@@ -171,7 +181,7 @@ impl Finder {
         let (status, heads) = (answer.status, answer.headers.clone());
         if let (StatusCode::NOT_MODIFIED, Some(kept), Some(cache)) = (status, &kept, &self.cache) {
             cache.keep(&target, &heads, &kept.body);
-            return Ok(kept.body.clone());
+            return Ok((kept.body.clone(), kept.server.clone()));
         }
         match status.as_u16() {
             200..=299 => {}
@@ -192,7 +202,7 @@ impl Finder {
         if let Some(cache) = &self.cache {
             cache.keep(&target, &heads, &text);
         }
-        Ok(text)
+        Ok((text, crate::cache::server(&heads)))
     }
 }
 

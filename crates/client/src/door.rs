@@ -28,11 +28,18 @@ pub struct Timeouts {
     pub answer: Duration,
     /// For silence on a stream. Servers keep quiet streams alive with comments.
     pub idle: Duration,
+    /// For a whole operation: a call with its repetitions, a wait, a stream from its first event to its last.
+    pub total: Option<Duration>,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(60), idle: Duration::from_secs(90) }
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            idle: Duration::from_secs(90),
+            total: None,
+        }
     }
 }
 
@@ -74,6 +81,8 @@ struct Inner {
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
     tls: Arc<rustls::ClientConfig>,
+    /// Whom we trust, without what we show.
+    rules: Tls,
     egress: Egress,
     timeouts: Timeouts,
     observer: Option<Arc<dyn Observer>>,
@@ -110,6 +119,7 @@ impl Door {
             known: client(known.clone())?,
             nameless: client(tls.config(false)?)?,
             tls: Arc::new(known),
+            rules: Tls { identity: None, ..tls.clone() },
             egress,
             timeouts,
             observer,
@@ -123,6 +133,7 @@ impl Door {
             known: self.inner.known.clone(),
             nameless: self.inner.nameless.clone(),
             tls: self.inner.tls.clone(),
+            rules: self.inner.rules.clone(),
             egress: self.inner.egress.clone(),
             timeouts: self.inner.timeouts,
             observer: None,
@@ -134,12 +145,23 @@ impl Door {
         self.inner.timeouts
     }
 
+    /// Gives an operation its whole time, and no more.
+    pub(crate) async fn within<T>(&self, operation: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let Some(total) = self.inner.timeouts.total else { return operation.await };
+        let late = |_| Err(Error::Timeout { what: "the operation", after: total });
+        tokio::time::timeout(total, operation).await.unwrap_or_else(late)
+    }
+
     pub(crate) fn egress(&self) -> &Egress {
         &self.inner.egress
     }
 
     pub(crate) fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.inner.tls.clone()
+    }
+
+    pub(crate) fn rules(&self) -> &Tls {
+        &self.inner.rules
     }
 
     pub(crate) fn note(&self, note: &Note<'_>) {

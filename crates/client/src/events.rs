@@ -52,6 +52,8 @@ pub struct Events {
     reconnects: u32,
     /// What the task looked like when we last asked.
     asked: Option<String>,
+    /// When the whole operation has taken long enough.
+    deadline: Option<tokio::time::Instant>,
 }
 
 enum Source {
@@ -94,7 +96,8 @@ impl Events {
     }
 
     fn new(agent: Agent, follow: Follow, source: Source) -> Self {
-        Self { agent, follow, source, task: None, last_id: None, reconnects: 0, asked: None }
+        let deadline = agent.line.door.timeouts().total.map(|total| tokio::time::Instant::now() + total);
+        Self { agent, follow, source, task: None, last_id: None, reconnects: 0, asked: None, deadline }
     }
 
     /// The task as the events so far make it.
@@ -104,6 +107,18 @@ impl Events {
 
     /// The next event. `None` after the one that settles the task or asks for something, and after a direct reply.
     pub async fn next(&mut self) -> Option<Result<Said<TheirEvent>, Error>> {
+        let Some(deadline) = self.deadline else { return self.advance().await };
+        match tokio::time::timeout_at(deadline, self.advance()).await {
+            Ok(next) => next,
+            Err(_) => {
+                self.source = Source::Over;
+                let after = self.agent.line.door.timeouts().total.unwrap_or_default();
+                Some(Err(Error::Timeout { what: "the operation", after }))
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Option<Result<Said<TheirEvent>, Error>> {
         loop {
             let step = match &mut self.source {
                 Source::Over => return None,

@@ -22,6 +22,7 @@
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
 //! | `agent`, `retry` | the operations; what is safe to repeat |
 //! | `events`, `wait` | following a task to its end |
+//! | `probe` | the facts below a call, one at a time |
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
 //! | [`signature`] | who vouches for a card |
 //! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
@@ -42,6 +43,7 @@ mod error;
 mod events;
 mod observe;
 mod one_call;
+mod probe;
 mod reference;
 mod retry;
 mod said;
@@ -62,6 +64,7 @@ pub use error::{Error, TransportCode};
 pub use events::{Events, Follow};
 pub use observe::{Note, Observer};
 pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
+pub use probe::{Exchange, Handshake, Page, Probe};
 pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;

@@ -57,6 +57,11 @@ impl Tls {
         if self.insecure {
             return Ok(Arc::new(Anyone(provider)));
         }
+        self.judge(provider)
+    }
+
+    /// Who decides about certificates, also where nobody asks.
+    pub(crate) fn judge(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
         let roots = match &self.ca {
             Some(pem) => certificates(pem, "CA certificate")?,
             None => Vec::new(),

@@ -21,7 +21,9 @@ use crate::{Error, Said, TransportCode};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
+use sabir_wire::v03::files::Form as Files;
 use sabir_wire::{Dialect, Losses, v1, version};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
@@ -36,6 +38,8 @@ pub(crate) struct Line {
     pub(crate) extensions: Option<HeaderValue>,
     /// The same, one by one.
     pub(crate) active: Vec<String>,
+    /// What the agent means by the bytes of a file.
+    pub(crate) files: Files,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers.
@@ -95,6 +99,7 @@ impl Line {
             parameters: HeaderMap::new(),
             extensions: None,
             active: Vec::new(),
+            files: Files::Bytes,
             wanted,
             answering: AtomicUsize::new(0),
             grpc: tokio::sync::OnceCell::new(),
@@ -107,6 +112,18 @@ impl Line {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
             Binding::HttpJson => http::ask(self, call, retry_key).await,
             Binding::Grpc => grpc::ask(self, call).await,
+        }
+    }
+
+    /// A call with its files as the agent looks for them.
+    fn for_agent<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
+        match self.files {
+            Files::Bytes => Cow::Borrowed(call),
+            Files::Base64 => {
+                let mut call = call.clone();
+                self.files.write_call(&mut call);
+                Cow::Owned(call)
+            }
         }
     }
 
@@ -155,7 +172,7 @@ impl Line {
 
     /// Posts a body to the first address that somebody answers at: agent-native servers have several, and the wrong
     /// ones say 404 or 405.
-    async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
+    pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
         let addresses = self.addresses();
         let last = addresses.len() - 1;
         for (turn, (index, url)) in addresses.into_iter().enumerate() {
@@ -172,7 +189,7 @@ impl Line {
         unreachable!("there is at least one address")
     }
 
-    async fn request(
+    pub(crate) async fn request(
         &self,
         method: Method,
         url: Url,

@@ -69,7 +69,7 @@ impl Poll {
             }
             self.waits = true;
             self.questions += 1;
-            match agent.task(&self.task).await {
+            match agent.task_once(&self.task).await {
                 Ok(said) => {
                     self.failures = 0;
                     return Ok(said);
@@ -177,7 +177,11 @@ fn join<'a>(parts: impl Iterator<Item = &'a sabir_proto::Part>) -> String {
 
 impl Agent {
     /// Sends a message without waiting, then asks until something came of it.
-    pub async fn send_and_wait(&self, mut request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
+    pub async fn send_and_wait(&self, request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
+        self.line.door.within(self.send_then_poll(request, pace)).await
+    }
+
+    async fn send_then_poll(&self, mut request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
         request.configuration.return_immediately = true;
         let said = self.send(request).await?;
         let task = match said.value.clone() {
@@ -195,7 +199,7 @@ impl Agent {
 
     /// Asks for a task until it settles or waits for somebody.
     pub async fn wait(&self, task: TaskRef, pace: Pace) -> Result<Said<TheirTask>, Error> {
-        self.poll(Poll::at_once(task, pace)).await
+        self.line.door.within(self.poll(Poll::at_once(task, pace))).await
     }
 
     async fn poll(&self, mut poll: Poll) -> Result<Said<TheirTask>, Error> {

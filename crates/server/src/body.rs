@@ -1,12 +1,14 @@
-//! The body of an answer: whole, a stream of events, or gRPC's own.
+//! The body of an answer: whole, a stream of events, gRPC's own, or pieces from elsewhere.
 
 use crate::sse::EventStream;
+use crate::stage::Broken;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::mpsc::Receiver;
 
 /// What all answers are made of.
 #[derive(Debug)]
@@ -14,9 +16,41 @@ pub(crate) enum Body {
     Whole(Option<Bytes>),
     Events(Box<EventStream>),
     Grpc(tonic::body::Body),
+    /// What a stage plays; an error breaks the answer off where it is.
+    Pieces(Pieces),
 }
 
-/// Why a body broke off. Only gRPC bodies can.
+/// An answer that comes in pieces.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    received: Receiver<Result<Bytes, Broken>>,
+    broken: bool,
+}
+
+impl Pieces {
+    pub(crate) const fn new(received: Receiver<Result<Bytes, Broken>>) -> Self {
+        Self { received, broken: false }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.broken {
+            return Poll::Ready(Some(Err(BodyError::aborted("broken off"))));
+        }
+        match self.received.poll_recv(cx) {
+            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Poll::Ready(Some(Err(Broken))) => {
+                // What came before it has to leave first, and leaves only when there is nothing to write.
+                self.broken = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// Why a body broke off. Only gRPC bodies and those of a stage can.
 pub(crate) type BodyError = tonic::Status;
 
 impl http_body::Body for Body {
@@ -28,6 +62,7 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Self::Events(stream) => stream.poll_bytes(cx).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
             Self::Grpc(body) => Pin::new(body).poll_frame(cx),
+            Self::Pieces(pieces) => pieces.poll(cx),
         }
     }
 
@@ -36,13 +71,14 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Events(stream) => stream.is_done(),
             Self::Grpc(body) => body.is_end_stream(),
+            Self::Pieces(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Self::Events(_) => SizeHint::default(),
+            Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
             Self::Grpc(body) => body.size_hint(),
         }
     }

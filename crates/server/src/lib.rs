@@ -12,12 +12,14 @@
 //! | `call` | the order of policies on a call, and the way to the engine |
 //! | `card` | well-known documents |
 //! | `sse` | event streams |
+//! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
 pub mod agents;
 pub mod config;
+pub mod stage;
 
 mod app;
 mod bind;

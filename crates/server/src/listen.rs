@@ -2,6 +2,8 @@
 
 use crate::app::App;
 use crate::body::Body;
+use crate::config::LimitsConfig;
+use crate::metrics::Gauged;
 use crate::stack;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -13,14 +15,63 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+/// Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a connection
+/// whose request was answered long ago.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// What stands behind the sockets.
+pub(crate) trait Behind: Clone + Send + Sync + 'static {
+    /// The bounds of connections.
+    fn limits(&self) -> &LimitsConfig;
+
+    /// Counts a connection for as long as it lives.
+    fn connection(&self) -> Option<Gauged>;
+
+    /// Answers one request.
+    fn answer(&self, request: Request<Incoming>) -> Answering;
+
+    /// No more connections are taken.
+    fn begin_stop(&self);
+
+    /// Whether that is so.
+    fn is_stopping(&self) -> bool;
+}
+
+impl Behind for Arc<App> {
+    fn limits(&self) -> &LimitsConfig {
+        &self.limits
+    }
+
+    fn connection(&self) -> Option<Gauged> {
+        Some(self.metrics.connection())
+    }
+
+    fn answer(&self, request: Request<Incoming>) -> Answering {
+        let app = self.clone();
+        match &self.front {
+            None => Box::pin(stack::serve(app, request)),
+            Some(front) => front.clone().serve(app, request),
+        }
+    }
+
+    fn begin_stop(&self) {
+        App::begin_stop(self);
+    }
+
+    fn is_stopping(&self) -> bool {
+        App::is_stopping(self)
+    }
+}
+
 /// Accepts until `stop` completes, then lets what is running finish for a while.
-pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
-    let slots = Arc::new(Semaphore::new(app.limits.connections_max));
-    let builders = Arc::new(Builders::new(&app));
+pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
+    let slots = Arc::new(Semaphore::new(behind.limits().connections_max));
+    let builders = Arc::new(Builders::new(behind.limits()));
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
@@ -44,14 +95,14 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Futur
                 continue;
             }
         };
-        let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), app.metrics.connection());
-        let requests = Requests { app: app.clone() };
+        let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
+        let requests = Requests { behind: behind.clone() };
         tokio::spawn(async move {
             builders.serve(stream, requests, watcher).await;
             drop((gauge, slot));
         });
     }
-    app.begin_stop();
+    behind.begin_stop();
     drop(listener);
     let finished = tokio::time::timeout(drain, graceful.shutdown()).await;
     if finished.is_err() {
@@ -61,26 +112,28 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, stop: impl Futur
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-struct Requests {
-    app: Arc<App>,
+struct Requests<B> {
+    behind: B,
 }
 
-impl Service<Request<Incoming>> for Requests {
+impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Response = Response<Body>;
     type Error = Infallible;
-    // Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a
-    // connection whose request was answered long ago.
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = Infallibly;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let app = self.app.clone();
-        match &self.app.front {
-            None => Box::pin(async move { Ok(stack::serve(app, request).await) }),
-            Some(front) => {
-                let answered = front.clone().serve(app, request);
-                Box::pin(async move { Ok(answered.await) })
-            }
-        }
+        Infallibly(self.behind.answer(request))
+    }
+}
+
+/// An answer that always comes.
+struct Infallibly(Answering);
+
+impl Future for Infallibly {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx).map(Ok)
     }
 }
 
@@ -95,8 +148,7 @@ struct Builders {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Builders {
-    fn new(app: &App) -> Self {
-        let limits = &app.limits;
+    fn new(limits: &LimitsConfig) -> Self {
         let header_time_max = Duration::from_secs(limits.header_seconds_max);
         let mut http1 = http1::Builder::new();
         http1
@@ -118,14 +170,14 @@ impl Builders {
 
     /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port; the first bytes are looked at without taking
     /// them off the socket, because whoever puts them back in front costs every connection a second buffer.
-    async fn serve(&self, stream: TcpStream, requests: Requests, watcher: Watcher) {
+    async fn serve(&self, stream: TcpStream, requests: Requests<impl Behind>, watcher: Watcher) {
         // Nagle's algorithm holds the second of two small writes back for 40 ms.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection closed before it began");
             return;
         }
-        let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, speaks_http2(&stream, &requests.app)).await
-        {
+        let first = speaks_http2(&stream, &requests.behind);
+        let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, first).await {
             Ok(Ok(Some(speaks))) => speaks,
             Ok(Ok(None)) => return,
             Ok(Err(error)) => return tracing::debug!(%error, "a connection broke off before it said anything"),
@@ -148,11 +200,11 @@ const STOPPING_SEEN: Duration = Duration::from_millis(250);
 
 /// Whether the first bytes are those of HTTP/2, whole: what only begins like them gets no further. `None` when the
 /// server stops before anything was said.
-async fn speaks_http2(stream: &TcpStream, app: &App) -> std::io::Result<Option<bool>> {
+async fn speaks_http2(stream: &TcpStream, behind: &impl Behind) -> std::io::Result<Option<bool>> {
     let mut first = [0; PREFACE.len()];
     loop {
         let Ok(seen) = tokio::time::timeout(STOPPING_SEEN, stream.peek(&mut first)).await else {
-            if app.is_stopping() {
+            if behind.is_stopping() {
                 return Ok(None);
             }
             continue;

@@ -15,7 +15,7 @@ use clap::Args;
 pub(crate) struct Show {}
 
 impl Verb for Show {
-    fn run(self, Invocation { settings, out }: Invocation) -> Outcome {
+    fn run(self, Invocation { settings, out, .. }: Invocation) -> Outcome {
         if out.is_json() {
             out.document(&settings::json(&settings))?;
         } else {

@@ -9,7 +9,7 @@ use crate::output::indented;
 pub(crate) fn event(floor: &mut Floor, event: Node<'_>, verbose: bool) {
     if let Some(whole) = event.get("task") {
         floor.field("Event", "task");
-        task(floor, whole, None, Detail { verbose, history: false });
+        task(floor, whole, &[], Detail { verbose, history: false });
     } else if let Some(said) = event.get("message") {
         floor.field("Event", "message");
         floor.maybe("Task ID", said.word("taskId").as_deref());

@@ -21,11 +21,11 @@ pub(crate) fn ids(floor: &mut Floor, id: Option<&str>, context: Option<&str>, st
 }
 
 /// A task. `resume` is the command to go on with.
-pub(crate) fn task(floor: &mut Floor, task: Node<'_>, resume: Option<&str>, detail: Detail) {
+pub(crate) fn task(floor: &mut Floor, task: Node<'_>, resume: &[String], detail: Detail) {
     let status = task.get("status").unwrap_or(Node::new("{}"));
     head(floor, task);
     status_message(floor, status, detail.verbose);
-    floor.maybe("Resume", resume);
+    resume.iter().for_each(|way| floor.field("Resume", way));
     for artifact in task.list("artifacts") {
         self::artifact(floor, artifact, detail.verbose);
     }
@@ -66,7 +66,7 @@ pub(super) fn artifact(floor: &mut Floor, artifact: Node<'_>, verbose: bool) {
 pub(crate) fn page(floor: &mut Floor, page: Node<'_>, detail: Detail) {
     for one in page.list("tasks") {
         if detail.verbose || detail.history {
-            task(floor, one, None, detail);
+            task(floor, one, &[], detail);
         } else {
             head(floor, one);
             for artifact in one.list("artifacts") {
@@ -117,7 +117,7 @@ mod tests {
 
     fn shown(detail: Detail) -> String {
         let mut floor = Floor::new();
-        task(&mut floor, Node::new(TASK), Some("sabir x"), detail);
+        task(&mut floor, Node::new(TASK), &["sabir x".to_owned()], detail);
         floor.finish()
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_task_without_context_or_state_still_has_all_three_lines() {
         let mut floor = Floor::new();
-        task(&mut floor, Node::new(r#"{"id":"t"}"#), None, Detail::default());
+        task(&mut floor, Node::new(r#"{"id":"t"}"#), &[], Detail::default());
         assert_eq!(floor.finish(), "Task ID: t\nContext ID: -\nState: TASK_STATE_UNSPECIFIED\n");
     }
 

@@ -126,6 +126,7 @@ pub(crate) fn duration(value: &str) -> Result<Time, String> {
 fn version(value: &str) -> Result<(), String> {
     let digits = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit());
     match value.split_once('.') {
+        None if matches!(value, "auto" | "agent-native" | "xpr") => Ok(()),
         Some((major, minor)) if digits(major) && digits(minor) => Ok(()),
         _ => Err("a version has the form Major.Minor, such as 1.0".into()),
     }

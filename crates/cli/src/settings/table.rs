@@ -89,7 +89,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "a2a-version",
         Version,
         "highest both sides know, never below 1.0",
-        "Protocol version to speak: 1.0, or an older one on purpose (0.3, 0.2, 0.1)",
+        "Protocol version to speak: 1.0, or an older dialect on purpose (0.3, 0.2, 0.1, agent-native, xpr, auto)",
     ),
     many(plain(
         "transport",
@@ -135,6 +135,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         plain("config", Path, "the nearest .env", "Read this file instead of the .env of this directory or a parent"),
     ),
     plain("verbose", Switch, "off, concise", "Show everything that was exchanged"),
+    plain(
+        "curl",
+        Switch,
+        "off",
+        "Print each request as a curl or grpcurl command on standard error, without credentials",
+    ),
     plain("debug", Switch, "off", "Log what happens on the wire on standard error, without credentials"),
     of(
         &["send", "task get", "task list", "chat"],
@@ -145,6 +151,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &["task list", "task push-config list"],
         plain("page-size", Count, "50, by the protocol", "How many entries a page has, 1 to 100"),
     ),
+    of(&["card get"], plain("trusted-keys", Path, "none", "JWKS file with keys that may sign the card")),
     of(&["task download"], plain("dir", Path, ".", "Directory to write to; nothing is ever written outside it")),
     of(&["task download"], plain("max-bytes", Bytes, "1GiB", "Largest file to fetch from a URL (10MB, 1GiB)")),
     of(

@@ -7,31 +7,42 @@
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
+//! | a conversation at a terminal or in a pipe | `chat` |
+//! | load is measured, bounded and kept from strangers | `bench` |
+//! | a client that follows outlives the server it follows | `kill_stream` |
+//! | other agents are judged fairly | `conformance` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
 //! stops servers, `http` is a client on a bare socket, `ask` knows the two JSON bindings; nothing else does.
+//! `tool` runs commands to their end, `stub` is an agent that says what it is told to.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 
 mod ask;
 mod http;
 mod sabir;
+mod stub;
+mod tool;
 
 mod agents;
 mod bad_clients;
 mod bad_ids;
 mod bad_json;
 mod bad_members;
+mod bench;
 mod cancel;
 mod card;
 mod cards;
+mod chat;
+mod conformance;
 mod convert;
 mod damage;
 mod demo;
 mod dialects;
 mod door;
 mod history;
+mod kill_stream;
 mod limits;
 mod list;
 mod losses;

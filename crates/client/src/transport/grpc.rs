@@ -38,7 +38,8 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
         Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call)).await,
         _ => tokio::time::timeout(limit, ask_v03(line, call, &mut losses)).await,
     };
-    let answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    let mut answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
+    line.files.read_answer(&mut answer);
     let said = said_answer(line.chosen.dialect, answer, None, losses);
     line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
     line.door.note(&Note::Body { text: said.json() });
@@ -61,7 +62,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
             }
             _ => {
                 let mut client = client_v03(line).await?;
-                let stream = match v03::grpc::request::Request::of(call, &mut Losses::new())? {
+                let stream = match v03::grpc::request::Request::of(&line.for_agent(call), &mut Losses::new())? {
                     v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
                     v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(line, r)).await,
                     _ => return Err(no_stream()),
@@ -89,7 +90,8 @@ impl Events {
                 return Err(Error::StreamLost { task: None, reason });
             }
         };
-        let Some(event) = event else { return Ok(None) };
+        let Some(mut event) = event else { return Ok(None) };
+        self.line.files.read_event(&mut event);
         let said = said_event(self.line.chosen.dialect, event, None, losses);
         self.line.door.note(&Note::Frame { id: None, data: said.json() });
         Ok(Some(Numbered { id: None, said }))
@@ -155,7 +157,7 @@ async fn ask_v03(line: &Line, call: &Call, losses: &mut Losses) -> Result<Answer
     use v03::grpc::{reply, request::Request};
     let mut client = client_v03(line).await?;
     let no = |status: tonic::Status| refused(line, &status);
-    Ok(match Request::of(call, losses)? {
+    Ok(match Request::of(&line.for_agent(call), losses)? {
         Request::Send(r) => {
             reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?
         }

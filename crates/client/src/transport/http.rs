@@ -37,8 +37,13 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     let mut answer = send(line, &request, headers.clone()).await?;
     // The prose of the specification subscribes by POST, its proto by GET; servers follow one or the other.
     let other_verb = matches!(call, Call::Subscribe(_))
-        && matches!(answer.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND)
-        && !answer.media_type().ends_with("json");
+        && match answer.status {
+            // FastAPI says so in JSON.
+            StatusCode::METHOD_NOT_ALLOWED => true,
+            // In JSON it is the task that was not found, otherwise the path.
+            StatusCode::NOT_FOUND => !answer.media_type().ends_with("json"),
+            _ => false,
+        };
     if other_verb {
         request.method = Method::GET;
         request.body = None;
@@ -77,7 +82,7 @@ fn body_type(line: &Line) -> &'static str {
 fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
     Ok(match line.chosen.dialect {
         Dialect::V1 => v1::http::write_call(call),
-        _ => v03::rest::write_call(call, losses)?,
+        _ => v03::rest::write_call(&line.for_agent(call), losses)?,
     })
 }
 
@@ -130,10 +135,11 @@ async fn whole(
         Dialect::V1 => v1::http::read_answer(request.asked, &body),
         _ => v03::rest::read_answer(call, &body, &mut mint, &mut losses),
     };
-    let answer = answer.map_err(|fault| {
+    let mut answer = answer.map_err(|fault| {
         let fault = if html { Fault::InvalidAgentResponse("a web page".into()) } else { fault };
-        Error::Fault { fault, transport: Some(transport), retry_after }
+        Error::local(fault)
     })?;
+    line.files.read_answer(&mut answer);
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
     Ok(said_answer(dialect, answer, text, losses))
 }

@@ -96,7 +96,7 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     }
     if !is_reply {
         let what = if html { "a web page" } else { "not a JSON-RPC answer" };
-        return Err(invalid(what, TransportCode::Http(status.as_u16())));
+        return Err(invalid(what));
     }
     let result = result(line, &ready.id, text, TransportCode::Http(status.as_u16())).map_err(|e| match e {
         Error::Fault { fault, transport, .. } => Error::Fault { fault, transport, retry_after },
@@ -110,7 +110,7 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
 
 /// The `result` of an answer to the request with this id.
 pub(super) fn result<'a>(line: &Line, id: &str, text: &'a str, http: TransportCode) -> Result<&'a str, Error> {
-    let reply: Reply<'a> = serde_json::from_str(text).map_err(|_| invalid("not a JSON-RPC answer", http.clone()))?;
+    let reply: Reply<'a> = serde_json::from_str(text).map_err(|_| invalid("not a JSON-RPC answer"))?;
     if let Some(error) = reply.error.filter(|e| e.get() != "null") {
         let number = serde_json::from_str::<serde_json::Value>(error.get()).ok().and_then(|e| e["code"].as_i64());
         let transport = number.map_or(http, TransportCode::JsonRpc);
@@ -119,11 +119,12 @@ pub(super) fn result<'a>(line: &Line, id: &str, text: &'a str, http: TransportCo
     // An answer to somebody else's question must not be taken for ours. One without an id is ours by the connection.
     let theirs = reply.id.map(RawValue::get).filter(|id| *id != "null");
     if theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
-        return Err(invalid("an answer to another request: its id is not ours", http));
+        return Err(invalid("an answer to another request: its id is not ours"));
     }
-    reply.result.map(RawValue::get).ok_or_else(|| invalid("neither a result nor an error", http))
+    reply.result.map(RawValue::get).ok_or_else(|| invalid("neither a result nor an error"))
 }
 
-fn invalid(what: &str, transport: TransportCode) -> Error {
-    Error::Fault { fault: Fault::InvalidAgentResponse(what.into()), transport: Some(transport), retry_after: None }
+/// What breaks the protocol has no code of the agent's.
+fn invalid(what: &str) -> Error {
+    Error::local(Fault::InvalidAgentResponse(what.into()))
 }

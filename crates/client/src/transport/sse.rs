@@ -76,7 +76,8 @@ impl Events {
                     _ => v03::rest::read_event(data.as_bytes(), &mut super::mint, &mut losses).map(|h| h.event),
                 };
                 let transport = TransportCode::Http(self.answer.status.as_u16());
-                let event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
+                let mut event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
+                self.line.files.read_event(&mut event);
                 Ok(said_event(dialect, event, Some(data), losses))
             }
         }

@@ -1,7 +1,7 @@
 //! Waiting by asking.
 
-use crate::stub::{Do, Stub, card, task};
-use sabir_client::{Follow, Outcome, Pace, text_message};
+use crate::stub::{Do, Stub, card, client, task};
+use sabir_client::{Error, Follow, Outcome, Pace, Timeouts, text_message};
 use sabir_proto::TaskRef;
 use std::time::Duration;
 
@@ -53,8 +53,7 @@ async fn questions_that_keep_failing_end_the_wait() {
     assert_eq!(error.to_string(), "broken");
     let stub = Stub::agent(|_, _| Do::Answer(503, String::new(), String::new())).await;
     assert!(stub.connect().await.wait(TaskRef::parse("t-1").unwrap(), quick()).await.is_err());
-    // Three questions, each repeated as any read is.
-    assert_eq!(stub.calls().len(), 9);
+    assert_eq!(stub.calls().len(), 3);
 }
 
 #[tokio::test]
@@ -73,4 +72,15 @@ async fn an_agent_that_does_not_stream_is_followed_by_asking() {
     }
     // Only what changed is told.
     assert_eq!(states, ["submitted", "working", "completed"]);
+}
+
+#[tokio::test]
+async fn a_whole_operation_has_its_own_bound() {
+    let stub = Stub::agent(|number, _| if number == 0 { sent("WORKING") } else { Do::Result(task("WORKING")) }).await;
+    let timeouts = Timeouts { total: Some(Duration::from_millis(100)), ..Timeouts::default() };
+    let client = client().timeouts(timeouts).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    let error = agent.send_and_wait(text_message("x"), quick()).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { what: "the operation", .. }), "{error:?}");
+    assert!(stub.calls().len() > 1);
 }

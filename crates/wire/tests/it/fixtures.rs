@@ -100,9 +100,14 @@ impl Entry {
         self.dialect.ends_with("-rest")
     }
 
-    /// What this client means by the bytes of a file in 0.3's protobuf. The index does not keep how it calls itself.
+    /// What this peer means by the bytes of a file in 0.3's protobuf. The index does not keep how it calls itself.
     pub(crate) fn files(&self) -> Files {
-        Files::of(self.peer().starts_with("py-").then_some("python-httpx/0.28.1"))
+        let is_python = self.peer().starts_with("py-");
+        if self.kind == "request" {
+            Files::of(is_python.then_some("python-httpx/0.28.1"))
+        } else {
+            Files::of_server(is_python.then_some("uvicorn"))
+        }
     }
 
     /// What a server knows before it reads the body.

@@ -1,0 +1,272 @@
+//! `sabir auth …`: logging in to agents, and what is kept of it.
+
+mod flow;
+mod kept;
+
+pub(crate) use kept::{Logout, Status};
+
+use super::{Interrupts, Session, drive};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::render::Floor;
+use clap::{Args, ValueEnum};
+use flow::{Candidate, Granted};
+use sabir_client::oauth::{self, WallClock};
+use sabir_client::tokens::{Key, Store, Stored};
+use sabir_client::{Found, Secret, tokens};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long another process may take to renew a token that we want.
+const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Log in to an agent by OAuth or OpenID Connect, and keep the token for later calls.
+///
+/// The card says where; the client is registered there by its owner. The token is kept in a file that only its owner can
+/// read, is shown to this agent alone, and is renewed before it expires.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir auth login -a https://agent.example --client-id my-cli\n  \
+    A2ACLI_CLIENT_SECRET=… sabir auth login --flow client-credentials --client-id robot --scope read")]
+pub(crate) struct Login {
+    /// How to log in; told by the card where it offers one way only.
+    #[arg(long, value_name = "FLOW")]
+    flow: Option<Flow>,
+    /// The security scheme of the card.
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<String>,
+    /// What to ask for; repeatable.
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+}
+
+/// Ways to get a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Flow {
+    /// A code is typed on any device with a browser.
+    DeviceCode,
+    /// The client logs in as itself; nobody has to be there.
+    ClientCredentials,
+    /// A browser on this machine; needs a terminal.
+    AuthorizationCode,
+    /// OpenID Connect.
+    Oidc,
+}
+
+impl Flow {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::DeviceCode => "device-code",
+            Self::ClientCredentials => "client-credentials",
+            Self::AuthorizationCode => "authorization-code",
+            Self::Oidc => "oidc",
+        }
+    }
+}
+
+impl Verb for Login {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Login {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let found = session.card().await?;
+        let candidate = self.candidate(session, &found)?;
+        let Some(client_id) = session.settings.text("client-id") else {
+            return Err(Problem::usage("no client id was given; it is given out by the owner of the agent")
+                .hint(session.resume().command("auth login") + " --client-id <id>")
+                .into());
+        };
+        let secret = session.settings.text("client-secret").map(Secret::new);
+        let client = oauth::Client::new(&session.client, &WallClock, client_id, secret.as_ref());
+        let Granted { token, token_url, refresh_url, who } =
+            candidate.log_in(session, &client, &self.scope).await.map_err(|error| refused(&error, session))?;
+        learn(session, &token);
+        let key =
+            Key { origin: origin(session, &found)?, scheme: candidate.scheme.clone(), client_id: client_id.to_owned() };
+        let stored = Stored { key, token, flow: candidate.flow.name().to_owned(), token_url, refresh_url };
+        let path = store()?.save(&stored).map_err(|error| unkept(&error))?;
+        report(session, &stored, &path.display().to_string(), who.as_deref())
+    }
+
+    /// The scheme to log in by: the one that was named, or the only one that can be.
+    fn candidate(&self, session: &Session, found: &Found) -> Result<Candidate, Problem> {
+        let all = flow::candidates(&found.card);
+        let fits = |one: &&Candidate| {
+            self.scheme.as_ref().is_none_or(|name| *name == one.scheme) && self.flow.is_none_or(|flow| flow == one.flow)
+        };
+        let fitting: Vec<&Candidate> = all.iter().filter(fits).collect();
+        let list = |some: &[&Candidate]| {
+            some.iter().map(|one| format!("{} ({})", one.scheme, one.flow.name())).collect::<Vec<_>>().join(", ")
+        };
+        match fitting.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] if all.is_empty() => Err(Problem::usage("the card declares no scheme that can be logged in to")
+                .hint("set A2ACLI_BEARER or A2ACLI_API_KEY to a credential of the agent")),
+            [] => {
+                let known: Vec<&Candidate> = all.iter().collect();
+                Err(Problem::usage(format!("no such scheme; the card has {}", list(&known)))
+                    .hint(session.resume().command("card get")))
+            }
+            several => Err(Problem::usage(format!("the card has several schemes: {}", list(several)))
+                .hint(session.resume().command(&format!("auth login --scheme {}", several[0].scheme)))),
+        }
+    }
+}
+
+/// What was got, without what it is.
+fn report(session: &Session, stored: &Stored, path: &str, who: Option<&str>) -> Outcome {
+    if session.out.is_json() {
+        let document = json!({
+            "agent": stored.key.origin,
+            "scheme": stored.key.scheme,
+            "flow": stored.flow,
+            "clientId": stored.key.client_id,
+            "scopes": stored.token.scopes,
+            "expires": stored.token.expires,
+            "subject": who,
+            "store": path,
+        });
+        session.out.document(&document.to_string())?;
+        return Ok(Exit::Done);
+    }
+    let mut floor = Floor::new();
+    floor.field("Agent", &stored.key.origin);
+    floor.field("Scheme", &stored.key.scheme);
+    floor.field("Flow", &stored.flow);
+    floor.field("Client ID", &stored.key.client_id);
+    floor.maybe("Subject", who);
+    floor.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
+    floor.field("Expires", &kept::expiry(stored.token.expires, now()));
+    floor.field("Stored", path);
+    session.out.payload(&floor.finish())?;
+    Ok(Exit::Done)
+}
+
+/// Nothing of a token is ever shown.
+fn learn(session: &Session, token: &oauth::Token) {
+    session.out.redactor.learn(token.access.expose());
+    if let Some(refresh) = &token.refresh {
+        session.out.redactor.learn(refresh.expose());
+    }
+}
+
+/// Why there is no token, in the words of the envelope.
+fn refused(error: &oauth::Error, session: &Session) -> Stop {
+    let code = match error {
+        oauth::Error::NoAnswer { .. } => Code::Unreachable,
+        oauth::Error::TimedOut(_) => Code::Timeout,
+        oauth::Error::Missing(_) | oauth::Error::BadUrl { .. } => Code::CardInvalid,
+        oauth::Error::Listen(_) => Code::Internal,
+        _ => Code::AuthFailed,
+    };
+    let hint = match error {
+        oauth::Error::NoAnswer { .. } => "check the address of the authority in the card".to_owned(),
+        oauth::Error::NeedsBrowser => "run it at a terminal, or use a client that may use device codes".to_owned(),
+        oauth::Error::Missing(_) | oauth::Error::BadUrl { .. } => session.resume().command("card get --validate"),
+        _ => format!("try again: {} …", session.resume().command("auth login")),
+    };
+    let mut message = error.to_string();
+    if let Some(cause) = std::error::Error::source(error) {
+        message += &format!(": {cause}");
+    }
+    Problem::new(code, message).hint(hint).into()
+}
+
+fn unkept(error: &tokens::Error) -> Problem {
+    Problem::internal(format!("the token cannot be kept: {error}")).hint("sabir auth status")
+}
+
+/// Where tokens are kept.
+fn store() -> Result<Store, Problem> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
+    let base = base.ok_or_else(|| Problem::usage("there is no home to keep tokens in").hint("set HOME"))?;
+    Ok(Store::new(base.join("sabir").join("tokens")))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Whose token it is: the origin of the card, or, for a card in a file, of the interface that is called.
+fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
+    let url = match &found.url {
+        Some(url) => url.clone(),
+        None => session.choose(found).map_err(|error| session.problem(error, Some(found)))?.url,
+    };
+    Ok(url.origin().ascii_serialization())
+}
+
+impl Session {
+    /// Tokens that are kept for this agent, by scheme; renewed where that is due.
+    pub(crate) async fn stored_tokens(&self, found: &Found) -> Result<Vec<(String, Secret)>, Stop> {
+        let candidates = flow::candidates(&found.card);
+        // Whoever gave a credential for this run means that one.
+        if candidates.is_empty() || self.settings.text("bearer").is_some() {
+            return Ok(Vec::new());
+        }
+        let Ok(store) = store() else { return Ok(Vec::new()) };
+        let origin = origin(self, found)?;
+        let listed = store.list().map_err(|error| unkept(&error))?;
+        let mut usable = Vec::new();
+        for stored in listed.into_iter().flatten().filter(|stored| stored.key.origin == origin) {
+            let known = candidates.iter().any(|one| one.scheme == stored.key.scheme);
+            let client = self.settings.text("client-id").is_none_or(|id| id == stored.key.client_id);
+            if known && client && !usable.iter().any(|(scheme, _)| *scheme == stored.key.scheme) {
+                usable.push((stored.key.scheme.clone(), self.fresh(&store, &stored).await?));
+            }
+        }
+        Ok(usable)
+    }
+
+    async fn fresh(&self, store: &Store, stored: &Stored) -> Result<Secret, Stop> {
+        let secret = self.settings.text("client-secret").map(Secret::new);
+        let client = oauth::Client::new(&self.client, &WallClock, &stored.key.client_id, secret.as_ref());
+        let renew = async |stale: Stored| {
+            // The last minute of a token that cannot be renewed is still a minute.
+            if stale.token.refresh.is_none() && stale.token.expires.is_none_or(|expires| expires > now()) {
+                return Ok(stale.token);
+            }
+            let bad = || oauth::Error::BadUrl { what: "the token endpoint", value: stale.renewal_url().to_owned() };
+            let url = stale.renewal_url().parse().map_err(|_| bad())?;
+            if stale.token.refresh.is_none() && stale.flow == Flow::ClientCredentials.name() && secret.is_some() {
+                return client.client_credentials(&url, &stale.token.scopes).await;
+            }
+            client.refresh(&url, &stale.token).await
+        };
+        let login = || {
+            let scheme = crate::render::shell(&stored.key.scheme);
+            self.resume().command(&format!(
+                "auth login --scheme {scheme} --client-id {}",
+                crate::render::shell(&stored.key.client_id)
+            ))
+        };
+        match store.fresh(&stored.key, now(), RENEWAL_PATIENCE, renew).await {
+            Ok(Some(fresh)) => {
+                if let Some(error) = fresh.unsaved {
+                    self.out.warn(&format!("the token was renewed and cannot be kept: {error}"));
+                }
+                learn(self, &fresh.stored.token);
+                Ok(fresh.stored.token.access)
+            }
+            Ok(None) => Err(Problem::new(Code::CredentialsMissing, "the token is gone").hint(login()).into()),
+            Err(tokens::FreshError::Store(error)) => Err(unkept(&error).into()),
+            Err(tokens::FreshError::Renewal(oauth::Error::NoAnswer { url, .. })) => {
+                let message = format!("the token has expired, and {url} does not answer");
+                Err(Problem::new(Code::Unreachable, message).hint(login()).into())
+            }
+            Err(tokens::FreshError::Renewal(error)) => {
+                Err(Problem::new(Code::AuthFailed, format!("the token could not be renewed: {error}"))
+                    .hint(login())
+                    .into())
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The ways in that a card offers, and walking them.
+
+use super::Flow;
+use crate::call::Session;
+use sabir_client::Client;
+use sabir_client::oauth::{self, AuthorizationCode, DeviceCode, OpenId, Prompt, Token, WallClock, endpoint_or};
+use sabir_proto::AgentCard;
+use sabir_proto::card::{OAuthFlows, SecurityScheme};
+use std::time::Duration;
+use url::Url;
+
+/// How long somebody may take to log in, unless `--timeout` says something else.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// A scheme that can be logged in to.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) scheme: String,
+    pub(super) flow: Flow,
+    way: Way,
+}
+
+/// What the card says about it.
+#[derive(Debug, Clone)]
+enum Way {
+    Device { device: String, token: String, refresh: Option<String>, metadata: Option<String> },
+    Client { token: String, refresh: Option<String>, metadata: Option<String> },
+    Browser { authorization: String, token: String, refresh: Option<String>, metadata: Option<String> },
+    OpenId { discovery: String },
+}
+
+/// What came of it.
+pub(super) struct Granted {
+    pub(super) token: Token,
+    pub(super) token_url: String,
+    pub(super) refresh_url: Option<String>,
+    /// Who logged in, where that is known.
+    pub(super) who: Option<String>,
+}
+
+/// The authority, as a client of it.
+type Authority<'a> = oauth::Client<'a, Client, WallClock>;
+
+/// Every scheme of a card that can be logged in to.
+pub(super) fn candidates(card: &AgentCard) -> Vec<Candidate> {
+    let of = |(scheme, declared): (&String, &SecurityScheme)| {
+        let (flow, way) = match declared {
+            SecurityScheme::OpenIdConnect { open_id_connect_url, .. } => {
+                (Flow::Oidc, Way::OpenId { discovery: open_id_connect_url.clone() })
+            }
+            SecurityScheme::OAuth2 { flows, oauth2_metadata_url, .. } => {
+                let metadata = oauth2_metadata_url.clone();
+                match flows {
+                    OAuthFlows::DeviceCode { device_authorization_url, token_url, refresh_url, .. } => {
+                        let (device, token) = (device_authorization_url.clone(), token_url.clone());
+                        (Flow::DeviceCode, Way::Device { device, token, refresh: refresh_url.clone(), metadata })
+                    }
+                    OAuthFlows::ClientCredentials { token_url, refresh_url, .. } => {
+                        let (token, refresh) = (token_url.clone(), refresh_url.clone());
+                        (Flow::ClientCredentials, Way::Client { token, refresh, metadata })
+                    }
+                    OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, .. } => {
+                        let (authorization, token) = (authorization_url.clone(), token_url.clone());
+                        let refresh = refresh_url.clone();
+                        (Flow::AuthorizationCode, Way::Browser { authorization, token, refresh, metadata })
+                    }
+                    // Both were withdrawn because they hand secrets around.
+                    OAuthFlows::Implicit { .. } | OAuthFlows::Password { .. } => return None,
+                }
+            }
+            SecurityScheme::ApiKey { .. } | SecurityScheme::HttpAuth { .. } | SecurityScheme::MutualTls { .. } => {
+                return None;
+            }
+        };
+        Some(Candidate { scheme: scheme.clone(), flow, way })
+    };
+    card.security_schemes.iter().filter_map(of).collect()
+}
+
+impl Candidate {
+    /// Gets a token.
+    pub(super) async fn log_in(
+        &self,
+        session: &Session,
+        authority: &Authority<'_>,
+        scopes: &[String],
+    ) -> Result<Granted, oauth::Error> {
+        let limit = session.settings.duration("timeout");
+        let show = |prompt: &Prompt<'_>| self::show(session, prompt);
+        let browser = session.out.attended();
+        match &self.way {
+            Way::Device { device, token, refresh, metadata } => {
+                let document = self::metadata(authority, metadata.as_deref()).await?;
+                let missing = |what| Err(oauth::Error::Missing(what));
+                let told = document.as_ref().map_or_else(
+                    || missing("device authorization endpoint"),
+                    |document| document.device_url()?.ok_or(oauth::Error::Missing("device authorization endpoint")),
+                );
+                let device_url = endpoint_or(device, told, "deviceAuthorizationUrl")?;
+                let token_url = token_endpoint(token, document.as_ref())?;
+                let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
+                let token = authority.device_code(&flow, &show).await?;
+                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+            }
+            Way::Client { token, refresh, metadata } => {
+                let document = self::metadata(authority, metadata.as_deref()).await?;
+                let token_url = token_endpoint(token, document.as_ref())?;
+                let token = authority.client_credentials(&token_url, scopes).await?;
+                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+            }
+            Way::Browser { .. } if !browser => Err(oauth::Error::NeedsBrowser),
+            Way::Browser { authorization, token, refresh, metadata } => {
+                let document = self::metadata(authority, metadata.as_deref()).await?;
+                let told = document.as_ref().map_or(Err(oauth::Error::Missing("authorization endpoint")), |document| {
+                    document.authorization_url()
+                });
+                let authorization_url = endpoint_or(authorization, told, "authorizationUrl")?;
+                let token_url = token_endpoint(token, document.as_ref())?;
+                let flow = AuthorizationCode {
+                    authorization_url: &authorization_url,
+                    token_url: &token_url,
+                    scopes,
+                    issuer: document.as_ref().map(|document| document.issuer.as_str()),
+                    issuer_in_answer: document
+                        .as_ref()
+                        .is_some_and(|document| document.authorization_response_iss_parameter_supported),
+                    port: 0,
+                    timeout: limit.unwrap_or(PATIENCE),
+                };
+                let token = authority.authorization_code(&flow, &show).await?;
+                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+            }
+            Way::OpenId { discovery } => {
+                let bad = |_| oauth::Error::BadUrl { what: "openIdConnectUrl", value: discovery.clone() };
+                let discovery_url: Url = discovery.parse().map_err(bad)?;
+                let timeout = limit.unwrap_or(PATIENCE);
+                let flow = OpenId { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
+                let login = authority.openid_connect(&flow, &show).await?;
+                let token_url = login.metadata.token_url()?.to_string();
+                Ok(Granted { token: login.token, token_url, refresh_url: None, who: Some(login.identity.subject) })
+            }
+        }
+    }
+}
+
+/// RFC 8414: a document may say what the card leaves out.
+async fn metadata(authority: &Authority<'_>, url: Option<&str>) -> Result<Option<oauth::Metadata>, oauth::Error> {
+    let Some(url) = url else { return Ok(None) };
+    let bad = |_| oauth::Error::BadUrl { what: "oauth2MetadataUrl", value: url.to_owned() };
+    authority.metadata(&url.parse().map_err(bad)?).await.map(Some)
+}
+
+fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url, oauth::Error> {
+    let told = document.map_or(Err(oauth::Error::Missing("token endpoint")), oauth::Metadata::token_url);
+    endpoint_or(card, told, "tokenUrl")
+}
+
+/// What somebody has to do, on standard error: standard output is for the outcome.
+fn show(session: &Session, prompt: &Prompt<'_>) {
+    match prompt {
+        Prompt::Device { verification_url, complete_url, user_code, expires_in } => {
+            let url = complete_url.unwrap_or(verification_url);
+            session.out.note(&format!(
+                "Verification URL: {verification_url}\nUser code: {user_code}\nExpires: in {} min",
+                expires_in.as_secs().div_ceil(60)
+            ));
+            if url != *verification_url {
+                session.out.note(&format!("Or open: {url}"));
+            }
+        }
+        Prompt::Browser { url } => session.out.note(&format!("Open in a browser on this machine: {url}")),
+    }
+}

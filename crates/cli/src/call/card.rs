@@ -1,0 +1,153 @@
+//! `sabir card get`.
+
+mod validate;
+
+use super::{Interrupts, Session, drive};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
+use crate::render::{self, About, Floor, Node};
+use clap::Args;
+use sabir_client::Found;
+use sabir_client::signature::{Jwks, Source, Trust, Verdict, verify};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Read the card of an agent: who it is, what it can do and how it is called.
+///
+/// The card is read without any credential. In JSON it is printed as it is, and what is said about it stands on standard
+/// error.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Check the card against the rules of A2A; a card that breaks them is an error.
+    #[arg(long)]
+    validate: bool,
+    /// Read the card for authenticated callers.
+    #[arg(long)]
+    extended: bool,
+}
+
+impl Verb for Get {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Get {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let found = session.card().await?;
+        let place = found.url.as_ref().map_or_else(
+            || session.settings.text("agent-card").unwrap_or_default().to_owned(),
+            |url| session.out.redactor.url(url.as_str()),
+        );
+        let (json, found) = if self.extended {
+            let public = found.clone();
+            let agent = session.connect_to(found).await?;
+            let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
+            let read = Found::read(said.json().as_bytes(), public.url.clone(), &place);
+            (said.json().to_owned(), read.unwrap_or(public))
+        } else {
+            (found.json(), found)
+        };
+        let signature = self.signature(session, &found, &json).await?;
+        let mut faults = if self.validate { validate::faults(&found) } else { Vec::new() };
+        if self.validate && signature.wrong {
+            faults.push(format!("signatures: {}", signature.words));
+        }
+        if !faults.is_empty() {
+            let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
+            return Err(Problem::new(Code::CardInvalid, message).hint("mend the card and check again").into());
+        }
+        let selected = session.selected(&found);
+        let about = About {
+            place: Some(&place),
+            selected: selected.as_deref(),
+            valid: self.validate.then_some("yes"),
+            signature: Some(&signature.words),
+            verbose: session.out.verbose,
+        };
+        self.report(session, &json, &about)
+    }
+
+    /// What became of the card's signatures. A wrong one is worth a warning, an absent one is not.
+    async fn signature(&self, session: &Session, found: &Found, json: &str) -> Result<Signature, Problem> {
+        let keys = match session.settings.text("trusted-keys") {
+            None => Jwks::default(),
+            Some(path) => {
+                let wrong =
+                    |what: String| Problem::usage(format!("--trusted-keys {path}: {what}")).hint("give a JWKS file");
+                let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+                Jwks::parse(&text).map_err(|fault| wrong(fault.to_string()))?
+            }
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let trust = Trust { card_url: found.url.clone(), keys, now, ..Trust::default() };
+        // What was signed is the card as it was sent, not as we would write it.
+        let signed = if self.extended { json } else { found.as_found() };
+        let verdict = verify(signed, &trust, &session.client).await;
+        let signature = Signature::of(&verdict);
+        if signature.wrong {
+            session.out.warn(&format!("the card cannot be trusted: {}", signature.words));
+        }
+        Ok(signature)
+    }
+
+    fn report(&self, session: &Session, json: &str, about: &About<'_>) -> Outcome {
+        if session.out.is_json() {
+            session.out.document(json)?;
+            for (label, value) in [("Selected", about.selected), ("Valid", about.valid), ("Signature", about.signature)]
+            {
+                if let Some(value) = value {
+                    session.out.note(&format!("{label}: {value}"));
+                }
+            }
+            return Ok(Exit::Done);
+        }
+        let mut floor = Floor::new();
+        render::card(&mut floor, Node::new(json), about);
+        session.out.payload(&floor.finish())?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The outcome of a verification, for a person.
+struct Signature {
+    words: String,
+    /// Evidence against the card, not only a lack of evidence for it.
+    wrong: bool,
+}
+
+impl Signature {
+    fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Verified { kid, source, .. } => {
+                let from = match source {
+                    Source::Given => "--trusted-keys".to_owned(),
+                    Source::Fetched(url) => url.to_string(),
+                };
+                Self { words: format!("verified kid={kid} {from}"), wrong: false }
+            }
+            Verdict::Unverifiable { reason } => {
+                Self { words: format!("unverifiable: {reason}"), wrong: reason.is_wrong() }
+            }
+            Verdict::Absent => Self { words: "absent".to_owned(), wrong: false },
+        }
+    }
+}
+
+impl Session {
+    /// The interface that would be called, for a person. A card that offers none is still worth showing.
+    fn selected(&self, found: &Found) -> Option<String> {
+        match self.choose(found) {
+            Ok(chosen) => {
+                let json = serde_json::to_string(&chosen.interface).ok()?;
+                Some(render::interface(Node::new(&json)))
+            }
+            Err(error) => {
+                self.out.warn(&error.to_string());
+                None
+            }
+        }
+    }
+}

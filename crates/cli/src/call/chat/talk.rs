@@ -1,0 +1,331 @@
+//! The conversation: what carries over between turns, and how a turn goes.
+
+use crate::call::parts::{self, Parts};
+use crate::call::session::seconds;
+use crate::call::{Session, send};
+use crate::output::indented;
+use crate::problem::{Code, Problem, Stop};
+use crate::render::{Detail, Floor, Node, event, ids, message, task};
+use sabir_client::{Agent, Error, Events};
+use sabir_proto::{
+    CancelTask, Code as Kind, ContextId, Part, SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
+};
+use std::io::Write;
+use tokio::signal::unix::Signal;
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Over,
+    /// The task goes on without us.
+    Detached,
+    /// Nothing more is to come.
+    Left,
+}
+
+/// A conversation with one agent.
+pub(super) struct Talk<'a> {
+    session: &'a Session,
+    agent: Agent,
+    context: Option<ContextId>,
+    /// The last task, and where it stood when it was last heard of.
+    task: Option<(TaskRef, TaskState)>,
+    /// What goes with the next message.
+    attached: Vec<Part>,
+    /// The last answer, as it was written.
+    answer: Option<String>,
+    /// Everything that was said, as lines of JSON.
+    transcript: Vec<String>,
+}
+
+impl<'a> Talk<'a> {
+    /// Begins where the settings say: with nothing, in a context, or at a task that waits.
+    pub(super) fn begin(session: &'a Session, agent: Agent) -> Result<Self, Problem> {
+        let named = send::request(session, Vec::new(), None)?.message;
+        Ok(Self {
+            session,
+            agent,
+            context: named.context_id,
+            task: named.task_id.map(|id| (id, TaskState::InputRequired)),
+            attached: Vec::new(),
+            answer: None,
+            transcript: Vec::new(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.agent.card().name
+    }
+
+    /// The task that waits for an answer.
+    fn waiting(&self) -> Option<&TaskRef> {
+        self.task.as_ref().filter(|(_, state)| state.is_interrupted()).map(|(id, _)| id)
+    }
+
+    pub(super) fn waits_for_authorisation(&self) -> bool {
+        matches!(self.task, Some((_, TaskState::AuthRequired)))
+    }
+
+    pub(super) fn prompt(&self) -> &'static str {
+        match self.task {
+            Some((_, TaskState::InputRequired)) => "reply> ",
+            Some((_, TaskState::AuthRequired)) => "reply, or Enter once it is authorised> ",
+            _ => "> ",
+        }
+    }
+
+    /// The command that goes on from here.
+    pub(super) fn resume(&self) -> Option<String> {
+        let resume = self.session.resume();
+        match &self.task {
+            Some((id, state)) if state.is_interrupted() => Some(resume.reply(&id.to_string())),
+            Some((id, state)) if !state.is_settled() => Some(resume.rejoin(&id.to_string())),
+            _ => self.context.as_ref().map(|context| resume.go_on(&context.to_string())),
+        }
+    }
+
+    /// Says something, and follows what becomes of it.
+    pub(super) async fn say(&mut self, text: String, interrupts: &mut Signal) -> Result<Turn, Stop> {
+        let request = self.request(text)?;
+        let line = serde_json::json!({ "sent": &request.message }).to_string();
+        let asked = request.message.task_id.clone();
+        self.answer = None;
+        let (agent, follow) = (self.agent.clone(), self.session.follow());
+        let turn = match within(self.session, interrupts, self.listen(agent.stream(request, follow))).await? {
+            None => Ok(self.detached()),
+            Some(ended) => ended.map(|()| Turn::Over),
+        };
+        // What could not be sent stays where it is and may be tried again.
+        if turn.is_ok() {
+            self.transcript.push(line);
+            self.transcript.extend(self.answer.iter().map(|answer| format!(r#"{{"received":{answer}}}"#)));
+            self.attached.clear();
+        }
+        let got = self.task.as_ref().map(|(id, _)| id);
+        if turn.is_ok() && got.is_some() {
+            self.session.same_task(asked.as_ref(), got)?;
+        }
+        turn
+    }
+
+    /// Waits for the last task. One that needs an authorisation may get it elsewhere and go on by itself, so that is
+    /// waited for as well.
+    pub(super) async fn wait(&mut self, interrupts: &mut Signal) -> Result<Turn, Stop> {
+        let (id, agent, pace) = (self.last()?, self.agent.clone(), self.session.pace());
+        let waited = async {
+            loop {
+                let said = agent.wait(id.clone(), pace).await?;
+                if said.value.status.state != TaskState::AuthRequired {
+                    return Ok(said);
+                }
+                tokio::time::sleep(pace.first).await;
+            }
+        };
+        match within(self.session, interrupts, waited).await? {
+            None => Ok(self.detached()),
+            Some(said) => {
+                let said = said.map_err(|error| self.refused(error))?;
+                self.heard(&said.value);
+                self.answer = Some(said.json().to_owned());
+                self.print_task(said.json())?;
+                Ok(Turn::Over)
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&mut self) -> Result<Turn, Stop> {
+        let id = self.last()?;
+        let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
+        let said = self.agent.cancel(request).await.map_err(|error| self.session.failed(error))?;
+        self.heard(&said.value);
+        self.print_task(said.json())?;
+        Ok(Turn::Over)
+    }
+
+    pub(super) async fn show(&mut self) -> Result<Turn, Stop> {
+        let id = self.last()?;
+        let said = self.agent.task(&id).await.map_err(|error| self.session.failed(error))?;
+        self.heard(&said.value);
+        self.print_task(said.json())?;
+        Ok(Turn::Over)
+    }
+
+    /// Begins anew. What was said stays in the transcript.
+    pub(super) fn forget(&mut self) {
+        self.context = None;
+        self.task = None;
+        self.attached.clear();
+    }
+
+    pub(super) fn attach(&mut self, place: &str) -> Result<Turn, Stop> {
+        let part = parts::file(place)?;
+        let name = part.filename.clone().unwrap_or_else(|| place.to_owned());
+        self.attached.push(part);
+        self.session.out.note(&format!("{name} goes with the next line"));
+        Ok(Turn::Over)
+    }
+
+    pub(super) fn raw(&self) -> Result<Turn, Stop> {
+        let Some(answer) = &self.answer else {
+            return Err(Problem::usage("there is no answer yet").hint("say something first").into());
+        };
+        let mut floor = Floor::new();
+        floor.block("Data", &indented(answer));
+        self.session.out.payload(&floor.finish())?;
+        Ok(Turn::Over)
+    }
+
+    pub(super) fn save(&self, path: &str) -> Result<Turn, Stop> {
+        let written = std::fs::File::create_new(path).and_then(|mut file| {
+            self.transcript.iter().try_for_each(|line| writeln!(file, "{line}"))?;
+            file.sync_all()
+        });
+        written.map_err(|error| {
+            Problem::new(Code::Vendor("SABIR_ERR_SAVE"), format!("cannot save to {path}: {error}"))
+                .hint("/save takes the path of a file that does not exist yet")
+        })?;
+        self.session.out.note(&format!("saved {} lines to {path}", self.transcript.len()));
+        Ok(Turn::Over)
+    }
+
+    fn last(&self) -> Result<TaskRef, Problem> {
+        let last = self.task.as_ref().map(|(id, _)| id.clone());
+        last.ok_or_else(|| Problem::usage("there is no task").hint("say something first"))
+    }
+
+    /// The message of a turn.
+    fn request(&self, text: String) -> Result<SendMessage, Problem> {
+        let mut parts = Parts::text(&text).read(&mut std::io::empty())?;
+        parts.extend(self.attached.iter().cloned());
+        let mut request = send::request(self.session, parts, None)?;
+        request.message.context_id = self.context.clone();
+        request.message.task_id = self.waiting().cloned();
+        Ok(request)
+    }
+
+    async fn listen(&mut self, open: impl Future<Output = Result<Events, Error>>) -> Result<(), Stop> {
+        let mut events = open.await.map_err(|error| self.refused(error))?;
+        let mut reply = None;
+        while let Some(next) = events.next().await {
+            let said = next.map_err(|error| self.refused(error))?;
+            if let TheirEvent::Message(message) = &said.value {
+                self.context = message.context_id.clone().or_else(|| self.context.take());
+                self.task = None;
+                reply = Some(said.json().to_owned());
+            }
+            if let Some(task) = events.task() {
+                let task = task.clone();
+                self.heard(&task);
+            }
+            if self.session.out.lines {
+                let mut floor = Floor::new();
+                event(&mut floor, Node::new(said.json()), self.session.out.verbose);
+                self.session.out.payload(&floor.finish())?;
+            }
+        }
+        match (reply, events.folded()) {
+            (Some(reply), _) => {
+                self.answer = Some(reply.clone());
+                if !self.session.out.lines {
+                    self.print_message(&reply)?;
+                }
+            }
+            (None, Some(folded)) => {
+                // The task as the agent has it; what was heard of it, should it not answer.
+                let whole = self.agent.task(&folded.value.id).await.unwrap_or(folded);
+                self.answer = Some(whole.json().to_owned());
+                if self.session.out.lines {
+                    let state = whole.value.status.state.name();
+                    self.print_ids(&whole.value, state)?;
+                } else {
+                    self.print_task(whole.json())?;
+                }
+                self.heard(&whole.value);
+            }
+            (None, None) => {
+                let words = "the agent answered with neither a task nor a message";
+                return Err(Problem::new(Code::Protocol("InvalidAgentResponseError"), words).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what carries over.
+    fn heard(&mut self, task: &TheirTask) {
+        if let Some(context) = &task.context_id {
+            self.context = Some(context.clone());
+        }
+        self.task = Some((task.id.clone(), task.status.state));
+    }
+
+    /// A failure. A task that takes no more messages is not sent any: the next line opens a new one.
+    fn refused(&mut self, error: Error) -> Problem {
+        let gone = |fault: &sabir_proto::Fault| matches!(fault.code(), Kind::TaskNotFound | Kind::UnsupportedOperation);
+        if self.waiting().is_some() && matches!(&error, Error::Fault { fault, .. } if gone(fault)) {
+            self.task = None;
+        }
+        self.session.failed(error)
+    }
+
+    fn detached(&self) -> Turn {
+        if let Some(resume) = self.task.as_ref().map(|(id, _)| self.session.resume().rejoin(&id.to_string())) {
+            self.session.out.note(&format!("detached; the task goes on\nResume: {resume}"));
+        }
+        Turn::Detached
+    }
+
+    fn print_task(&self, json: &str) -> Result<(), Stop> {
+        let mut floor = Floor::new();
+        task(&mut floor, Node::new(json), &[], Detail { verbose: self.session.out.verbose, history: false });
+        self.session.out.payload(&floor.finish())
+    }
+
+    fn print_ids(&self, task: &TheirTask, state: &str) -> Result<(), Stop> {
+        let mut floor = Floor::new();
+        let context = task.context_id.as_ref().map(ToString::to_string);
+        ids(&mut floor, Some(&task.id.to_string()), context.as_deref(), Some(state));
+        self.session.out.payload(&floor.finish())
+    }
+
+    /// `{"message": …}`
+    fn print_message(&self, json: &str) -> Result<(), Stop> {
+        let node = Node::new(json);
+        let said = node.get("message").unwrap_or(node);
+        let mut floor = Floor::new();
+        floor.maybe("Task ID", said.word("taskId").as_deref());
+        floor.field("Context ID", &said.word("contextId").unwrap_or_default());
+        message(&mut floor, said, self.session.out.verbose);
+        self.session.out.payload(&floor.finish())
+    }
+}
+
+/// Does something until Ctrl-C, which gives `None`, or until the time of a turn is up. Meanwhile it shows that it lives.
+async fn within<T>(
+    session: &Session,
+    interrupts: &mut Signal,
+    work: impl Future<Output = T>,
+) -> Result<Option<T>, Stop> {
+    let limit = session.settings.duration("timeout");
+    let expiry = async {
+        match limit {
+            None => std::future::pending().await,
+            Some(limit) => {
+                tokio::time::sleep(limit).await;
+                limit
+            }
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        done = work => Ok(Some(done)),
+        _ = interrupts.recv() => Ok(None),
+        limit = expiry => {
+            let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
+            let resume = session.watcher.task().map(|task| session.resume().rejoin(&task));
+            Err(resume.into_iter().fold(problem, Problem::hint).into())
+        }
+        () = session.watcher.show_progress(&session.out) => Ok(None),
+    };
+    session.out.clear_progress();
+    ended
+}

@@ -1,0 +1,188 @@
+//! From what the client says to what a person and a script are told: code, words, and the next step.
+
+use super::resume::Resume;
+use crate::problem::{Code, Problem, Transport};
+use crate::render::shell;
+use crate::settings::Settings;
+use sabir_client::{Error, Found, TransportCode};
+use sabir_proto::Code as Kind;
+use sabir_proto::card::SecurityScheme;
+use sabir_wire::codes;
+
+/// What is known when something fails.
+pub(crate) struct Words<'a> {
+    /// The command, as it is typed.
+    pub(crate) path: &'static str,
+    pub(crate) settings: &'a Settings,
+    pub(crate) found: Option<&'a Found>,
+    /// The task that was seen.
+    pub(crate) task: Option<String>,
+    pub(crate) resume: Resume,
+}
+
+/// A failure in the words of the envelope, with the command that helps.
+pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
+    let problem = named(&error);
+    match next_step(&error, words) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// The code and the message.
+pub(crate) fn named(error: &Error) -> Problem {
+    let (code, transport) = match error {
+        Error::Usage(_) => (Code::Usage, None),
+        Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
+        // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
+        Error::Timeout { .. } => (Code::Unreachable, None),
+        Error::CardNotFound { .. } | Error::CardElsewhere { .. } => (Code::CardNotFound, None),
+        Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
+        Error::CardInvalid { .. } => (Code::CardInvalid, None),
+        Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
+        Error::TooLarge { .. } => (Code::Protocol("InvalidAgentResponseError"), None),
+        Error::NoInterface { .. } => (Code::Internal, None),
+        Error::CredentialsMissing { transport, .. } => (Code::CredentialsMissing, transport.clone()),
+        Error::AuthFailed { transport, .. } => (Code::AuthFailed, transport.clone()),
+        Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
+        _ => (Code::Internal, None),
+    };
+    // A status that says that all is well is not what went wrong.
+    let transport = transport.filter(|code| !matches!(code, TransportCode::Http(200..=299)));
+    Problem::new(code, error.to_string()).transport(transport.map(|code| match code {
+        TransportCode::JsonRpc(number) => Transport::Number(number),
+        TransportCode::Http(status) => Transport::Number(status.into()),
+        TransportCode::Grpc(name) => Transport::Name(name.to_owned()),
+    }))
+}
+
+/// The protocol's names, and ours for what it has no name for.
+const fn of_fault(kind: Kind) -> Code {
+    match kind {
+        Kind::Unavailable => Code::Unreachable,
+        Kind::Exhausted => Code::Internal,
+        Kind::Unauthenticated => Code::AuthFailed,
+        Kind::TaskNotFound
+        | Kind::TaskNotCancelable
+        | Kind::PushNotificationNotSupported
+        | Kind::UnsupportedOperation
+        | Kind::ContentTypeNotSupported
+        | Kind::InvalidAgentResponse
+        | Kind::ExtendedAgentCardNotConfigured
+        | Kind::ExtensionSupportRequired
+        | Kind::VersionNotSupported
+        | Kind::ParseError
+        | Kind::InvalidRequest
+        | Kind::MethodNotFound
+        | Kind::InvalidParams
+        | Kind::Internal
+        | Kind::Conflict => Code::Protocol(codes::name(kind)),
+    }
+}
+
+/// What to type next.
+fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
+    let again = |flag: &str| words.resume.command(&format!("{} {flag}", words.path)) + " …";
+    Some(match error {
+        Error::Usage(_) => format!("sabir {} --help", words.path),
+        Error::Unreachable { reason, .. } if reason.contains("certificate") => {
+            format!("trust its authority: {}", again("--ca-cert ca.pem"))
+        }
+        Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {
+            Some(task) => words.resume.rejoin(task),
+            None => doctor(words),
+        },
+        Error::StreamLost { task, .. } => match task.as_ref().map(ToString::to_string).or(words.task.clone()) {
+            Some(task) => words.resume.rejoin(&task),
+            None => format!("it is not known whether the message arrived: {}", words.resume.command("task list")),
+        },
+        Error::CardNotFound { .. } => {
+            "give the URL or the file of the card: sabir card get --agent-card https://…".into()
+        }
+        Error::CardForbidden { .. } => {
+            "save the card and name the file: sabir card get --agent-card ./card.json".into()
+        }
+        Error::CardInvalid { .. } | Error::TooLarge { .. } => doctor(words),
+        Error::NoInterface { offered } => {
+            let list = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
+            format!("the card offers {list}; see it with {}", words.resume.command("card get"))
+        }
+        Error::CredentialsMissing { .. } => credentials(words),
+        Error::AuthFailed { .. } => format!("check the credential, or get a new one: {}", credentials(words)),
+        Error::Fault { fault, .. } => return of_kind(fault.code(), words, &again),
+        _ => "add --debug to see what went over the wire".into(),
+    })
+}
+
+fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Option<String> {
+    Some(match kind {
+        Kind::TaskNotFound => {
+            format!("check the id ({}); add --debug for the agent's own reply", words.resume.command("task list"))
+        }
+        Kind::VersionNotSupported => match oldest_spoken(words.found) {
+            Some(version) => again(&format!("--a2a-version {version}")),
+            None => format!("see what it speaks: {}", words.resume.command("card get")),
+        },
+        Kind::ExtensionSupportRequired => match required_extension(words.found) {
+            Some(uri) => again(&format!("--extension {}", shell(&uri))),
+            None => again("--extension <uri>"),
+        },
+        Kind::UnsupportedOperation if words.path == "task subscribe" => match &words.task {
+            Some(task) => words.resume.rejoin(task),
+            None => words.resume.command("task get") + " <taskId> --wait",
+        },
+        Kind::UnsupportedOperation | Kind::PushNotificationNotSupported | Kind::ExtendedAgentCardNotConfigured => {
+            format!("see what it offers: {}; add --debug for its own reply", words.resume.command("card get"))
+        }
+        Kind::TaskNotCancelable => "sabir task get shows how it stands; add --debug for the agent's own reply".into(),
+        Kind::Unavailable => doctor(words),
+        Kind::Exhausted => "the agent is busy; try again later".into(),
+        _ => "add --debug for the agent's own reply".into(),
+    })
+}
+
+fn doctor(words: &Words<'_>) -> String {
+    match words.settings.text("agent-card") {
+        Some(agent) => format!("sabir doctor {}", shell(agent)),
+        None => "sabir doctor <url>".into(),
+    }
+}
+
+/// The way in that the card itself describes.
+fn credentials(words: &Words<'_>) -> String {
+    let schemes = words.found.map(|found| &found.card.security_schemes);
+    let mut ways: Vec<String> =
+        schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, words)).collect();
+    ways.dedup();
+    if ways.is_empty() {
+        ways.push("set A2ACLI_BEARER".into());
+    }
+    ways.join(", or ")
+}
+
+fn way_in(name: &str, scheme: &SecurityScheme, words: &Words<'_>) -> String {
+    match scheme {
+        SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
+        SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
+        SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),
+        SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
+            words.resume.command(&format!("auth login --scheme {}", shell(name)))
+        }
+        SecurityScheme::MutualTls { .. } => "give --client-cert and --client-key".into(),
+    }
+}
+
+/// A version that the card offers and this tool can speak on request.
+fn oldest_spoken(found: Option<&Found>) -> Option<String> {
+    let interfaces = found?.card.supported_interfaces.iter();
+    let spoken = interfaces.filter_map(|interface| {
+        let version: Vec<&str> = interface.protocol_version.split('.').take(2).collect();
+        version.join(".").parse::<sabir_wire::Dialect>().ok()
+    });
+    spoken.map(|dialect| dialect.name().to_owned()).next()
+}
+
+fn required_extension(found: Option<&Found>) -> Option<String> {
+    let required = found?.card.capabilities.extensions.iter().find(|extension| extension.required)?;
+    Some(required.uri.clone())
+}

@@ -1,0 +1,133 @@
+//! Following a task to its end: as events, or for its result alone.
+
+use super::report::strange;
+use super::{Session, report};
+use crate::problem::{Outcome, Stop};
+use crate::render::Node;
+use sabir_client::{Agent, Events, Follow, Said};
+use sabir_proto::{Answer, SendMessage, TaskRef, TheirEvent};
+
+impl Session {
+    pub(crate) fn follow(&self) -> Follow {
+        Follow { pace: self.pace(), ..Follow::default() }
+    }
+
+    /// Prints every event as it comes.
+    pub(crate) async fn print_events(&self, events: &mut Events, asked: Option<&TaskRef>) -> Outcome {
+        let mut last = None;
+        while let Some(next) = events.next().await {
+            let said = next.map_err(|error| self.failed(error))?;
+            self.same_task(asked, task_of(&said.value))?;
+            self.report_event(said.json())?;
+            last = Some(said);
+        }
+        let Some(last) = last else { return Err(strange("the stream ended without an event").into()) };
+        let (task, context) = ids_of(&last.value);
+        let state = last_state(&last);
+        self.report_end(task.as_deref(), context.as_deref(), &state)
+    }
+
+    /// Waits for the last event and says nothing on the way. Returns it as `{"task": …}` or `{"message": …}`.
+    pub(crate) async fn last_event(&self, events: &mut Events, asked: Option<&TaskRef>) -> Result<Last, Stop> {
+        let mut last = None;
+        while let Some(next) = events.next().await {
+            let said = next.map_err(|error| self.failed(error))?;
+            self.same_task(asked, task_of(&said.value))?;
+            last = Some(said);
+        }
+        match last {
+            None => Err(strange("the stream ended without an event").into()),
+            Some(said) if matches!(said.value, TheirEvent::Task(_) | TheirEvent::Message(_)) => {
+                Ok(Last::Whole(said.json().to_owned()))
+            }
+            Some(said) => match task_of(&said.value).cloned() {
+                Some(task) => Ok(Last::Part(task)),
+                None => Err(strange("the last event names no task").into()),
+            },
+        }
+    }
+
+    /// Sends a message and stays until something came of it: by a stream where there is one, by asking otherwise.
+    pub(crate) async fn send_and_stay(
+        &self,
+        agent: &Agent,
+        request: SendMessage,
+        asked: Option<&TaskRef>,
+    ) -> Result<String, Stop> {
+        let mut events = match agent.stream(request.clone(), self.follow()).await {
+            Ok(events) => events,
+            // The card promises a stream and the agent knows nothing of it: ask instead. It has refused the message, so
+            // nothing is done twice.
+            Err(error) if report::is_no_stream(&error) => {
+                self.watcher.debug("the agent does not stream after all; asking for the task instead");
+                return self.send_and_ask(agent, request, asked).await;
+            }
+            Err(error) => return Err(self.failed(error).into()),
+        };
+        match self.last_event(&mut events, asked).await? {
+            Last::Whole(json) => Ok(json),
+            Last::Part(task) => match agent.task(&task).await {
+                // Events are pieces; the agent's own account of the whole is better than ours.
+                Ok(said) => Ok(format!(r#"{{"task":{}}}"#, said.json())),
+                Err(_) => {
+                    let folded = events.folded().ok_or_else(|| strange("the events make no task"))?;
+                    Ok(format!(r#"{{"task":{}}}"#, folded.json()))
+                }
+            },
+        }
+    }
+
+    async fn send_and_ask(
+        &self,
+        agent: &Agent,
+        mut request: SendMessage,
+        asked: Option<&TaskRef>,
+    ) -> Result<String, Stop> {
+        request.configuration.return_immediately = true;
+        let said = agent.send(request).await.map_err(|error| self.failed(error))?;
+        let Answer::SentTask(task) = &said.value else { return Ok(said.json().to_owned()) };
+        self.same_task(asked, Some(&task.id))?;
+        if task.status.state.is_settled() || task.status.state.is_interrupted() {
+            return Ok(said.json().to_owned());
+        }
+        let settled = agent.wait(task.id.clone(), self.pace()).await.map_err(|error| self.failed(error))?;
+        Ok(format!(r#"{{"task":{}}}"#, settled.json()))
+    }
+}
+
+/// What a stream ended with.
+pub(crate) enum Last {
+    /// A whole task or a message, as it was written.
+    Whole(String),
+    /// A piece; the whole has to be put together.
+    Part(TaskRef),
+}
+
+/// The task that an event is about.
+fn task_of(event: &TheirEvent) -> Option<&TaskRef> {
+    match event {
+        TheirEvent::Task(task) => Some(&task.id),
+        TheirEvent::StatusUpdate(update) => Some(&update.task_id),
+        TheirEvent::ArtifactUpdate(update) => Some(&update.task_id),
+        TheirEvent::Message(message) => message.task_id.as_ref(),
+    }
+}
+
+fn ids_of(event: &TheirEvent) -> (Option<String>, Option<String>) {
+    let context = match event {
+        TheirEvent::Task(task) => task.context_id.as_ref(),
+        TheirEvent::StatusUpdate(update) => update.context_id.as_ref(),
+        TheirEvent::ArtifactUpdate(update) => update.context_id.as_ref(),
+        TheirEvent::Message(message) => return (None, message.context_id.as_ref().map(ToString::to_string)),
+    };
+    (task_of(event).map(ToString::to_string), context.map(ToString::to_string))
+}
+
+/// The state an event tells, by its name on the wire.
+fn last_state(said: &Said<TheirEvent>) -> String {
+    let event = Node::new(said.json());
+    match event.get("task").or_else(|| event.get("statusUpdate")) {
+        Some(holder) => report::state_of(holder),
+        None => String::new(),
+    }
+}

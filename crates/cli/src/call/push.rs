@@ -1,0 +1,171 @@
+//! `sabir task push-config …`: having an agent notify a webhook.
+
+mod listen;
+mod receiver;
+
+pub(crate) use listen::Listen;
+
+use super::task::Which;
+use super::{Interrupts, Session, drive};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome, Problem};
+use crate::render::{Floor, Node, push_config, push_page};
+use clap::Args;
+use sabir_proto::{Authentication, DeletePush, GetPush, ListPush, PushConfig, Tenant};
+
+/// Register a webhook for a task.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    which: Which,
+    /// Where the agent shall send notifications.
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// Id of the registration; the agent gives one where it is left out.
+    #[arg(long, value_name = "ID")]
+    config_id: Option<String>,
+}
+
+/// Show a registration.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The task.
+    #[arg(value_name = "TASK_ID")]
+    task: String,
+    /// The registration.
+    #[arg(value_name = "CONFIG_ID")]
+    registration: String,
+}
+
+/// List the registrations of a task.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    which: Which,
+    /// The page after the one that named this token.
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+}
+
+/// Remove a registration.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The task.
+    #[arg(value_name = "TASK_ID")]
+    task: String,
+    /// The registration.
+    #[arg(value_name = "CONFIG_ID")]
+    registration: String,
+}
+
+impl Verb for Create {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| {
+            session.reference()?;
+            let task = self.which.one(session)?;
+            let config = self.config(session)?;
+            let agent = session.connect().await?;
+            let said = agent.create_push(task, config).await.map_err(|error| session.failed(error))?;
+            one(session, said.json())
+        })
+    }
+}
+
+impl Create {
+    fn config(self, session: &Session) -> Result<PushConfig, Problem> {
+        let url = webhook(&self.url)?;
+        let settings = &session.settings;
+        let text = |flag: &str| settings.text(flag).map(str::to_owned);
+        let authentication = match (text("push-scheme"), text("push-credentials")) {
+            (Some(scheme), credentials) => Some(Authentication { scheme, credentials }),
+            (None, Some(credentials)) => {
+                Some(Authentication { scheme: "Bearer".to_owned(), credentials: Some(credentials) })
+            }
+            (None, None) => None,
+        };
+        Ok(PushConfig { id: self.config_id, url, token: text("push-token"), authentication })
+    }
+}
+
+/// An address that an agent can call.
+pub(crate) fn webhook(url: &str) -> Result<String, Problem> {
+    match url::Url::parse(url) {
+        Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.has_host() => Ok(url.to_owned()),
+        _ => Err(Problem::usage("a webhook has an http or https URL").hint("--url https://hooks.example/a2a")),
+    }
+}
+
+impl Verb for Get {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| {
+            session.reference()?;
+            let task_id = Which::from(self.task).one(session)?;
+            let agent = session.connect().await?;
+            let request = GetPush { tenant: Tenant::none(), task_id, id: self.registration };
+            let said = agent.get_push(request).await.map_err(|error| session.failed(error))?;
+            one(session, said.json())
+        })
+    }
+}
+
+impl Verb for List {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| {
+            session.reference()?;
+            let task_id = self.which.one(session)?;
+            let page_size = session.settings.count("page-size").and_then(|size| i32::try_from(size).ok());
+            let page_token = self.page_token.unwrap_or_default();
+            let agent = session.connect().await?;
+            let request = ListPush { tenant: Tenant::none(), task_id, page_size, page_token };
+            let said = agent.list_push(request).await.map_err(|error| session.failed(error))?;
+            let page = Node::new(said.json());
+            if session.out.is_json() && session.out.lines {
+                page.list("configs").into_iter().try_for_each(|config| session.out.line(config.raw()))?;
+                if let Some(token) = page.word("nextPageToken") {
+                    session.out.note(&format!("Next page token: {token}"));
+                }
+            } else if session.out.is_json() {
+                session.out.document(said.json())?;
+            } else {
+                let mut floor = Floor::new();
+                push_page(&mut floor, page);
+                session.out.payload(&floor.finish())?;
+            }
+            Ok(Exit::Done)
+        })
+    }
+}
+
+impl Verb for Delete {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| {
+            session.reference()?;
+            let task_id = Which::from(self.task).one(session)?;
+            let agent = session.connect().await?;
+            let mut floor = Floor::new();
+            floor.field("Task ID", &task_id.to_string());
+            floor.field("Deleted", &self.registration);
+            let request = DeletePush { tenant: Tenant::none(), task_id, id: self.registration };
+            agent.delete_push(request).await.map_err(|error| session.failed(error))?;
+            if session.out.is_json() {
+                session.out.document("{}")?;
+            } else {
+                session.out.payload(&floor.finish())?;
+            }
+            Ok(Exit::Done)
+        })
+    }
+}
+
+fn one(session: &Session, json: &str) -> Outcome {
+    if session.out.is_json() {
+        session.out.document(json)?;
+    } else {
+        let mut floor = Floor::new();
+        push_config(&mut floor, Node::new(json));
+        session.out.payload(&floor.finish())?;
+    }
+    Ok(Exit::Done)
+}

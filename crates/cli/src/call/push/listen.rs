@@ -1,0 +1,149 @@
+//! `sabir task push-config listen`: a receiver for notifications, for as long as a task runs.
+
+use super::receiver::{Receiver, Rules};
+use super::webhook;
+use crate::Invocation;
+use crate::call::task::Which;
+use crate::call::{Interrupts, Session, drive, report};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome, Problem, Stop};
+use crate::render::Node;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::Args;
+use sabir_client::Agent;
+use sabir_proto::{Authentication, DeletePush, PushConfig, TaskRef, TaskState, Tenant};
+use std::net::SocketAddr;
+
+/// Receive the notifications of a task: registers a webhook, prints what arrives, and removes it again.
+///
+/// Ends when the task is settled or needs somebody. Many agents refuse to call addresses of their own machine or network;
+/// give them one they can reach with --public-url. Without a task, only checks and prints what arrives with the token.
+#[derive(Debug, Args)]
+pub(crate) struct Listen {
+    #[command(flatten)]
+    which: Which,
+    /// Leave the registration at the agent.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Verb for Listen {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Own, async |session| self.go(session).await)
+    }
+}
+
+/// A registration at an agent, to be taken back.
+struct Registered {
+    agent: Agent,
+    task: TaskRef,
+    config: String,
+}
+
+impl Listen {
+    async fn go(self, session: &Session) -> Outcome {
+        let wanted = self.which.is_given(session);
+        if wanted {
+            session.reference()?;
+        }
+        let task = if wanted { Some(self.which.one(session)?) } else { None };
+        let settings = &session.settings;
+        let listen = settings.text("listen").unwrap_or("127.0.0.1:0");
+        let address: SocketAddr = listen.parse().map_err(|_| {
+            Problem::usage(format!("--listen {listen} is no address with a port")).hint("--listen 127.0.0.1:0")
+        })?;
+        let token = match settings.text("push-token") {
+            Some(token) => token.to_owned(),
+            None => random(),
+        };
+        session.out.redactor.learn(&token);
+        let rules = Rules { token: token.clone(), task: task.as_ref().map(ToString::to_string) };
+        let mut receiver = Receiver::bind(address, rules).await.map_err(|error| {
+            Problem::usage(format!("cannot listen on {listen}: {error}")).hint("--listen 127.0.0.1:0 picks a free port")
+        })?;
+        let url = match settings.text("public-url") {
+            Some(url) => webhook(url)?,
+            None => format!("http://{}/", receiver.address()),
+        };
+        session.out.note(&format!("Listening: http://{}", receiver.address()));
+        let registered = match &task {
+            Some(task) => Some(register(session, task, &url, &token).await?),
+            None => None,
+        };
+        let outcome = tokio::select! {
+            outcome = print(session, &mut receiver, registered.as_ref()) => outcome,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        };
+        receiver.finish().await;
+        if let (Some(registered), false) = (&registered, self.keep) {
+            registered.take_back(session).await;
+        }
+        if let (Ok(Exit::Interrupted), Some(task)) = (&outcome, &task) {
+            session.out.note(&format!("Resume: {}", session.resume().rejoin(&task.to_string())));
+        }
+        outcome
+    }
+}
+
+/// 256 bits that nobody can guess.
+fn random() -> String {
+    let bytes: [u8; 32] = rand::random();
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> Result<Registered, Stop> {
+    let agent = session.connect().await?;
+    // The same secret in both places: servers differ in which of the two they send.
+    let authentication = Some(Authentication { scheme: "Bearer".to_owned(), credentials: Some(token.to_owned()) });
+    let config = PushConfig { id: None, url: url.to_owned(), token: Some(token.to_owned()), authentication };
+    let said = agent.create_push(task.clone(), config).await.map_err(|error| {
+        let problem = session.failed(error);
+        if problem.code == crate::problem::Code::Protocol("InvalidParamsError") {
+            return Problem { hint: None, ..problem }
+                .hint("many agents refuse webhooks on their own machine or network: --public-url https://…");
+        }
+        problem
+    })?;
+    let config = said.value.1.id.clone().unwrap_or_else(|| task.to_string());
+    Ok(Registered { agent, task: task.clone(), config })
+}
+
+impl Registered {
+    async fn take_back(&self, session: &Session) {
+        let request = DeletePush { tenant: Tenant::none(), task_id: self.task.clone(), id: self.config.clone() };
+        if let Err(error) = self.agent.delete_push(request).await {
+            session.out.warn(&format!("the registration {} is still there: {error}", self.config));
+        }
+    }
+}
+
+/// Prints what arrives until the task is over. Between two notifications nothing is known to be wrong, so a task that
+/// settled before it could be heard of is asked for once.
+async fn print(session: &Session, receiver: &mut Receiver, registered: Option<&Registered>) -> Outcome {
+    if let Some(registered) = registered {
+        let said = registered.agent.task(&registered.task).await.map_err(|error| session.failed(error))?;
+        let state = said.value.status.state;
+        if state.is_settled() || state.is_interrupted() {
+            session.report_event(&format!(r#"{{"task":{}}}"#, said.json()))?;
+            return end(session, Node::new(said.json()), registered);
+        }
+    }
+    loop {
+        let notification = receiver.next().await?;
+        session.report_event(&notification)?;
+        let event = Node::new(&notification);
+        let Some(holder) = event.get("task").or_else(|| event.get("statusUpdate")) else { continue };
+        let over = TaskState::from_name(&report::state_of(holder))
+            .is_some_and(|state| state.is_settled() || state.is_interrupted());
+        if let (true, Some(registered)) = (over, registered) {
+            return end(session, holder, registered);
+        }
+    }
+}
+
+fn end(session: &Session, holder: Node<'_>, registered: &Registered) -> Outcome {
+    let context = holder.word("contextId");
+    session.report_end(Some(&registered.task.to_string()), context.as_deref(), &report::state_of(holder))
+}

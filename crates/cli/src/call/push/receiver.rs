@@ -1,0 +1,209 @@
+//! A small HTTP server that takes notifications and nothing else.
+//!
+//! Whoever posts must know the token; it is compared in constant time. What is not for the task, too large or not JSON is
+//! refused, and a flood of requests waits: they are taken one at a time.
+
+use crate::problem::Stop;
+use crate::render::Node;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// The largest notification, in bytes. A whole task with files inside it fits.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// How long a sender may take for its headers.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a sender may take for everything.
+const SENDER_PATIENCE: Duration = Duration::from_secs(60);
+/// How long those who are being answered may take when we go.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+/// How many senders are listened to at once.
+const SENDERS_MAX: usize = 32;
+/// How many notifications wait to be printed.
+const WAITING_MAX: usize = 64;
+/// Where the token may stand: Python servers, Go servers.
+const TOKEN_HEADERS: [&str; 2] = ["x-a2a-notification-token", "a2a-notification-token"];
+
+/// What is let in.
+#[derive(Clone)]
+pub(super) struct Rules {
+    pub(super) token: String,
+    /// The task that notifications must be about.
+    pub(super) task: Option<String>,
+}
+
+/// A receiver that listens.
+pub(super) struct Receiver {
+    listener: TcpListener,
+    address: SocketAddr,
+    rules: Arc<Rules>,
+    senders: JoinSet<()>,
+    arrived: (mpsc::Sender<String>, mpsc::Receiver<String>),
+}
+
+impl Receiver {
+    pub(super) async fn bind(address: SocketAddr, rules: Rules) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let arrived = mpsc::channel(WAITING_MAX);
+        Ok(Self { listener, address, rules: Arc::new(rules), senders: JoinSet::new(), arrived })
+    }
+
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets those finish who are being answered.
+    pub(super) async fn finish(mut self) {
+        let answered = async { while self.senders.join_next().await.is_some() {} };
+        _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+    }
+
+    /// The next notification that was let in, as the event it is.
+    pub(super) async fn next(&mut self) -> Result<String, Stop> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = self.arrived.1.recv() => return Ok(event),
+                Some(_) = self.senders.join_next() => {}
+                accepted = self.listener.accept(), if self.senders.len() < SENDERS_MAX => {
+                    let Ok((stream, _)) = accepted else { continue };
+                    let (rules, arrived) = (self.rules.clone(), self.arrived.0.clone());
+                    self.senders.spawn(async move {
+                        let service = service_fn(move |request| answer(request, rules.clone(), arrived.clone()));
+                        let mut server = auto::Builder::new(TokioExecutor::new());
+                        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
+                        let connection = server.serve_connection(TokioIo::new(stream), service);
+                        // How a stranger's connection ends is the stranger's business.
+                        _ = tokio::time::timeout(SENDER_PATIENCE, connection).await;
+                    });
+                }
+            }
+        }
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    rules: Arc<Rules>,
+    arrived: mpsc::Sender<String>,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let status = match take(request, &rules).await {
+        // A sender that comes too fast waits here until there is room.
+        Ok(event) => match arrived.send(event).await {
+            Ok(()) => StatusCode::NO_CONTENT,
+            Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+        },
+        Err(status) => status,
+    };
+    let mut response = Response::new(Empty::new());
+    *response.status_mut() = status;
+    // The last notification must be answered before we go, and nobody shall wait for another on this connection.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
+}
+
+/// A notification, or why it is not one of ours.
+async fn take(request: Request<Incoming>, rules: &Rules) -> Result<String, StatusCode> {
+    if *request.method() != Method::POST {
+        return Err(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if !is_known(request.headers(), &rules.token) {
+        return Err(StatusCode::UNAUTHORIZED);
+    }
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST }
+    })?;
+    let text = String::from_utf8(body.to_bytes().to_vec()).map_err(|_| StatusCode::BAD_REQUEST)?;
+    if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    let event = as_event(&text).ok_or(StatusCode::BAD_REQUEST)?;
+    match (&rules.task, task_of(Node::new(&event))) {
+        (Some(ours), Some(theirs)) if *ours == theirs => Ok(event),
+        (None, _) => Ok(event),
+        (Some(_), _) => Err(StatusCode::NOT_FOUND),
+    }
+}
+
+/// Whether a request shows the token, in one of the places where servers put it.
+fn is_known(headers: &HeaderMap, token: &str) -> bool {
+    let plain = TOKEN_HEADERS
+        .iter()
+        .filter_map(|name| headers.get(*name))
+        .any(|value| same(value.as_bytes(), token.as_bytes()));
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        value.split_once(' ').is_some_and(|(scheme, given)| {
+            scheme.eq_ignore_ascii_case("bearer") && same(given.trim().as_bytes(), token.as_bytes())
+        })
+    });
+    plain || bearer
+}
+
+/// Compares in a time that tells nothing about where two texts differ.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r)) == 0
+}
+
+/// A notification as a stream event. Servers of older versions post the bare task.
+fn as_event(text: &str) -> Option<String> {
+    let value = Node::new(text);
+    let known = ["task", "message", "statusUpdate", "artifactUpdate"];
+    let names: Vec<String> = value.members().into_iter().map(|(name, _)| name).collect();
+    if names.iter().any(|name| known.contains(&name.as_str())) {
+        return Some(text.to_owned());
+    }
+    let bare = names.iter().any(|name| name == "id") && names.iter().any(|name| name == "status");
+    bare.then(|| format!(r#"{{"task":{text}}}"#))
+}
+
+/// The task that an event is about.
+fn task_of(event: Node<'_>) -> Option<String> {
+    let of = |holder: &str, member: &str| event.get(holder).and_then(|holder| holder.word(member));
+    of("task", "id")
+        .or_else(|| of("statusUpdate", "taskId"))
+        .or_else(|| of("artifactUpdate", "taskId"))
+        .or_else(|| of("message", "taskId"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_looked_for_where_servers_put_it() {
+        let check = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            is_known(&headers, "the-token")
+        };
+        assert!(check("x-a2a-notification-token", "the-token"));
+        assert!(check("a2a-notification-token", "the-token"));
+        assert!(check("authorization", "bearer the-token"));
+        assert!(!check("authorization", "Basic the-token"));
+        assert!(!check("x-a2a-notification-token", "the-token2"));
+        assert!(!check("x-a2a-notification-token", "the-tokem"));
+        assert!(!check("x-other", "the-token"));
+    }
+
+    #[test]
+    fn a_notification_is_an_event_or_a_bare_task() {
+        let status = r#"{"statusUpdate":{"taskId":"t"}}"#;
+        assert_eq!(as_event(status).as_deref(), Some(status));
+        assert_eq!(task_of(Node::new(status)).as_deref(), Some("t"));
+        let bare = as_event(r#"{"id":"t","status":{}}"#).unwrap();
+        assert_eq!(task_of(Node::new(&bare)).as_deref(), Some("t"));
+        assert_eq!(as_event("[]"), None);
+        assert_eq!(as_event(r#"{"hello":1}"#), None);
+    }
+}

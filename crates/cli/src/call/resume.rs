@@ -1,0 +1,94 @@
+//! The command to go on with: printed, so that nothing has to be remembered between two runs.
+
+use crate::render::shell;
+use crate::settings::{Settings, Source};
+
+/// Flags that have to be repeated for the command to reach the same agent in the same way. Credentials are not among
+/// them, and neither is what comes from a variable or a file: that is still there.
+const REPEATED: [&str; 8] =
+    ["agent-card", "config", "a2a-version", "transport", "extension", "ca-cert", "client-cert", "client-key"];
+
+/// Commands that continue what this one began.
+#[derive(Debug, Clone)]
+pub(crate) struct Resume {
+    flags: String,
+}
+
+impl Resume {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let mut flags = String::new();
+        for flag in REPEATED {
+            let one = settings.get(flag);
+            if one.source == Source::Flag {
+                one.values.iter().for_each(|value| flags += &format!(" --{flag} {}", shell(value)));
+            }
+        }
+        if settings.typed("insecure") && settings.on("insecure") {
+            flags += " --insecure";
+        }
+        Self { flags }
+    }
+
+    /// The task waits for somebody: answer it.
+    pub(crate) fn reply(&self, task: &str) -> String {
+        format!("sabir send{} --task-id {} \"<reply>\"", self.flags, shell(task))
+    }
+
+    /// The task is on its way: wait for it.
+    pub(crate) fn rejoin(&self, task: &str) -> String {
+        format!("sabir task get{} {} --wait", self.flags, shell(task))
+    }
+
+    /// The task is over: say more in its context.
+    pub(crate) fn go_on(&self, context: &str) -> String {
+        format!("sabir send{} --context-id {} \"<message>\"", self.flags, shell(context))
+    }
+
+    /// Any other command against the same agent.
+    pub(crate) fn command(&self, words: &str) -> String {
+        format!("sabir {words}{}", self.flags)
+    }
+
+    /// What can be done with a task in this state. An agent that waits for an authorisation may go on by itself once it
+    /// has it, so there are two ways.
+    pub(crate) fn after(&self, task: &str, context: Option<&str>, state: &str) -> Vec<String> {
+        match state {
+            "TASK_STATE_INPUT_REQUIRED" => vec![self.reply(task)],
+            "TASK_STATE_AUTH_REQUIRED" => vec![self.reply(task), self.rejoin(task)],
+            "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED" => {
+                context.map(|context| self.go_on(context)).into_iter().collect()
+            }
+            _ => vec![self.rejoin(task)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Layers, arguments};
+
+    fn resume(typed: &[&str]) -> Resume {
+        let layers = Layers::default();
+        let command = arguments(clap::Command::new("sabir"), "send", &layers);
+        let matches = command.try_get_matches_from([&["sabir"], typed].concat()).unwrap();
+        Resume::new(&Settings::resolve(&layers, &[&matches]).unwrap())
+    }
+
+    #[test]
+    fn a_command_to_go_on_with_names_the_agent_and_no_credential() {
+        let typed = resume(&["-a", "https://a.example", "--bearer", "secret", "--a2a-version", "0.3"]);
+        assert_eq!(
+            typed.after("t 1", Some("c"), "TASK_STATE_INPUT_REQUIRED"),
+            ["sabir send --agent-card https://a.example --a2a-version 0.3 --task-id 't 1' \"<reply>\""]
+        );
+        let configured = resume(&[]);
+        assert_eq!(
+            configured.after("t", Some("c"), "TASK_STATE_COMPLETED"),
+            ["sabir send --context-id c \"<message>\""]
+        );
+        assert_eq!(configured.after("t", None, "TASK_STATE_COMPLETED"), Vec::<String>::new());
+        assert_eq!(configured.after("t", Some("c"), "TASK_STATE_WORKING"), ["sabir task get t --wait"]);
+        assert_eq!(configured.after("t", None, "TASK_STATE_AUTH_REQUIRED").len(), 2);
+    }
+}

@@ -1,0 +1,153 @@
+//! `sabir send`.
+
+use super::parts::Parts;
+use super::{Interrupts, Session, curl, drive, watch};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome, Problem};
+use crate::settings::Waiting;
+use clap::Args;
+use sabir_client::{Agent, message_id, send_message};
+use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role, SendMessage, TaskRef};
+
+/// Send a message to an agent, and wait for what comes of it.
+///
+/// Waits until the task is settled or needs somebody; --async returns its identifiers at once, --stream shows every event
+/// as it comes. The exit code tells whether the message was delivered and the answer reported, not what the answer was.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir send -a https://agent.example \"What is new?\"\n  \
+    sabir send -a agent.example --stream -o json \"Close the quarter\"\n  \
+    sabir send --text \"Read this\" --file ./report.pdf --media-type application/pdf\n  \
+    echo '{\"month\":3}' | sabir send --data -\n  \
+    sabir send --task-id 7c1e \"cost centre 12\"")]
+pub(crate) struct Send {
+    #[command(flatten)]
+    parts: Parts,
+    /// Id of the message, to send the same turn again after a failure.
+    #[arg(long, value_name = "ID")]
+    message_id: Option<String>,
+    /// Print the request as a curl or grpcurl command and send nothing. In JSON: method, URL, headers and body.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Verb for Send {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Send {
+    async fn go(self, session: &Session) -> Outcome {
+        let settings = &session.settings;
+        if settings.typed("stream") && settings.typed("async") {
+            return Err(Problem::usage("--stream and --async exclude each other").hint("leave one of them out").into());
+        }
+        let waiting = settings.waiting(Waiting::Stay)?;
+        if settings.text("agent-card").is_none()
+            && let Some(address) = self.parts.address()
+        {
+            let hint = format!("sabir send --agent-card {} …", crate::render::shell(address));
+            return Err(Problem::usage("no agent was given; the address is the message here").hint(hint).into());
+        }
+        session.reference()?;
+        let parts = self.parts.read(&mut std::io::stdin().lock())?;
+        let request = request(session, parts, self.message_id.as_deref())?;
+        let asked = request.message.task_id.clone();
+        let agent = session.connect().await?;
+        if self.dry_run {
+            return rehearse(session, &agent, request, waiting);
+        }
+        if settings.on("stream") {
+            let events = agent.stream(request, session.follow()).await;
+            let mut events = events.map_err(|error| session.failed(error))?;
+            return session.print_events(&mut events, asked.as_ref()).await;
+        }
+        let json = match waiting {
+            Waiting::Stay => session.send_and_stay(&agent, request, asked.as_ref()).await?,
+            Waiting::Leave => {
+                let mut request = request;
+                request.configuration.return_immediately = true;
+                let said = agent.send(request).await.map_err(|error| session.failed(error))?;
+                if let sabir_proto::Answer::SentTask(task) = &said.value {
+                    session.same_task(asked.as_ref(), Some(&task.id))?;
+                }
+                said.json().to_owned()
+            }
+        };
+        session.report_response(&json)
+    }
+}
+
+/// What would be sent, and how one would do it by hand. Credentials are named and not shown.
+fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting: Waiting) -> Outcome {
+    let streams = session.settings.on("stream") || (waiting == Waiting::Stay && agent.streams());
+    let call = if streams {
+        Call::Stream(Box::new(request))
+    } else {
+        request.configuration.return_immediately = true;
+        Call::Send(Box::new(request))
+    };
+    let written = agent.written(call).map_err(|error| session.failed(error))?;
+    let body = written.body.as_deref();
+    if session.out.is_json() {
+        let headers: serde_json::Map<String, serde_json::Value> = written
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), watch::shown(name, value, &session.out).into()))
+            .collect();
+        let body = body.map(|body| session.out.redactor.body(body));
+        let body = body.map(|body| serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body)));
+        let url = session.out.redactor.url(&written.url);
+        let document =
+            serde_json::json!({"method": written.method.as_str(), "url": url, "headers": headers, "body": body});
+        session.out.document(&document.to_string())?;
+    } else {
+        let command = curl::command(&written.method, &written.url, &written.headers, body, &session.out);
+        session.out.payload(&(crate::render::escape(&command) + "\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The request that the settings describe. Ids of the server's are passed on and never made up.
+pub(crate) fn request(session: &Session, parts: Vec<Part>, id: Option<&str>) -> Result<SendMessage, Problem> {
+    let settings = &session.settings;
+    let wrong = |flag: &str, fault: String| {
+        Problem::usage(format!("--{flag} {fault}")).hint(format!("sabir {} --help", session.path))
+    };
+    let message = Message {
+        message_id: match id {
+            Some(id) => MessageId::parse(id).map_err(|fault| wrong("message-id", fault.to_string()))?,
+            None => message_id(),
+        },
+        context_id: match settings.text("context-id") {
+            Some(id) => Some(ContextId::parse(id).map_err(|fault| wrong("context-id", fault.to_string()))?),
+            None => None,
+        },
+        task_id: match settings.text("task-id") {
+            Some(id) => Some(TaskRef::parse(id).map_err(|fault| wrong("task-id", fault.to_string()))?),
+            None => None,
+        },
+        role: Role::User,
+        parts,
+        metadata: None,
+        extensions: settings.list("extension").to_vec(),
+        reference_task_ids: Vec::new(),
+    };
+    let mut request = send_message(message);
+    request.metadata = metadata(session)?;
+    request.configuration.accepted_output_modes = settings.list("accept").to_vec();
+    request.configuration.history_length = settings.count("history").and_then(|count| i32::try_from(count).ok());
+    Ok(request)
+}
+
+/// `--metadata`, which rides in the request itself.
+pub(crate) fn metadata(session: &Session) -> Result<Option<Object>, Problem> {
+    let Some(text) = session.settings.text("metadata") else { return Ok(None) };
+    let object = Json::parse(text).and_then(Object::new);
+    object
+        .map(Some)
+        .map_err(|fault| Problem::usage(format!("--metadata {fault}")).hint("--metadata '{\"key\":\"value\"}'"))
+}

@@ -1,0 +1,337 @@
+//! A session: one run of a command against one agent, from settings to a line.
+//!
+//! What is the same for all of them is here and nowhere else: how the client is made from the settings, how long it may
+//! take, what Ctrl-C does, and what is said about connections that nobody should trust.
+
+use super::explain::explain;
+use super::resume::Resume;
+use super::watch::Watcher;
+use crate::Invocation;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::settings::Settings;
+use sabir_client::{
+    Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
+};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How long a second Ctrl-C is waited for, by somebody who sits at a terminal.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
+/// How long a cancel that was asked for by Ctrl-C may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// One run of a command.
+pub(crate) struct Session {
+    pub(crate) settings: Settings,
+    pub(crate) out: Output,
+    /// The command, as it is typed.
+    pub(crate) path: &'static str,
+    pub(crate) client: Client,
+    pub(crate) watcher: Arc<Watcher>,
+    agent: OnceLock<Agent>,
+}
+
+/// Who deals with Ctrl-C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupts {
+    /// It ends the command here: the task goes on, and how to come back to it is said.
+    Detach,
+    /// The command itself.
+    Own,
+}
+
+/// Runs a command to its end, its timeout or Ctrl-C, whichever comes first.
+pub(crate) fn drive(
+    invocation: Invocation,
+    interrupts: Interrupts,
+    work: impl AsyncFnOnce(&Session) -> Outcome,
+) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let session = Session::new(invocation)?;
+        // Who deals with Ctrl-C also knows what a timeout is about: one turn of many.
+        let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
+        let limited = async {
+            match limit {
+                None => work(&session).await,
+                Some(limit) => match tokio::time::timeout(limit, work(&session)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(session.timed_out(limit).into()),
+                },
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            outcome = limited => outcome,
+            () = interrupted(interrupts) => session.detach().await,
+            () = session.watcher.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
+        };
+        session.out.clear_progress();
+        ended
+    });
+    // Somebody may still be reading standard input, which nothing can interrupt.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn interrupted(interrupts: Interrupts) {
+    match interrupts {
+        Interrupts::Detach if tokio::signal::ctrl_c().await.is_ok() => {}
+        Interrupts::Detach | Interrupts::Own => std::future::pending().await,
+    }
+}
+
+impl Session {
+    fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
+        let watcher = Arc::new(Watcher::new(out.clone(), &settings));
+        // Cards, keys and files are fetched by somebody who has nothing to show.
+        let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
+        if settings.on("insecure") {
+            out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
+        }
+        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new() })
+    }
+
+    /// The agent that was named.
+    pub(crate) fn reference(&self) -> Result<Reference, Problem> {
+        let Some(text) = self.settings.text("agent-card") else {
+            return Err(Problem::usage("no agent was given")
+                .hint(format!("sabir {} --agent-card https://agent.example, or set A2ACLI_AGENT_CARD", self.path)));
+        };
+        Reference::parse(text).map_err(|error| usage(&error, self.path))
+    }
+
+    /// The card of the agent. Nothing of us is shown for it.
+    pub(crate) async fn card(&self) -> Result<Found, Stop> {
+        let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
+        // Agents are forgiven much in their cards, but a card that says nowhere how to call is none.
+        if found.card.supported_interfaces.is_empty() {
+            let at = found.url.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
+            let lacks: Vec<&str> =
+                found.lint.iter().filter(|one| one.id == "missing").map(|one| one.path.as_str()).collect();
+            let reason = format!("it lists no interface{}", lacking(&lacks));
+            return Err(self.problem(Error::CardInvalid { at, reason }, None).into());
+        }
+        for scheme in found.card.security_schemes.values() {
+            if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
+                self.out.redactor.learn_name(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A line to the agent.
+    pub(crate) async fn connect(&self) -> Result<Agent, Stop> {
+        let found = self.card().await?;
+        self.connect_to(found).await
+    }
+
+    /// A line to the agent of a card that was read before.
+    pub(crate) async fn connect_to(&self, found: Found) -> Result<Agent, Stop> {
+        let credentials = self.credentials(&found).await?;
+        let shows = !credentials.is_empty();
+        let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
+        let kept = found.clone();
+        let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
+        if shows && self.settings.on("insecure") && agent.chosen().url.scheme() == "https" {
+            self.out.warn(
+                "A CREDENTIAL IS SENT OVER A CONNECTION WHOSE CERTIFICATE IS NOT CHECKED (--insecure): \
+                 whoever answers gets it",
+            );
+        }
+        self.watcher.debug(&format!(
+            "chose {} {} {}",
+            agent.binding(),
+            agent.interface().protocol_version,
+            agent.chosen().url
+        ));
+        _ = self.agent.set(agent.clone());
+        Ok(agent)
+    }
+
+    /// Which interface of a card would be called.
+    pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
+        sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
+    }
+
+    /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
+    /// read about.
+    pub(crate) async fn unwatched(&self, found: Found) -> Result<Agent, Stop> {
+        if self.settings.on("debug") || self.settings.on("curl") {
+            return self.connect_to(found).await;
+        }
+        let credentials = self.credentials(&found).await?;
+        let client = builder(&self.settings, credentials).and_then(Builder::build);
+        let kept = found.clone();
+        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
+    }
+
+    /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
+    async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+        let tokens = self.stored_tokens(found).await?.into_iter().collect();
+        Ok(Credentials { tokens, ..given(&self.settings) })
+    }
+
+    /// A failure of the client, in the words of the envelope.
+    pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
+        explain(error, &self.words(found))
+    }
+
+    /// The same for a failure after the agent was found.
+    pub(crate) fn failed(&self, error: Error) -> Problem {
+        let found = self.agent.get().map(Agent::found);
+        self.problem(error, found)
+    }
+
+    fn words<'a>(&'a self, found: Option<&'a Found>) -> super::explain::Words<'a> {
+        super::explain::Words {
+            path: self.path,
+            settings: &self.settings,
+            found,
+            task: self.watcher.task(),
+            resume: self.resume(),
+        }
+    }
+
+    /// How to go on, as commands.
+    pub(crate) fn resume(&self) -> Resume {
+        Resume::new(&self.settings)
+    }
+
+    /// How often to ask.
+    pub(crate) fn pace(&self) -> Pace {
+        self.settings.duration("poll-interval").map_or_else(Pace::default, Pace::every)
+    }
+
+    fn timed_out(&self, limit: Duration) -> Problem {
+        let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
+        match self.watcher.task() {
+            Some(task) => problem.hint(self.resume().rejoin(&task)),
+            None => problem.hint(format!("allow more time: sabir {} --timeout 5m …", self.path)),
+        }
+    }
+
+    /// Ctrl-C: the task goes on without us. At a terminal a second one cancels it.
+    async fn detach(&self) -> Outcome {
+        self.out.clear_progress();
+        let Some(task) = self.watcher.task() else { return Ok(Exit::Interrupted) };
+        self.out.note(&format!("detached; the task goes on\nTask ID: {task}\nResume: {}", self.resume().rejoin(&task)));
+        if let (true, Some(agent)) = (self.out.attended(), self.agent.get()) {
+            self.out.note("Ctrl-C again cancels the task");
+            let again = tokio::time::timeout(SECOND_THOUGHTS, tokio::signal::ctrl_c()).await;
+            if matches!(again, Ok(Ok(()))) {
+                self.cancel(agent, &task).await;
+            }
+        }
+        Ok(Exit::Interrupted)
+    }
+
+    async fn cancel(&self, agent: &Agent, task: &str) {
+        let Ok(id) = sabir_proto::TaskRef::parse(task) else { return };
+        let request = sabir_proto::CancelTask { tenant: sabir_proto::Tenant::none(), id, metadata: None };
+        match tokio::time::timeout(LAST_WORDS, agent.cancel(request)).await {
+            Ok(Ok(said)) => self.out.note(&format!("State: {}", said.value.status.state.name())),
+            Ok(Err(error)) => self.out.warn(&format!("not cancelled: {error}")),
+            Err(_) => self.out.warn("not cancelled: the agent does not answer"),
+        }
+    }
+}
+
+fn lacking(members: &[&str]) -> String {
+    if members.is_empty() { String::new() } else { format!("; missing are {}", members.join(", ")) }
+}
+
+/// A client as the settings want it.
+fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
+    builder(settings, credentials)?.observer(watcher.clone()).build()
+}
+
+fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
+    let mut builder = Client::builder()
+        .egress(Egress::anywhere())
+        .tls(tls(settings)?)
+        .prefer(bindings(settings))
+        .version(version(settings)?)
+        .credentials(credentials)
+        .extensions(settings.list("extension").to_vec())
+        .cache(cache_directory());
+    for (name, value) in settings.parameters() {
+        builder = builder.header(name, value);
+    }
+    Ok(builder)
+}
+
+/// The bindings that were asked for, in that order.
+fn bindings(settings: &Settings) -> Vec<Binding> {
+    settings.transports().into_iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// What was given by flag, variable or file.
+pub(crate) fn given(settings: &Settings) -> Credentials {
+    let secret = |flag: &str| settings.text(flag).map(Secret::new);
+    Credentials {
+        bearer: secret("bearer"),
+        api_key: secret("api-key"),
+        basic: settings
+            .text("basic")
+            .and_then(|pair| pair.split_once(':'))
+            .map(|(user, password)| (user.to_owned(), Secret::new(password))),
+        ..Credentials::default()
+    }
+}
+
+/// Whom to trust, and what to show.
+pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
+    let read = |flag: &str| {
+        let unreadable = |path: &str, error| Error::Usage(format!("cannot read --{flag} {path}: {error}"));
+        settings.text(flag).map(|path| std::fs::read(path).map_err(|error| unreadable(path, error))).transpose()
+    };
+    let identity = match (read("client-cert")?, read("client-key")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        // One file may hold both.
+        (Some(both), None) => Some((both.clone(), both)),
+        (None, Some(_)) => return Err(Error::Usage("--client-key needs --client-cert".into())),
+        (None, None) => None,
+    };
+    Ok(Tls { insecure: settings.on("insecure"), ca: read("ca-cert")?, identity })
+}
+
+/// Which dialects may be spoken: nothing before 1.0 unless it was asked for.
+fn version(settings: &Settings) -> Result<Version, Error> {
+    match settings.text("a2a-version") {
+        None => Ok(Version::Highest),
+        Some("auto") => Ok(Version::Any),
+        Some(name) => match name.parse() {
+            Ok(dialect) => Ok(Version::Exactly(dialect)),
+            Err(_) => {
+                Err(sabir_proto::Fault::VersionNotSupported(format!("this tool does not speak A2A {name}")).into())
+            }
+        },
+    }
+}
+
+/// Where cards are kept.
+fn cache_directory() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = of("XDG_CACHE_HOME").or_else(|| of("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("sabir").join("cards"))
+}
+
+/// What can be wrong before anything is sent.
+fn usage(error: &Error, path: &str) -> Problem {
+    match error {
+        Error::Fault { .. } => {
+            super::explain::named(error).hint("sabir card get shows which versions the agent speaks")
+        }
+        _ => Problem::usage(error.to_string()).hint(format!("sabir {path} --help")),
+    }
+}
+
+/// A duration for people.
+pub(crate) fn seconds(time: Duration) -> String {
+    if time.subsec_millis() == 0 { format!("{}s", time.as_secs()) } else { format!("{:.1}s", time.as_secs_f64()) }
+}

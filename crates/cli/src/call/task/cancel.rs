@@ -1,0 +1,62 @@
+//! `sabir task cancel`.
+
+use super::Which;
+use crate::Invocation;
+use crate::call::{Interrupts, Session, drive, send};
+use crate::cli::Verb;
+use crate::problem::Outcome;
+use crate::render::Node;
+use clap::Args;
+use sabir_client::Error;
+use sabir_proto::{CancelTask, Code, TaskState, Tenant};
+
+/// Cancel a task, and show the state it is in then.
+///
+/// Cancelling what is cancelled already is fine.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Verb for Cancel {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Cancel {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let id = self.which.one(session)?;
+        let metadata = send::metadata(session)?;
+        let agent = session.connect().await?;
+        let request = CancelTask { tenant: Tenant::none(), id: id.clone(), metadata };
+        let said = match agent.cancel(request).await {
+            Ok(said) => said,
+            // The agent says that the task is settled; if it was cancelled before, that is what was asked for.
+            Err(error) if is_not_cancelable(&error) => {
+                let problem = session.failed(error);
+                match agent.task(&id).await {
+                    Ok(said) if said.value.status.state == TaskState::Canceled => said,
+                    Ok(said) => {
+                        let hint = format!(
+                            "the task is at {}; {}",
+                            said.value.status.state.name(),
+                            problem.hint.as_deref().unwrap_or_default()
+                        );
+                        return Err(crate::problem::Problem { hint: Some(hint), ..problem }.into());
+                    }
+                    Err(_) => return Err(problem.into()),
+                }
+            }
+            Err(error) => return Err(session.failed(error).into()),
+        };
+        session.same_task(Some(&id), Some(&said.value.id))?;
+        session.report_task(said.json(), Node::new(said.json()))
+    }
+}
+
+fn is_not_cancelable(error: &Error) -> bool {
+    matches!(error, Error::Fault { fault, .. } if fault.code() == Code::TaskNotCancelable)
+}

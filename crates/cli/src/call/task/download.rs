@@ -1,0 +1,184 @@
+//! `sabir task download`.
+//!
+//! Names come from a stranger. Nothing is written outside the directory, nothing is overwritten unasked, and a file
+//! appears under its name only when it is whole.
+
+mod names;
+mod write;
+
+use super::Which;
+use crate::Invocation;
+use crate::call::{Interrupts, Session, drive, report};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::render::{Floor, Node, ids, shell};
+use clap::Args;
+use names::Names;
+use std::path::{Path, PathBuf};
+
+/// Where a saved part says where it was saved: an entry of `metadata`, which the protocol leaves to everybody.
+const SAVED: &str = "urn:sabir:ext:saved:v1";
+/// The largest file that is fetched unless something else is said, in bytes.
+const FETCH_BYTES_MAX: u64 = 1 << 30;
+
+/// Write the artifacts of a task to files.
+///
+/// Each part becomes a file in --dir, named as the agent names it as far as that is safe. A part that is a URL is
+/// fetched, without credentials.
+#[derive(Debug, Args)]
+pub(crate) struct Download {
+    #[command(flatten)]
+    which: Which,
+    /// Only this artifact; repeatable.
+    #[arg(long, value_name = "ID")]
+    artifact: Vec<String>,
+    /// Overwrite files that are there already.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Verb for Download {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+/// One part on its way to a file.
+struct Wanted<'a> {
+    artifact: usize,
+    part: usize,
+    node: Node<'a>,
+    path: PathBuf,
+}
+
+impl Download {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let id = self.which.one(session)?;
+        let directory = PathBuf::from(session.settings.text("dir").unwrap_or("."));
+        let agent = session.connect().await?;
+        let said = agent.task(&id).await.map_err(|error| session.failed(error))?;
+        session.same_task(Some(&id), Some(&said.value.id))?;
+        let task = Node::new(said.json());
+        let wanted = self.wanted(session, task, &directory)?;
+        let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);
+        let writer = write::Writer { directory: &directory, force: self.force, limit };
+        for one in &wanted {
+            writer.save(session, one.node, &one.path).await?;
+        }
+        self.report(session, task, &wanted)
+    }
+
+    /// The parts to save, each with its path. Whatever stands in the way is found before anything is written.
+    fn wanted<'a>(&self, session: &Session, task: Node<'a>, directory: &Path) -> Result<Vec<Wanted<'a>>, Stop> {
+        let artifacts = task.list("artifacts");
+        let named = |artifact: &Node<'_>| artifact.word("artifactId").unwrap_or_default();
+        if let Some(missing) = self.artifact.iter().find(|id| !artifacts.iter().any(|artifact| named(artifact) == **id))
+        {
+            let known: Vec<String> = artifacts.iter().map(named).collect();
+            let message = format!("the task has no artifact {missing}; it has {}", known.join(", "));
+            return Err(Problem::usage(message).hint(session.resume().command("task get")).into());
+        }
+        let mut names = Names::default();
+        let mut wanted = Vec::new();
+        for (index, artifact) in artifacts.into_iter().enumerate() {
+            if !self.artifact.is_empty() && !self.artifact.contains(&named(&artifact)) {
+                continue;
+            }
+            for (part, node) in artifact.list("parts").into_iter().enumerate() {
+                let path = directory.join(names.pick(artifact, index, node, part));
+                wanted.push(Wanted { artifact: index, part, node, path });
+            }
+        }
+        match wanted.iter().find(|one| !self.force && one.path.symlink_metadata().is_ok()) {
+            Some(one) => Err(exists(&one.path).into()),
+            None => Ok(wanted),
+        }
+    }
+
+    fn report(&self, session: &Session, task: Node<'_>, wanted: &[Wanted<'_>]) -> Outcome {
+        if session.out.is_json() {
+            let path = |artifact: usize, part: usize| {
+                wanted.iter().find(|one| one.artifact == artifact && one.part == part).map(|one| one.path.as_path())
+            };
+            session.out.document(&annotated(task, &path))?;
+            return Ok(Exit::Done);
+        }
+        let mut floor = Floor::new();
+        let state = report::state_of(task);
+        ids(&mut floor, task.word("id").as_deref(), task.word("contextId").as_deref(), Some(&state));
+        wanted.iter().for_each(|one| floor.field("Saved", &one.path.display().to_string()));
+        session.out.payload(&floor.finish())?;
+        if wanted.is_empty() {
+            session.out.warn("the task has no artifacts to save");
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn exists(path: &Path) -> Problem {
+    let shown = path.display().to_string();
+    Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{shown} is there already"))
+        .hint(format!("add --force to overwrite it, or --dir to write elsewhere; rm {} to make room", shell(&shown)))
+}
+
+/// The task as it was written, with the path of each saved part in its metadata.
+fn annotated<'a>(task: Node<'_>, path: &dyn Fn(usize, usize) -> Option<&'a Path>) -> String {
+    replaced(task, "artifacts", |artifacts| {
+        listed(artifacts, |index, artifact| {
+            replaced(artifact, "parts", |parts| {
+                listed(parts, |part, node| match path(index, part) {
+                    Some(path) => with_path(node, path),
+                    None => node.raw().to_owned(),
+                })
+            })
+        })
+    })
+}
+
+/// An object with one member written anew.
+fn replaced(object: Node<'_>, name: &str, write: impl Fn(Node<'_>) -> String) -> String {
+    let members = object.members().into_iter().map(|(member, value)| {
+        let value = if member == name { write(value) } else { value.raw().to_owned() };
+        format!("{}:{value}", quoted(&member))
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn listed(array: Node<'_>, write: impl Fn(usize, Node<'_>) -> String) -> String {
+    let items = array.items().into_iter().enumerate().map(|(index, item)| write(index, item));
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+fn with_path(part: Node<'_>, path: &Path) -> String {
+    let saved = format!("{}:{}", quoted(SAVED), quoted(&path.display().to_string()));
+    let with = |metadata: Node<'_>| {
+        let known = metadata.members().into_iter().map(|(name, value)| format!("{}:{}", quoted(&name), value.raw()));
+        format!("{{{}}}", known.chain([saved.clone()]).collect::<Vec<_>>().join(","))
+    };
+    if part.members().iter().any(|(name, _)| name == "metadata") {
+        return replaced(part, "metadata", with);
+    }
+    let inner = part.raw().trim_end();
+    format!("{},\"metadata\":{{{saved}}}}}", inner.strip_suffix('}').unwrap_or(inner).trim_end())
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("strings are JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_put_where_the_protocol_leaves_room() {
+        let task = r#"{"id":"t","artifacts":[{"artifactId":"a","parts":[{"text":"x"},{"text":"y","metadata":{"k":{"n":1}}},{"text":"z","metadata":{}}]}],"x":1e400}"#;
+        let path = |_: usize, part: usize| (part != 9).then_some(Path::new("/d/f"));
+        assert_eq!(
+            annotated(Node::new(task), &path),
+            r#"{"id":"t","artifacts":[{"artifactId":"a","parts":[{"text":"x","metadata":{"urn:sabir:ext:saved:v1":"/d/f"}},{"text":"y","metadata":{"k":{"n":1},"urn:sabir:ext:saved:v1":"/d/f"}},{"text":"z","metadata":{"urn:sabir:ext:saved:v1":"/d/f"}}]}],"x":1e400}"#
+        );
+    }
+}

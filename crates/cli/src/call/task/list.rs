@@ -1,0 +1,166 @@
+//! `sabir task list`.
+
+use crate::Invocation;
+use crate::call::{Interrupts, Session, drive};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome, Problem, Stop};
+use crate::render::{Floor, Node, page};
+use clap::Args;
+use sabir_client::Agent;
+use sabir_proto::{Answer, ContextId, ListTasks, TaskState, Timestamp};
+
+/// Most pages that `--all` walks: an agent that never ends its list must not hold us for ever.
+const PAGES_MAX: usize = 10_000;
+
+/// List the tasks of an agent, latest first.
+///
+/// --context-id keeps those of one context. A list is shown page by page: `Next page token` is for --page-token.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only tasks in this state, such as working or TASK_STATE_WORKING.
+    #[arg(long, value_name = "STATE")]
+    status: Option<String>,
+    /// The page after the one that named this token.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "all")]
+    page_token: Option<String>,
+    /// Only tasks whose state changed after this time (RFC 3339).
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// With the artifacts of each task.
+    #[arg(long)]
+    include_artifacts: bool,
+    /// Every page, one after the other.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Verb for List {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl List {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let request = self.request(session)?;
+        let agent = session.connect().await?;
+        if self.all {
+            return all(session, &agent, request).await;
+        }
+        let said = agent.list(request).await.map_err(|error| session.failed(error))?;
+        let answer = Node::new(said.json());
+        if session.out.lines && session.out.is_json() {
+            answer.list("tasks").into_iter().try_for_each(|task| session.out.line(task.raw()))?;
+            if let Some(token) = answer.word("nextPageToken") {
+                session.out.note(&format!("Next page token: {token}"));
+            }
+        } else if session.out.is_json() {
+            session.out.document(said.json())?;
+        } else {
+            let mut floor = Floor::new();
+            page(&mut floor, answer, session.detail());
+            session.out.payload(&floor.finish())?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn request(&self, session: &Session) -> Result<ListTasks, Problem> {
+        let wrong = |what: String| Problem::usage(what).hint("sabir task list --help");
+        let page_size = session.settings.count("page-size");
+        if page_size.is_some_and(|size| !(1..=100).contains(&size)) {
+            return Err(wrong("--page-size is 1 to 100".into()));
+        }
+        Ok(ListTasks {
+            context_id: match session.settings.text("context-id") {
+                Some(id) => Some(ContextId::parse(id).map_err(|fault| wrong(format!("--context-id {fault}")))?),
+                None => None,
+            },
+            status: match &self.status {
+                Some(name) => Some(state(name).ok_or_else(|| wrong(format!("--status {name} is no state of a task")))?),
+                None => None,
+            },
+            page_size: page_size.and_then(|size| i32::try_from(size).ok()),
+            page_token: self.page_token.clone().unwrap_or_default(),
+            history_length: session.settings.count("history").and_then(|count| i32::try_from(count).ok()),
+            status_timestamp_after: match &self.since {
+                Some(time) => Some(
+                    Timestamp::parse_loose(time)
+                        .ok_or_else(|| wrong("--since is a time such as 2026-09-01T08:00:00Z".into()))?,
+                ),
+                None => None,
+            },
+            include_artifacts: self.include_artifacts.then_some(true),
+            ..ListTasks::default()
+        })
+    }
+}
+
+/// `working`, `WORKING`, `input-required` or the name on the wire.
+fn state(name: &str) -> Option<TaskState> {
+    let plain = name.to_ascii_uppercase().replace('-', "_");
+    let plain = plain.strip_prefix("TASK_STATE_").unwrap_or(&plain);
+    TaskState::ALL.into_iter().find(|state| state.name().strip_prefix("TASK_STATE_") == Some(plain))
+}
+
+/// Every page, as one list.
+async fn all(session: &Session, agent: &Agent, mut request: ListTasks) -> Outcome {
+    let mut whole = Vec::new();
+    let (mut size, mut total) = (0, 0);
+    for _ in 0..PAGES_MAX {
+        let said = agent.list(request.clone()).await.map_err(|error| session.failed(error))?;
+        let Answer::Tasks { next_page_token, page_size, total_size, .. } = &said.value else {
+            return Err(crate::call::report::strange("the answer is not a list of tasks").into());
+        };
+        let tasks: Vec<String> =
+            Node::new(said.json()).list("tasks").into_iter().map(|task| task.raw().to_owned()).collect();
+        (size, total) = (*page_size, *total_size);
+        if session.out.lines && session.out.is_json() {
+            tasks.iter().try_for_each(|task| session.out.line(task))?;
+        } else if session.out.is_json() {
+            whole.extend(tasks);
+        } else {
+            // Shown as they come; a page without its end is a page of fields.
+            let mut floor = Floor::new();
+            page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), session.detail());
+            session.out.payload(&floor.finish())?;
+        }
+        if next_page_token.is_empty() {
+            return end(session, &whole, size, total);
+        }
+        if *next_page_token == request.page_token {
+            return Err(crate::call::report::strange("the agent's list goes in a circle").into());
+        }
+        request.page_token.clone_from(next_page_token);
+    }
+    session.out.warn(&format!("the list goes on after {PAGES_MAX} pages"));
+    end(session, &whole, size, total)
+}
+
+fn end(session: &Session, whole: &[String], size: u32, total: u64) -> Result<Exit, Stop> {
+    if session.out.is_json() && !session.out.lines {
+        let tasks = whole.join(",");
+        session
+            .out
+            .document(&format!(r#"{{"tasks":[{tasks}],"nextPageToken":"","pageSize":{size},"totalSize":{total}}}"#))?;
+    } else if !session.out.is_json() {
+        let mut floor = Floor::new();
+        floor.field("Total", &total.to_string());
+        session.out.payload(&floor.finish())?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_taken_as_people_write_them() {
+        for name in ["input-required", "INPUT_REQUIRED", "TASK_STATE_INPUT_REQUIRED", "task_state_input_required"] {
+            assert_eq!(state(name), Some(TaskState::InputRequired), "{name}");
+        }
+        assert_eq!(state("sleeping"), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! `sabir task subscribe`.
+
+use super::Which;
+use crate::Invocation;
+use crate::call::follow::Last;
+use crate::call::{Interrupts, Session, drive, report};
+use crate::cli::Verb;
+use crate::problem::Outcome;
+use crate::render::Node;
+use clap::Args;
+
+/// Join a running task and follow it to its end.
+///
+/// With --stream, shows every event as it comes; otherwise the task when it is settled or needs somebody. A connection
+/// that breaks is taken up again.
+#[derive(Debug, Args)]
+pub(crate) struct Subscribe {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Verb for Subscribe {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Subscribe {
+    async fn go(self, session: &Session) -> Outcome {
+        session.reference()?;
+        let id = self.which.one(session)?;
+        let agent = session.connect().await?;
+        let events = agent.subscribe(id.clone(), session.follow()).await;
+        let mut events = events.map_err(|error| session.failed(error))?;
+        if session.out.lines {
+            return session.print_events(&mut events, Some(&id)).await;
+        }
+        // The first event is the whole task, so what the events make of it is the task; there is no gap to ask about.
+        match session.last_event(&mut events, Some(&id)).await? {
+            Last::Whole(json) => match Node::new(&json).get("task") {
+                Some(task) => session.report_task(task.raw(), task),
+                None => session.report_response(&json),
+            },
+            Last::Part(_) => {
+                let folded = events.folded().ok_or_else(|| report::strange("the events make no task"))?;
+                session.report_task(folded.json(), Node::new(folded.json()))
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `sabir doctor`: why an agent cannot be used, or what it can be used for.
+//!
+//! From the name of the host to the last event of a stream everything is looked at in the order in which a client needs
+//! it; what stands on something that is missing is skipped with the reason. What cannot be known is skipped too: a line
+//! says `fail` only where a correct client would fail.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `lines` | the table of everything that is looked at |
+//! | `report` | findings, and how they are shown |
+//! | `place`, `card` | the way to the host; the card |
+//! | `ask` | questions, and everything about their answers |
+//! | `contact`, `interface` | credentials; one interface |
+//! | `stream`, `steer`, `push`, `receiver` | streams; subscribing and cancelling; webhooks |
+
+mod ask;
+mod card;
+mod contact;
+mod interface;
+mod lines;
+mod place;
+mod push;
+mod receiver;
+mod report;
+mod steer;
+mod stream;
+
+use crate::Invocation;
+use crate::call::{Watcher, given, tls};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::output::{Format, Output};
+use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::settings::{Settings, duration};
+use ask::Meaning;
+use clap::Args;
+use report::Report;
+use sabir_client::{Agent, Client, Credentials, Egress, Error, Found, Probe, Reference, Timeouts, Version};
+use sabir_proto::{CancelTask, TaskRef, Tenant};
+use sabir_wire::Dialect;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an examination may take unless `--timeout` says otherwise.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long a question that needs no thought may take at least, however short the gap.
+const ANSWER_MIN: Duration = Duration::from_secs(5);
+/// How many interfaces of a card are looked at.
+const INTERFACES_MAX: usize = 8;
+
+/// Find out why an agent cannot be used, from DNS to the last event of a stream.
+///
+/// One line for each thing that is looked at: ok, warn, fail or skip, the reason, and what helps. Exit status 1 if anything
+/// fails. The credentials of the usual settings are used, and shown to nobody but the agent.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is sent, to each interface of the card (eight at most): a few questions about tasks that do \
+    not exist,\nthree or four messages with the text \"Hello from sabir doctor. This is a test; a short answer is \
+    enough.\",\nof which one is cancelled and one has a webhook on this machine if the agent is here too.\n\n\
+    Examples:\n  \
+    sabir doctor https://agent.example\n  \
+    sabir doctor localhost:4000 --gap 2s\n  \
+    sabir doctor https://agent.example --json | jq '.checks[] | select(.status == \"fail\")'"
+)]
+pub(crate) struct Doctor {
+    /// The agent: a host, a URL or a file. In place of --agent-card.
+    #[arg(value_name = "URL")]
+    agent: Option<String>,
+    /// One JSON object with all lines, as -o json.
+    #[arg(long)]
+    json: bool,
+    /// The longest silence that is healthy: before an answer, within a stream and after it, before a notification.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    gap: Duration,
+    /// Also write the report to a new file, as JSON and without the name of the host.
+    #[arg(long, value_name = "FILE")]
+    share: Option<PathBuf>,
+}
+
+/// One examination.
+struct Exam<'a> {
+    report: &'a mut Report,
+    probe: Probe,
+    client: Client,
+    /// The same without any credential.
+    nobody: Client,
+    /// There is something to show.
+    held: bool,
+    insecure: bool,
+    gap: Duration,
+    /// Whether webhooks work, once they were tried.
+    pushed: Option<bool>,
+}
+
+impl Verb for Doctor {
+    fn run(self, Invocation { settings, mut out, .. }: Invocation) -> Outcome {
+        if self.json {
+            out.format = Format::Json;
+        }
+        let named = self.agent.as_deref().or_else(|| settings.text("agent-card"));
+        let named =
+            named.ok_or_else(|| Problem::usage("no agent was given").hint("sabir doctor https://agent.example"))?;
+        let usage = |error: Error| Problem::usage(error.to_string()).hint("sabir doctor --help");
+        let reference = Reference::parse(named).map_err(usage)?;
+        if let Some(file) = self.share.as_deref().filter(|file| file.exists()) {
+            return Err(exists(file).into());
+        }
+        let held = given(&settings);
+        let client = self.client(&settings, &out, &held, &settings.parameters()).map_err(usage)?;
+        let nobody = self.client(&settings, &out, &Credentials::default(), &[]).map_err(usage)?;
+        let limit = settings.duration("timeout").unwrap_or(LIMIT);
+        let mut report = Report::new(reference.to_string(), out.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
+        let interrupted = runtime.block_on(async {
+            let exam = Exam {
+                report: &mut report,
+                probe: client.probe(),
+                client,
+                nobody,
+                held: !held.is_empty() || !settings.parameters().is_empty() || settings.text("client-cert").is_some(),
+                insecure: settings.on("insecure"),
+                gap: self.gap,
+                pushed: None,
+            };
+            tokio::select! {
+                late = tokio::time::timeout(limit, exam.run(&reference)) => late.map_err(|_| Exit::Timeout),
+                _ = tokio::signal::ctrl_c() => Err(Exit::Interrupted),
+            }
+        });
+        runtime.shutdown_background();
+        match interrupted {
+            Ok(()) => {}
+            Err(Exit::Timeout) => report.no_ground(format!("{} s were not enough; see --timeout", limit.as_secs())),
+            Err(exit) => return Ok(exit),
+        }
+        let (json, fails) = report.finish()?;
+        if let Some(file) = &self.share {
+            share(file, &json, &reference)?;
+        }
+        Ok(if fails { Exit::Failed } else { Exit::Done })
+    }
+}
+
+impl Doctor {
+    /// A client that speaks whatever the agent does, and keeps nothing.
+    fn client(
+        &self,
+        settings: &Settings,
+        out: &Output,
+        credentials: &Credentials,
+        parameters: &[(&str, &str)],
+    ) -> Result<Client, Error> {
+        let connect = self.gap.max(Duration::from_secs(2)).min(Duration::from_secs(10));
+        let mut builder = Client::builder()
+            .egress(Egress::anywhere())
+            .tls(tls(settings)?)
+            .timeouts(Timeouts { connect, ..Timeouts::default() })
+            .version(Version::Any)
+            .credentials(credentials.clone())
+            .extensions(settings.list("extension").to_vec());
+        if settings.on("debug") || settings.on("curl") {
+            builder = builder.observer(Arc::new(Watcher::new(out.clone(), settings)));
+        }
+        for (name, value) in parameters {
+            builder = builder.header(name, value);
+        }
+        builder.build()
+    }
+}
+
+impl Exam<'_> {
+    async fn run(mut self, reference: &Reference) {
+        if let Reference::Origin(url) | Reference::At(url) = reference
+            && place::look(&mut self, url).await.is_none()
+        {
+            return;
+        }
+        let Some(found) = card::find(&mut self, reference).await else { return };
+        let interfaces = card::interfaces(&mut self, &found);
+        for (single, chosen) in interfaces.into_iter().take(INTERFACES_MAX) {
+            interface::look(&mut self, single, &chosen).await;
+        }
+    }
+
+    /// How long a question may take that needs no thought.
+    fn patience(&self) -> Duration {
+        self.gap.max(ANSWER_MIN)
+    }
+
+    /// Waits for the answer to such a question.
+    async fn soon<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, Meaning> {
+        match tokio::time::timeout(self.patience(), question).await {
+            Ok(answer) => answer.map_err(ask::of_error),
+            Err(_) => Err(Meaning::Late),
+        }
+    }
+
+    fn shown_gap(&self) -> String {
+        format!("{} s", self.gap.as_secs_f32())
+    }
+
+    /// A line to the agent of a card that shows nothing of us, whatever the card asks for.
+    fn stranger(&self, single: &Found) -> Result<Agent, Error> {
+        let mut open = single.clone();
+        open.card.security_requirements.clear();
+        self.nobody.agent(open)
+    }
+
+    /// A line to the same address in another dialect.
+    fn speaking(&self, agent: &Agent, dialect: Dialect) -> Option<Agent> {
+        let mut found = agent.found().clone();
+        found.card.supported_interfaces.iter_mut().for_each(|i| i.protocol_version = dialect.name().into());
+        self.client.agent(found.clone()).or_else(|_| self.stranger(&found)).ok()
+    }
+
+    /// Stops work that nobody waits for. It is no matter if that fails.
+    async fn leave(&self, agent: &Agent, id: TaskRef) {
+        let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
+        _ = self.soon(agent.cancel(request)).await;
+    }
+}
+
+/// Writes the report for others to read: without the name of the host and its addresses.
+fn share(file: &Path, json: &str, reference: &Reference) -> Result<(), Stop> {
+    let host = match reference {
+        Reference::Origin(url) | Reference::At(url) => url.host_str().map(str::to_owned),
+        Reference::File(_) => None,
+    };
+    let mut text = crate::output::indented(json) + "\n";
+    if let Some(host) = host {
+        text = text.replace(&host, "agent.example");
+    }
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+    let written = made.and_then(|mut made| std::io::Write::write_all(&mut made, text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(file).into(),
+        _ => Problem::internal(format!("cannot write {}: {error}", file.display())).into(),
+    })
+}
+
+fn exists(file: &Path) -> Problem {
+    Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{} is there already", file.display()))
+        .hint("name another file for --share")
+}

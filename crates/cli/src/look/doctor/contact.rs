@@ -1,0 +1,104 @@
+//! The first contact: whether somebody is there, and whom they let in.
+
+use super::Exam;
+use super::ask::{Heard, Meaning, about_nothing, ask};
+use super::interface::{GREETING, THINKING};
+use super::lines::Line::{AuthChallenge, AuthIgnored, AuthRefused, AuthUndeclared, InterfaceReach};
+use http::header;
+use sabir_client::{Agent, Chosen, Found, describe_scheme, text_message};
+use sabir_proto::Call;
+
+/// The first question, with and without credentials. Gives a line that is let in, and what it was answered.
+pub(super) async fn contact(exam: &mut Exam<'_>, single: Found, chosen: &Chosen) -> Option<(Agent, Heard)> {
+    exam.report.doing("asking for a task that does not exist");
+    let requirements = &single.card.security_requirements;
+    let demands = !requirements.is_empty() && requirements.iter().all(|r| !r.schemes.is_empty());
+    let declares = !single.card.security_schemes.is_empty();
+    let wanted: Vec<String> =
+        single.card.security_schemes.iter().map(|(name, scheme)| describe_scheme(name, scheme)).collect();
+    let stranger = exam.stranger(&single).ok()?;
+    let ours = exam.client.agent(single);
+    let first = ask(&stranger, about_nothing(), None, exam.patience()).await;
+    if let Some(why) = absence(&first) {
+        exam.report.bad(InterfaceReach, format!("{}: {why}", chosen.url));
+        exam.report.no_ground("no interface answers");
+        return None;
+    }
+    exam.report.ok(InterfaceReach, chosen.url.to_string());
+    let shut = matches!(first.meaning, Meaning::ShutOut(_));
+    if shut && !declares {
+        exam.report.bad(AuthUndeclared, "refused without a credential, and the card declares no scheme");
+    } else {
+        let well = if shut { "as declared" } else { "open without a credential" };
+        exam.report.ok(AuthUndeclared, well);
+    }
+    if shut {
+        judge_challenge(exam, &first);
+    } else {
+        exam.report.skip(AuthChallenge, "nobody is refused");
+    }
+    match (demands, shut) {
+        (false, _) => exam.report.skip(AuthIgnored, "the card requires no credential"),
+        (true, true) => exam.report.ok(AuthIgnored, "strangers are refused"),
+        (true, false) => judge_openness(exam, &stranger).await,
+    }
+    if !exam.held {
+        if shut {
+            let asked = if wanted.is_empty() { "a credential".into() } else { wanted.join(" or ") };
+            exam.report.no_ground(format!("needs {asked}, and none was given"));
+            return None;
+        }
+        exam.report.skip(AuthRefused, "no credential was given");
+        return Some((stranger, first));
+    }
+    match ours {
+        Ok(agent) => {
+            let known = ask(&agent, about_nothing(), None, exam.patience()).await;
+            if let Meaning::ShutOut(why) = &known.meaning {
+                exam.report.bad(AuthRefused, why.clone());
+                exam.report.no_ground("the credential is not accepted");
+                return None;
+            }
+            exam.report.ok(AuthRefused, "the credential is accepted");
+            Some((agent, known))
+        }
+        Err(error) if shut => {
+            exam.report.bad_but(AuthRefused, error.to_string(), "give a credential that fits a scheme of the card");
+            exam.report.no_ground("the credential does not fit");
+            None
+        }
+        // Nothing we hold fits, and nothing is wanted.
+        Err(_) => Some((stranger, first)),
+    }
+}
+
+fn absence(heard: &Heard) -> Option<String> {
+    match &heard.meaning {
+        Meaning::Absent(why) => Some(why.clone()),
+        Meaning::Late => Some("takes the request and does not answer".into()),
+        _ => None,
+    }
+}
+
+fn judge_challenge(exam: &mut Exam<'_>, first: &Heard) {
+    match first.status {
+        Some(401) => {
+            let challenge = first.headers.get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+            let lacking = challenge.is_none().then(|| "HTTP 401 without WWW-Authenticate".to_owned());
+            let scheme = challenge.unwrap_or_default().split_whitespace().next().unwrap_or_default().to_owned();
+            exam.report.judge(AuthChallenge, scheme, lacking);
+        }
+        Some(status) => exam.report.skip(AuthChallenge, format!("refused with HTTP {status}, which has no challenge")),
+        None => exam.report.skip(AuthChallenge, "gRPC has no challenge"),
+    }
+}
+
+/// A question about nothing may be answered to anybody by way of courtesy; a message may not.
+async fn judge_openness(exam: &mut Exam<'_>, stranger: &Agent) {
+    let sent = ask(stranger, Call::Send(Box::new(text_message(GREETING))), None, THINKING).await;
+    match sent.meaning {
+        Meaning::ShutOut(_) => exam.report.ok(AuthIgnored, "strangers are refused"),
+        Meaning::Answer(_) => exam.report.bad(AuthIgnored, "a message without any credential was answered"),
+        _ => exam.report.skip(AuthIgnored, "cannot be told from the answers"),
+    }
+}

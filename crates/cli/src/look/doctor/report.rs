@@ -1,0 +1,286 @@
+//! A report: findings as they come, and what they add up to.
+//!
+//! In text each line is printed when it is known; in JSON there is one object in the end. Lines that were not reached are
+//! `skip` with the reason, so that every line of the table is in every report.
+
+use super::lines::{Level, Line};
+use crate::output::Output;
+use crate::problem::Stop;
+use crate::render::escape;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// How wide the column of ids is.
+pub(super) const ID_COLUMNS: usize = 17;
+/// The longest detail: what strangers say is quoted, not repeated.
+const DETAIL_CHARS_MAX: usize = 300;
+/// What takes longer than this is worth a sign of life.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a line came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Ok,
+    Warn,
+    Fail,
+    Skip,
+}
+
+impl Status {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Finding {
+    #[serde(skip)]
+    line: Line,
+    id: &'static str,
+    status: Status,
+    /// Which interface of the card it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    detail: String,
+    /// What it means that something was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    means: Option<&'static str>,
+    fix: Option<String>,
+}
+
+/// Everything that was found.
+pub(super) struct Report {
+    out: Output,
+    url: String,
+    findings: Vec<Finding>,
+    /// The interface that is being looked at.
+    interface: Option<String>,
+    /// It is not the first.
+    further: bool,
+    /// Lines that fell away for the same reason: the first, and the name of the last.
+    pending: Option<(Finding, &'static str)>,
+    /// How the agent can be used.
+    works_as: Vec<String>,
+    /// Why what has not been looked at was not.
+    ground: String,
+    begun: Instant,
+    gone: Option<Stop>,
+}
+
+impl Report {
+    pub(super) fn new(url: String, out: Output) -> Self {
+        let ground = "no occasion".to_owned();
+        let (findings, works_as) = (Vec::new(), Vec::new());
+        let (interface, further, pending, begun) = (None, false, None, Instant::now());
+        Self { out, url, findings, interface, further, pending, works_as, ground, begun, gone: None }
+    }
+
+    pub(super) fn ok(&mut self, line: Line, detail: impl Into<String>) {
+        self.add(line, Status::Ok, detail.into(), None);
+    }
+
+    pub(super) fn skip(&mut self, line: Line, why: impl Into<String>) {
+        self.add(line, Status::Skip, why.into(), None);
+    }
+
+    /// Something is wrong; how bad that is, the table says.
+    pub(super) fn bad(&mut self, line: Line, detail: impl Into<String>) {
+        self.bad_but(line, detail, line.row().fix);
+    }
+
+    /// The same with a remedy that fits better.
+    pub(super) fn bad_but(&mut self, line: Line, detail: impl Into<String>, fix: impl Into<String>) {
+        let status = match line.row().level {
+            Level::Warn => Status::Warn,
+            Level::Fail => Status::Fail,
+        };
+        self.add(line, status, detail.into(), Some(fix.into()));
+    }
+
+    /// Well or not, by what is wrong with it.
+    pub(super) fn judge(&mut self, line: Line, well: impl Into<String>, wrong: Option<String>) {
+        match wrong {
+            None => self.ok(line, well),
+            Some(wrong) => self.bad(line, wrong),
+        }
+    }
+
+    fn add(&mut self, line: Line, status: Status, detail: String, fix: Option<String>) {
+        let detail: String = self.out.redactor.text(&detail).chars().take(DETAIL_CHARS_MAX).collect();
+        let row = line.row();
+        let means = fix.is_some().then_some(row.means);
+        let finding = Finding { line, id: row.id, status, interface: self.interface.clone(), detail, means, fix };
+        self.show(&finding);
+        self.findings.push(finding);
+    }
+
+    /// Prints a finding as it comes. Unless everything is wanted, lines that fall away for one reason are one line, and of
+    /// further interfaces only complaints are shown: what is well with the first is mostly well with the rest.
+    fn show(&mut self, finding: &Finding) {
+        if self.out.is_json() {
+            return;
+        }
+        let complains = finding.fix.is_some();
+        if self.out.verbose {
+            return self.print(&shown(finding, ""));
+        }
+        match &mut self.pending {
+            Some((first, last)) if finding.status == Status::Skip && first.detail == finding.detail => {
+                *last = finding.id
+            }
+            _ => {
+                self.flush();
+                if complains || (finding.status == Status::Ok && !self.further) {
+                    self.print(&shown(finding, ""));
+                } else if !self.further {
+                    self.pending = Some((finding.clone(), finding.id));
+                }
+            }
+        }
+    }
+
+    /// Prints the lines that were held back.
+    fn flush(&mut self) {
+        if let Some((first, last)) = self.pending.take() {
+            let to = if last == first.id { String::new() } else { format!("… {last}: ") };
+            self.print(&shown(&first, &to));
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        if self.gone.is_none() {
+            self.gone = self.out.payload(&(text.to_owned() + "\n")).err();
+        }
+    }
+
+    /// What follows is about this interface.
+    pub(super) fn about(&mut self, interface: &str) {
+        self.further = self.findings.iter().any(|finding| finding.interface.is_some());
+        self.interface = Some(interface.to_owned());
+    }
+
+    /// That was all about this interface.
+    pub(super) fn done(&mut self) {
+        self.flush();
+        let here = self.findings.iter().filter(|finding| finding.interface == self.interface);
+        let (well, skipped) = here.fold((0, 0), |(well, skipped), finding| match finding.status {
+            Status::Ok => (well + 1, skipped),
+            Status::Skip => (well, skipped + 1),
+            Status::Warn | Status::Fail => (well, skipped),
+        });
+        if self.further && !self.out.is_json() && !self.out.verbose {
+            let name = self.interface.clone().unwrap_or_default();
+            self.print(&format!("{:<5} {name:<ID_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
+        }
+        (self.interface, self.further) = (None, false);
+    }
+
+    /// Why nothing more can be looked at from here on.
+    pub(super) fn no_ground(&mut self, why: impl Into<String>) {
+        self.ground = why.into();
+    }
+
+    /// The agent can be used like this.
+    pub(super) fn works(&mut self, how: String) {
+        self.works_as.push(how);
+    }
+
+    /// What is being done, for those who wait.
+    pub(super) fn doing(&self, what: &str) {
+        if self.out.watched() && self.begun.elapsed() > PATIENCE {
+            let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            self.out.progress(&format!("{of}{what} …"));
+        }
+    }
+
+    fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+
+    /// Puts what was not reached in, and tells the sum. Gives the object, and whether anything fails.
+    pub(super) fn finish(&mut self) -> Result<(String, bool), Stop> {
+        (self.interface, self.further) = (None, false);
+        let seen: Vec<Line> = self.findings.iter().map(|finding| finding.line).collect();
+        let missing: Vec<Line> = Line::ALL.iter().copied().filter(|line| !seen.contains(line)).collect();
+        for line in missing {
+            self.skip(line, self.ground.clone());
+        }
+        self.flush();
+        let (failures, warnings) = (self.count(Status::Fail), self.count(Status::Warn));
+        let works_as = if self.works_as.is_empty() { "nothing".to_owned() } else { self.works_as.join("; ") };
+        let object = Object { url: &self.url, checks: &self.findings, failures, warnings, works_as: &works_as };
+        let json = serde_json::to_string(&object).expect("strings and numbers are JSON");
+        if self.out.is_json() {
+            self.out.document(&json)?;
+        } else {
+            let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+            let sum = format!("{}, {}", plural(failures, "failure"), plural(warnings, "warning"));
+            self.print(&format!("{sum}. Works today as: {works_as}."));
+        }
+        match self.gone.take() {
+            Some(gone) => Err(gone),
+            None => Ok((json, failures > 0)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    url: &'a str,
+    checks: &'a [Finding],
+    failures: usize,
+    warnings: usize,
+    works_as: &'a str,
+}
+
+/// One line of text, with something before its detail. What agents say cannot steer the terminal.
+fn shown(finding: &Finding, before: &str) -> String {
+    let of = finding.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let detail = finding.detail.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = format!("{:<5} {:<ID_COLUMNS$} {before}{of}{detail}", finding.status.name(), finding.id);
+    if let Some(fix) = &finding.fix {
+        text = format!("{}. Fix: {fix}", text.trim_end_matches('.'));
+    }
+    escape(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+    use std::sync::Arc;
+
+    fn report() -> Report {
+        let out = Output::new(Format::Json, Arc::default());
+        Report::new("http://h".into(), out)
+    }
+
+    #[test]
+    fn a_finding_is_one_line_that_steers_nothing() {
+        let mut report = report();
+        report.about("JSONRPC 1.0");
+        report.bad(Line::RpcJson, "said:\n\u{1b}[31mred");
+        let text = shown(&report.findings[0], "");
+        assert!(text.starts_with("fail  rpc.json          JSONRPC 1.0: said:"), "{text}");
+        assert!(!text.contains(['\n', '\u{1b}']) && text.contains(". Fix: look for a proxy"), "{text}");
+    }
+
+    #[test]
+    fn every_line_is_in_every_report() {
+        let mut report = report();
+        report.bad(Line::Dns, "no such name");
+        report.no_ground("the name does not resolve");
+        let (json, fails) = report.finish().unwrap();
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(object["checks"].as_array().unwrap().len(), Line::ALL.len());
+        assert!(fails && object["failures"] == 1 && object["warnings"] == 0 && object["works_as"] == "nothing");
+        assert!(object["checks"][1]["status"] == "skip" && object["checks"][1]["fix"].is_null());
+    }
+}

@@ -1,0 +1,241 @@
+//! `sabir chat`: the context carries over, the task only while it waits; in a pipe and at a terminal.
+
+use crate::http::PATIENCE;
+use crate::tool::{Desk, demo, read};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn turns_share_their_context_and_a_task_only_while_it_waits() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    let ran = desk.feed(&["chat", "-a", &url], "echo one\nask\nblue\n\necho two\n");
+    let contexts = {
+        ran.ok();
+        ran.fields("Context ID")
+    };
+    assert_eq!(contexts.len(), 4, "one line per turn: {ran:#?}");
+    assert!(contexts.iter().all(|context| *context == contexts[0]), "{contexts:?}");
+    let tasks = ran.fields("Task ID");
+    assert_eq!(tasks[1], tasks[2], "the answer goes to the task that asked");
+    assert!(tasks[0] != tasks[1] && tasks[3] != tasks[2], "a settled task is not sent anything: {tasks:?}");
+    let states = ran.fields("State");
+    let completed = "TASK_STATE_COMPLETED";
+    assert_eq!(states, [completed, "TASK_STATE_INPUT_REQUIRED", completed, completed]);
+    assert!(ran.stderr.contains(&format!("--context-id {}", contexts[0])), "how to go on: {}", ran.stderr);
+    assert!(!ran.stdout.contains("> "), "no prompt: {}", ran.stdout);
+}
+
+#[test]
+fn a_new_conversation_has_a_context_of_its_own_and_messages_need_no_task() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    let ran = desk.feed(&["chat", "-a", &url], "message\nmessage\n/new\nmessage\n");
+    ran.ok();
+    let contexts = ran.fields("Context ID");
+    assert_eq!(contexts.len(), 3);
+    assert!(contexts[0] == contexts[1] && contexts[1] != contexts[2], "{contexts:?}");
+    assert_eq!(ran.fields("Task ID"), Vec::<&str>::new());
+}
+
+#[test]
+fn files_go_along_and_a_conversation_can_be_saved() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    std::fs::write(desk.path("note.txt"), "from a file").unwrap();
+    let script = "/file note.txt\necho with a file\n/raw\n/save talk.jsonl\n/save talk.jsonl\n";
+    let ran = desk.feed(&["chat", "-a", &url], script);
+    assert_eq!(ran.code, 1, "what exists is not overwritten: {ran:#?}");
+    assert!(ran.stderr.contains("SABIR_ERR_SAVE"), "{}", ran.stderr);
+    let lines: Vec<Value> =
+        read(&desk.path("talk.jsonl")).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    let parts = lines[0]["sent"]["parts"].as_array().unwrap();
+    assert_eq!(parts[0]["text"], "echo with a file");
+    assert_eq!((&parts[1]["filename"], &parts[1]["mediaType"]), (&"note.txt".into(), &"text/plain".into()));
+    assert_eq!(lines[1]["received"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert!(ran.stdout.contains("Data:\n  {\n    \"id\""), "the raw answer: {}", ran.stdout);
+}
+
+#[test]
+fn with_stream_every_event_is_shown_and_the_ids_come_last() {
+    let (_demo, url) = demo(&[]);
+    let ran = Desk::new().feed(&["chat", "-a", &url, "--stream"], "slow 1\n");
+    let text = ran.ok();
+    assert!(text.matches("Event: ").count() >= 3, "{text}");
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    assert!(last[0].starts_with("State: ") && last[1].starts_with("Context ID: ") && last[2].starts_with("Task ID: "));
+}
+
+#[test]
+fn a_failed_turn_ends_a_pipe_with_the_code_of_the_failure() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    let unknown = desk.feed(&["chat", "-a", &url, "--task-id", "no-such-task"], "hello\nnever said\n");
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""), "{unknown:#?}");
+    assert!(unknown.stderr.contains("Error: TaskNotFoundError"), "{}", unknown.stderr);
+    let slash = desk.feed(&["chat", "-a", &url], "/nonsense\necho never\n");
+    assert_eq!((slash.code, slash.stdout.as_str()), (2, ""), "{slash:#?}");
+    let slow = desk.feed(&["chat", "-a", &url, "--timeout", "300ms"], "slow 5\n");
+    assert_eq!(slow.code, 5, "{slow:#?}");
+    assert!(slow.stderr.contains("sabir task get"), "{}", slow.stderr);
+}
+
+#[test]
+fn json_is_for_send_and_nobody_is_waited_for_who_cannot_see() {
+    let desk = Desk::new();
+    let json = desk.feed(&["chat", "-a", "http://127.0.0.1:9", "-o", "json"], "hi\n");
+    assert_eq!(json.code, 2);
+    assert_eq!(json.json()["error"]["code"], "A2ACLI_ERR_USAGE");
+    assert!(json.json()["error"]["hint"].as_str().unwrap().contains("sabir send -o json"));
+    // A terminal to type at, and a file to answer to.
+    let terminal = Terminal::open();
+    let mut command = desk.command(&["chat", "-a", "http://127.0.0.1:9"]);
+    let child = command.stdin(terminal.other_end()).spawn().unwrap();
+    let ran = crate::tool::finished(child);
+    assert_eq!(ran.code, 2, "{ran:#?}");
+    assert!(ran.stderr.contains("chat needs a terminal"), "{}", ran.stderr);
+}
+
+#[test]
+fn at_a_terminal_questions_are_answered_in_place() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    let mut person = Person::sits_at(desk.command(&["chat", "-a", &url, "--poll-interval", "200ms"]));
+    person.sees("\n> ");
+    person.types("ask");
+    person.sees("TASK_STATE_INPUT_REQUIRED");
+    person.sees("reply> ");
+    person.types("blue");
+    person.sees("TASK_STATE_COMPLETED");
+    person.sees("\n> ");
+    person.types("auth 1");
+    person.sees("reply, or Enter once it is authorised> ");
+    // The demo authorises it by itself after a second; Enter waits for that.
+    person.types("");
+    person.sees("TASK_STATE_COMPLETED");
+    person.types("/nonsense");
+    person.sees("means nothing here");
+    person.types("/exit");
+    person.sees("Resume: ");
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_leaves_the_task_and_then_the_chat() {
+    let (_demo, url) = demo(&[]);
+    let desk = Desk::new();
+    let mut person = Person::sits_at(desk.command(&["chat", "-a", &url]));
+    person.sees("> ");
+    person.types("slow 30");
+    person.sees("Task ID: ");
+    person.interrupts();
+    person.sees("detached; the task goes on");
+    person.sees("sabir task get");
+    person.sees("\n> ");
+    person.types("/cancel");
+    person.sees("TASK_STATE_CANCELED");
+    person.sees("> ");
+    person.interrupts();
+    assert_eq!(person.leaves(), 130);
+}
+
+/// A pseudo-terminal.
+struct Terminal {
+    near: File,
+    far: String,
+}
+
+impl Terminal {
+    fn open() -> Self {
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let far = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        Self { near: File::from(near), far }
+    }
+
+    fn other_end(&self) -> Stdio {
+        File::options().read(true).write(true).open(&self.far).unwrap().into()
+    }
+}
+
+/// Somebody who types and reads.
+struct Person {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Mutex<String>>,
+    seen: usize,
+}
+
+impl Person {
+    fn sits_at(mut command: Command) -> Self {
+        let terminal = Terminal::open();
+        command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
+        let child = command.spawn().unwrap();
+        drop(command);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let (mut near, shown) = (terminal.near.try_clone().unwrap(), screen.clone());
+        // Ends when nobody holds the other end any more, which a terminal tells by an error.
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = near.read(&mut bytes) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]).replace('\r', ""));
+            }
+        });
+        Self { child, keyboard: terminal.near, screen, seen: 0 }
+    }
+
+    /// Waits until this is shown after what was seen before.
+    #[track_caller]
+    fn sees(&mut self, text: &str) {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen.lock().unwrap().clone();
+            if let Some(at) = screen[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no {text:?} in {:?}", &screen[self.seen..]);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn types(&mut self, text: &str) {
+        writeln!(self.keyboard, "{text}").unwrap();
+    }
+
+    fn interrupts(&self) {
+        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    #[track_caller]
+    fn leaves(mut self) -> i32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap();
+            }
+            if begun.elapsed() > PATIENCE {
+                self.child.kill().unwrap();
+                panic!("it stays: {}", self.screen.lock().unwrap());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        // Only where a test failed half-way is it still there.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}

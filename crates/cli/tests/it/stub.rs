@@ -1,0 +1,75 @@
+//! An agent that says whatever a test has it say.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+/// What was asked.
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+/// What is answered: a status, a media type, a body.
+pub(crate) type Told = (u16, &'static str, String);
+
+/// Serves in threads of its own for as long as the test process lives, and says where.
+pub(crate) fn serve(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let answer = answer.clone();
+            // Who hangs up is not answered.
+            thread::spawn(move || drop(one(stream, &*answer)));
+        }
+    });
+    url
+}
+
+/// A card with one interface of JSON-RPC at the same place.
+pub(crate) fn card(url: &str) -> String {
+    serde_json::json!({
+        "name": "Stub", "description": "Says what it is told to", "version": "1.0.0",
+        "supportedInterfaces": [{"url": format!("{url}/rpc"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "s", "description": "s", "tags": ["s"]}]
+    })
+    .to_string()
+}
+
+fn one(stream: TcpStream, answer: &dyn Fn(&Asked) -> Told) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match line.trim().split_once(':') {
+            Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+            None => break,
+        }
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap_or(0));
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let asked = Asked { path, body: String::from_utf8_lossy(&body).into_owned() };
+    let (status, media_type, body) = answer(&asked);
+    let length = body.len();
+    let mut stream = stream;
+    write!(
+        stream,
+        "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}

@@ -1,0 +1,122 @@
+//! A handshake with anybody, and what our rules would have said of them: trust, name and dates, each by itself.
+//!
+//! One verdict hides the others: a certificate that ran out and is for another host is refused for one of the two. So
+//! the connection is made without judging, and the certificate is judged afterwards, once per question.
+
+use super::Probe;
+use super::certificate::Certificate;
+use crate::tls::Tls;
+use rustls::CertificateError;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::server::ParsedCertificate;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio_rustls::TlsConnector;
+use url::Url;
+
+/// What a server showed in its handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    /// `TLS 1.3`
+    pub version: &'static str,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Whether somebody we trust vouches for the certificate.
+    pub trust: Result<(), String>,
+    /// Whether it is for this host.
+    pub name: Result<(), String>,
+    /// Seconds until it runs out, negative afterwards; `None` where its dates cannot be read.
+    pub expires_in: Option<i64>,
+    /// Seconds until it begins to hold, where it does not yet.
+    pub begins_in: Option<i64>,
+}
+
+impl Probe {
+    /// Makes a handshake and hangs up. The error says why there was none.
+    pub async fn handshake(&self, url: &Url, addresses: &[SocketAddr]) -> Result<Handshake, String> {
+        let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be in a certificate"))?;
+        let rules = self.door.rules();
+        let anyone = Tls { insecure: true, ..rules.clone() }.config(false).map_err(|e| e.to_string())?;
+        let (stream, ..) = self.dial(addresses).await.map_err(|e| e.to_string())?;
+        let begun = Instant::now();
+        let made = TlsConnector::from(Arc::new(anyone)).connect(name.clone(), stream);
+        let stream = match tokio::time::timeout(self.door.timeouts().connect, made).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(explain(&error)),
+            Err(_) => return Err("the server does not answer to TLS".into()),
+        };
+        let elapsed = begun.elapsed();
+        let (_, session) = stream.get_ref();
+        let version = match session.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            _ => "TLS",
+        };
+        let chain = session.peer_certificates().unwrap_or_default();
+        let [first, others @ ..] = chain else { return Err("the server shows no certificate".into()) };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let judge = rules.judge(provider).map_err(|e| e.to_string())?;
+        Ok(Handshake::judged(version, elapsed, first, others, &name, &*judge))
+    }
+}
+
+impl Handshake {
+    fn judged(
+        version: &'static str,
+        elapsed: Duration,
+        first: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        judge: &dyn ServerCertVerifier,
+    ) -> Self {
+        let dates = Certificate::read(first);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
+        // Trust is asked for at a time at which the certificate holds, so that its dates do not answer instead.
+        let at = dates.as_ref().map_or(now, |c| now.clamp(c.not_before, c.not_after.max(c.not_before)));
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(at.max(0).unsigned_abs()));
+        let trust = match judge.verify_server_cert(first, others, name, &[], at) {
+            Ok(_) => Ok(()),
+            // The name is looked at last, and only in a certificate that is trusted.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(()),
+            Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                Err(if dates.as_ref().is_some_and(|c| c.is_own_issuer) {
+                    "the certificate is self-signed".into()
+                } else {
+                    "nobody this machine trusts has signed the certificate".into()
+                })
+            }
+            Err(other) => Err(other.to_string()),
+        };
+        let fits = ParsedCertificate::try_from(first)
+            .and_then(|parsed| rustls::client::verify_server_name(&parsed, name))
+            .map_err(|error| match error {
+                rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. }) => {
+                    format!("it is for {}", presented.join(", "))
+                }
+                other => other.to_string(),
+            });
+        Self {
+            version,
+            elapsed,
+            trust,
+            name: fits,
+            expires_in: dates.as_ref().map(|c| c.not_after - now),
+            begins_in: dates.map(|c| c.not_before - now).filter(|seconds| *seconds > 0),
+        }
+    }
+}
+
+/// What a failed handshake means.
+fn explain(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidMessage(_)) => "the port does not speak TLS".into(),
+        _ if error.kind() == std::io::ErrorKind::UnexpectedEof => "the server hung up".into(),
+        _ => words,
+    }
+}

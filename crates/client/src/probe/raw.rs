@@ -1,0 +1,59 @@
+//! Requests and answers of an agent as they stand on the wire.
+
+use crate::door::Incoming;
+use crate::{Agent, Error, Written};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use std::time::{Duration, Instant};
+use url::Url;
+
+/// An answer of an agent whose body has not been read.
+pub struct Exchange {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// How long the head took.
+    pub elapsed: Duration,
+    answer: Incoming,
+}
+
+impl Agent {
+    /// Sends a request as it is written, by HTTP, with the credentials of this agent and without repeating it.
+    pub async fn exchange(&self, written: Written) -> Result<Exchange, Error> {
+        let Written { method, url, mut headers, body, .. } = written;
+        let at: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
+        let body = body.map(Bytes::from);
+        let begun = Instant::now();
+        let mut answer = match &body {
+            // An endpoint that may be at one of several places is looked for.
+            Some(body) if at == self.chosen().url => self.line.post(headers.clone(), body.clone()).await?,
+            _ => self.line.request(method.clone(), at.clone(), headers.clone(), body.clone()).await?,
+        };
+        // Servers of 1.0.0 may know the older media type only.
+        if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            answer = self.line.request(method, at, headers, body).await?;
+        }
+        let (status, headers) = (answer.status, answer.headers.clone());
+        Ok(Exchange { status, headers, elapsed: begun.elapsed(), answer })
+    }
+}
+
+impl Exchange {
+    /// The media type of the body, in lower case and without parameters; empty if it has none.
+    pub fn media_type(&self) -> String {
+        self.answer.media_type()
+    }
+
+    /// Reads the body whole.
+    pub async fn body(self, limit: usize) -> Result<Bytes, Error> {
+        self.answer.body("the answer", limit).await
+    }
+
+    /// Reads on; `None` at the end. Silence beyond the patience is [`Error::Timeout`], a broken connection
+    /// [`Error::Unreachable`].
+    pub async fn piece(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
+        self.answer.chunk(patience).await
+    }
+}

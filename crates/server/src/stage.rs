@@ -1,0 +1,224 @@
+//! A stage: plain HTTP on this machine, for those who play an agent without being one.
+//!
+//! Recorders pass requests on, mocks answer from a file. Both get whole requests and give answers whole or in pieces;
+//! sockets, limits and shutdown are those of the server, and so is the door: a page of the web that somebody has open is
+//! kept out, since what stands behind a recorder may hold credentials.
+//!
+//! Nothing here knows A2A.
+
+use crate::body::{Body, Pieces, TEXT, answer};
+use crate::config::LimitsConfig;
+use crate::door::Door;
+use crate::listen::{self, Answering, Behind};
+use crate::metrics::Gauged;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use sabir_engine::BoxFuture;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// How long answers that are under way may go on after a stop.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// The answer breaks off here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken;
+
+/// What an answer holds.
+#[derive(Debug)]
+pub enum Content {
+    /// All of it.
+    Whole(Bytes),
+    /// What comes, until the sender is dropped.
+    Pieces(mpsc::Receiver<Result<Bytes, Broken>>),
+}
+
+/// Somebody who answers requests.
+pub trait Play: Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Content>>;
+}
+
+/// A listener on a port of this machine.
+#[derive(Debug)]
+pub struct Stage {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Stage {
+    /// Listens; port 0 picks a free one.
+    pub async fn open(port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// The address it listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Has somebody answer until `stop` completes.
+    pub async fn run(self, play: Arc<dyn Play>, stop: impl Future<Output = ()>) {
+        let port = self.address.port();
+        let door = Door::new([self.address.to_string(), format!("localhost:{port}")], false);
+        let cast = Cast { play, door, limits: LimitsConfig::default(), stopping: AtomicBool::new(false) };
+        listen::serve(Arc::new(cast), self.listener, stop, DRAIN).await;
+    }
+}
+
+/// Who stands behind the sockets.
+struct Cast {
+    play: Arc<dyn Play>,
+    door: Door,
+    limits: LimitsConfig,
+    stopping: AtomicBool,
+}
+
+impl Behind for Arc<Cast> {
+    fn limits(&self) -> &LimitsConfig {
+        &self.limits
+    }
+
+    fn connection(&self) -> Option<Gauged> {
+        None
+    }
+
+    fn answer(&self, request: Request<Incoming>) -> Answering {
+        Box::pin(serve(self.clone(), request))
+    }
+
+    fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve(cast: Arc<Cast>, request: Request<Incoming>) -> Response<Body> {
+    if let Err((status, problem)) = cast.door.check(&request) {
+        return refuse(status, problem);
+    }
+    let (head, body) = request.into_parts();
+    let most = cast.limits.body_bytes_max;
+    let reading = Limited::new(body, most).collect();
+    let patience = Duration::from_secs(cast.limits.body_seconds_max);
+    let body = match tokio::time::timeout(patience, reading).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => return refuse(413, &format!("the body is over the limit of {most} bytes, or was cut short")),
+        Err(_) => return refuse(408, "the body did not arrive in time"),
+    };
+    let (mut head, content) = cast.play.clone().answer(Request::from_parts(head, body)).await.into_parts();
+    drop_hop_by_hop(&mut head.headers);
+    let body = match content {
+        Content::Whole(bytes) => Body::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+        Content::Pieces(pieces) => Body::Pieces(Pieces::new(pieces)),
+    };
+    Response::from_parts(head, body)
+}
+
+fn refuse(status: u16, problem: &str) -> Response<Body> {
+    answer(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), TEXT, format!("{problem}\n"))
+}
+
+/// What is about one connection and not about the message (RFC 9110 §7.6.1), or about how its body is framed.
+pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<String> = headers
+        .get_all("connection")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [
+        "connection",
+        "content-length",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ] {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    struct Parrot;
+
+    impl Play for Parrot {
+        fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Content>> {
+            Box::pin(async move {
+                if request.uri().path() == "/whole" {
+                    return Response::new(Content::Whole(request.into_body()));
+                }
+                let (pieces, received) = mpsc::channel(4);
+                for piece in [Ok(Bytes::from_static(b"one ")), Ok(Bytes::from_static(b"two")), Err(Broken)] {
+                    pieces.send(piece).await.unwrap();
+                }
+                Response::new(Content::Pieces(received))
+            })
+        }
+    }
+
+    async fn said(address: SocketAddr, request: String) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_are_answered_whole_in_pieces_or_not_at_all() {
+        let stage = Stage::open(0).await.unwrap();
+        let address = stage.address();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(stage.run(Arc::new(Parrot), async move { drop(stopped.await) }));
+        let post = |path: &str, host: &str, body: &str| {
+            format!(
+                "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        let ours = address.to_string();
+        assert!(said(address, post("/whole", &ours, "{\"a\":1}")).await.ends_with("\r\n\r\n{\"a\":1}"));
+        let broken = said(address, post("/pieces", &ours, "{}")).await;
+        assert!(broken.contains("one ") && broken.contains("two") && !broken.contains("\r\n0\r\n"), "{broken}");
+        // A page that made its own name point here.
+        assert!(said(address, post("/whole", "evil.example", "{}")).await.starts_with("HTTP/1.1 421"));
+        drop(stop);
+        running.await.unwrap();
+    }
+
+    #[test]
+    fn what_is_about_a_connection_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("connection", "close, X-Mine"), ("x-mine", "1"), ("te", "trailers"), ("x-yours", "2")] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        drop_hop_by_hop(&mut headers);
+        assert_eq!(headers.keys().map(|name| name.as_str()).collect::<Vec<_>>(), ["x-yours"]);
+    }
+}
