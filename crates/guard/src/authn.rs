@@ -12,8 +12,12 @@
 //! Which of them are asked, in which order, and what becomes of a refusal is decided by the caller of this module.
 
 pub mod agnt;
+pub mod api_key;
+pub mod basic;
 pub mod chain;
 pub mod k1;
+pub mod legacy;
+pub mod mtls;
 pub mod native_jwt;
 pub mod process_token;
 pub mod trust;
@@ -22,6 +26,8 @@ mod jws;
 
 pub use jws::JwsFault;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt;
 
 /// The way in which a caller proved who it is.
@@ -112,6 +118,12 @@ fn leading_integer(text: &str) -> Option<i64> {
     // A number with more digits is beyond every window and every scale it could be compared with.
     let number = digits.parse().unwrap_or(i64::MAX);
     Some(if negative { -number } else { number })
+}
+
+/// Whether two secrets are the same, in a time that depends on neither: their hashes are compared, so not even the
+/// length of the one we know shows.
+fn same_secret(known: &[u8], given: &[u8]) -> bool {
+    verify_slices_are_equal(digest(&SHA256, known).as_ref(), digest(&SHA256, given).as_ref()).is_ok()
 }
 
 /// The bytes that lower-case hex spells. Upper case is refused: peers compare such texts as texts.
