@@ -15,14 +15,17 @@ pub mod agnt;
 pub mod api_key;
 pub mod basic;
 pub mod chain;
+pub mod jwks;
 pub mod k1;
 pub mod legacy;
 pub mod mtls;
 pub mod native_jwt;
+pub mod oidc;
 pub mod process_token;
 pub mod trust;
 
 mod jws;
+mod verified;
 
 pub use jws::JwsFault;
 

@@ -38,6 +38,15 @@ pub(crate) enum Miss {
     Unavailable(String),
 }
 
+/// What to do while somebody else asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meanwhile {
+    /// Take the last answer if it may still serve: a peer that is slow then holds up one caller and not all of them.
+    Serve,
+    /// Wait, because the last answer will not do.
+    Wait,
+}
+
 pub(crate) struct Memo<K, V> {
     limits: Limits,
     entries: Mutex<HashMap<K, Arc<Entry<V>>>>,
@@ -65,6 +74,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         &self,
         key: &K,
         age_max: Duration,
+        meanwhile: Meanwhile,
         now: Timestamp,
         load: impl Future<Output = Result<V, Miss>>,
     ) -> Result<V, Miss> {
@@ -72,7 +82,11 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         if let Some(settled) = self.settled(&entry, age_max, now) {
             return settled;
         }
-        let _turn = entry.turn.lock().await;
+        let _turn = match (entry.turn.try_lock(), self.stale(&entry, now, Miss::Absent)) {
+            (Ok(turn), _) => turn,
+            (Err(_), Ok(value)) if meanwhile == Meanwhile::Serve => return Ok(value),
+            (Err(_), _) => entry.turn.lock().await,
+        };
         // Somebody may have asked while we waited for our turn.
         if let Some(settled) = self.settled(&entry, age_max, now) {
             return settled;
@@ -191,7 +205,7 @@ mod tests {
     async fn ask(memo: &Memo<u32, u32>, key: u32, now: i64, loaded: Result<u32, Miss>) -> (Result<u32, Miss>, bool) {
         let asked = AtomicUsize::new(0);
         let answer = memo
-            .get(&key, FRESH, at(now), async {
+            .get(&key, FRESH, Meanwhile::Serve, at(now), async {
                 asked.fetch_add(1, Ordering::Relaxed);
                 loaded
             })
@@ -247,7 +261,7 @@ mod tests {
             let memo = Memo::new(limits());
             let asked = AtomicUsize::new(0);
             let one = || {
-                memo.get(&1, FRESH, at(1000), async {
+                memo.get(&1, FRESH, Meanwhile::Serve, at(1000), async {
                     asked.fetch_add(1, Ordering::Relaxed);
                     tokio::task::yield_now().await;
                     loaded.clone()
@@ -260,9 +274,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_slow_peer_holds_up_one_caller_and_those_who_need_news() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 1000, Ok(7)).await;
+        let mut slow = Box::pin(memo.get(&1, FRESH, Meanwhile::Serve, at(1300), std::future::pending()));
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut slow).await.is_err());
+        assert_eq!(ask(&memo, 1, 1300, Ok(8)).await, (Ok(7), false));
+        let news = memo.get(&1, FRESH, Meanwhile::Wait, at(1300), async { Ok(8) });
+        let mut news = Box::pin(news);
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut news).await.is_err());
+        drop(slow);
+        assert_eq!(news.await, Ok(8));
+    }
+
+    #[tokio::test]
     async fn one_who_gives_up_does_not_take_the_others_down() {
         let memo: Memo<u32, u32> = Memo::new(limits());
-        let never = memo.get(&1, FRESH, at(1000), std::future::pending());
+        let never = memo.get(&1, FRESH, Meanwhile::Serve, at(1000), std::future::pending());
         assert!(tokio::time::timeout(Duration::from_millis(5), never).await.is_err());
         assert_eq!(ask(&memo, 1, 1000, Ok(7)).await, (Ok(7), true));
     }
@@ -272,7 +300,9 @@ mod tests {
         let memo: Memo<u32, u32> = Memo::new(limits());
         learn(&memo, 9, 600, Ok(9)).await;
         let keys = [0, 1, 2, 3];
-        let mut slow = keys.each_ref().map(|key| Box::pin(memo.get(key, FRESH, at(1000), std::future::pending())));
+        let mut slow = keys
+            .each_ref()
+            .map(|key| Box::pin(memo.get(key, FRESH, Meanwhile::Serve, at(1000), std::future::pending())));
         for one in &mut slow {
             assert!(tokio::time::timeout(Duration::from_millis(1), one).await.is_err());
         }

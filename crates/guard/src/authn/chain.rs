@@ -5,7 +5,7 @@
 
 use super::trust::{Agent, Reading, Rows, Standing};
 use crate::fetch::{self, Fetch, Method, Request};
-use crate::memo::{Limits, Memo, Miss};
+use crate::memo::{Limits, Meanwhile, Memo, Miss};
 use sabir_proto::Timestamp;
 use sabir_proto::k1::PublicKey;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ impl<F: Fetch> Chain<F> {
             let body = json!({"account_name": account}).to_string();
             read_authority(&self.ask(&self.account, body).await?, account)
         };
-        let authority = self.authorities.get(&account.to_owned(), FRESH, now, load).await?;
+        let authority = self.authorities.get(&account.to_owned(), FRESH, Meanwhile::Serve, now, load).await?;
         authority.ok_or(ChainFault::NoPermission)
     }
 
@@ -128,7 +128,7 @@ impl<F: Fetch> Chain<F> {
             let answer = self.ask(&self.rows, rows_request(table, account)).await?;
             read_row(answer, table, account)
         };
-        Ok(self.tables.get(&(table, account.to_owned()), FRESH, now, load).await?)
+        Ok(self.tables.get(&(table, account.to_owned()), FRESH, Meanwhile::Serve, now, load).await?)
     }
 
     /// What an agent says about itself.

@@ -28,11 +28,14 @@ pub(super) struct Jws<'a> {
     pub(super) algorithm: String,
     /// `kid`
     pub(super) key: Option<String>,
+    /// `typ`, in lower case and without `application/`, which may be left out.
+    pub(super) kind: Option<String>,
     pub(super) claims: Claims,
     /// What the signature is over.
     pub(super) input: &'a [u8],
+    /// As bytes.
     pub(super) signature: Vec<u8>,
-    /// The same, as it was written.
+    /// As it was written.
     pub(super) signature_text: &'a str,
 }
 
@@ -48,15 +51,18 @@ impl<'a> Jws<'a> {
         if fields.contains_key("crit") {
             return Err(JwsFault::Critical);
         }
-        let key = match fields.remove("kid") {
-            None => None,
-            Some(Value::String(key)) => Some(key),
-            Some(_) => return Err(JwsFault::Malformed("`kid`")),
+        let mut text = |name, fault| match fields.remove(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(JwsFault::Malformed(fault)),
         };
+        let (key, kind) = (text("kid", "`kid`")?, text("typ", "`typ`")?);
+        let kind = kind.map(|kind| kind.to_ascii_lowercase());
+        let kind = kind.map(|kind| kind.strip_prefix("application/").map(str::to_owned).unwrap_or(kind));
         let input = &token.as_bytes()[..header.len() + 1 + claims.len()];
         let claims = Claims(object(claims).ok_or(JwsFault::Malformed("claims"))?);
         let signature = URL_SAFE_NO_PAD.decode(signature_text).map_err(|_| JwsFault::Malformed("signature"))?;
-        Ok(Self { algorithm, key, claims, input, signature, signature_text })
+        Ok(Self { algorithm, key, kind, claims, input, signature, signature_text })
     }
 }
 
