@@ -12,6 +12,7 @@
 
 pub mod authn;
 pub mod fetch;
+pub mod sign;
 
 mod memo;
 
