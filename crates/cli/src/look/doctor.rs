@@ -38,8 +38,10 @@ use report::Report;
 use sabir_client::{Agent, Client, Credentials, Egress, Error, Found, Probe, Reference, Timeouts, Version};
 use sabir_proto::{CancelTask, TaskRef, Tenant};
 use sabir_wire::Dialect;
+use sabir_wire::card::Form;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use url::Url;
 
 /// How long an examination may take unless `--timeout` says otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -110,11 +112,12 @@ impl Verb for Doctor {
         if let Some(file) = self.share.as_deref().filter(|file| file.exists()) {
             return Err(exists(file).into());
         }
-        let nobody = self.client(&session, Credentials::default(), &[]).map_err(usage)?;
+        let nobody = self.client(&session, None).map_err(usage)?;
         let limit = session.settings.duration("timeout").unwrap_or(LIMIT);
         let mut report = Report::new(reference.to_string(), session.out.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
+        let progress = report.progress();
         let ended = runtime.block_on(async {
             let exam = Exam {
                 report: &mut report,
@@ -130,6 +133,7 @@ impl Verb for Doctor {
             tokio::select! {
                 done = tokio::time::timeout(limit, exam.run(&reference)) => done.map_err(|_| Exit::Timeout),
                 _ = tokio::signal::ctrl_c() => Err(Exit::Interrupted),
+                () = progress => Err(Exit::Interrupted),
             }
         });
         session.out.clear_progress();
@@ -147,21 +151,22 @@ impl Verb for Doctor {
 }
 
 impl Doctor {
-    /// A client that speaks whatever the agent does, and keeps nothing.
-    fn client(
-        &self,
-        session: &Session,
-        credentials: Credentials,
-        parameters: &[(&str, &str)],
-    ) -> Result<Client, Error> {
+    /// A client that speaks whatever the agent does, and keeps nothing. What it shows of us is given, or nothing.
+    fn client(&self, session: &Session, shown: Option<Credentials>) -> Result<Client, Error> {
         let connect = self.gap.clamp(CONNECT_MIN, CONNECT_MAX);
         let settings = &session.settings;
+        let mut tls = tls(settings)?;
+        if shown.is_none() {
+            tls.identity = None;
+        }
+        // Anything may be among the service parameters, so they are shown with the rest or not at all.
+        let parameters = if shown.is_some() { settings.parameters() } else { Vec::new() };
         let mut builder = Client::builder()
             .egress(Egress::anywhere())
-            .tls(tls(settings)?)
+            .tls(tls)
             .timeouts(Timeouts { connect, ..Timeouts::default() })
             .version(Version::Any)
-            .credentials(credentials)
+            .credentials(shown.unwrap_or_default())
             .extensions(settings.list("extension").to_vec());
         // Otherwise nobody: more calls are made than a person wants to read about.
         if settings.on("debug") || settings.on("curl") {
@@ -195,12 +200,12 @@ impl Exam<'_> {
 
     /// From here on with what can be shown to this agent, if there is anything.
     async fn introduce(&mut self, found: &Found) {
-        let parameters = self.session.settings.parameters();
+        let settings = &self.session.settings;
         // What is stored and cannot be read is a matter for `auth status`.
         let credentials = self.session.credentials(found).await.unwrap_or_default();
-        let certificate = self.session.settings.text("client-cert").is_some();
-        self.held = !credentials.is_empty() || !parameters.is_empty() || certificate;
-        if let Ok(client) = self.doctor.client(self.session, credentials, &parameters) {
+        let certificate = settings.text("client-cert").is_some();
+        self.held = !credentials.is_empty() || !settings.parameters().is_empty() || certificate;
+        if let Ok(client) = self.doctor.client(self.session, Some(credentials)) {
             self.client = client;
         }
     }
@@ -218,6 +223,14 @@ impl Exam<'_> {
         }
     }
 
+    /// Whether somebody takes connections there.
+    async fn is_open(&self, url: &Url) -> bool {
+        match self.probe.addresses(url).await {
+            Ok(addresses) => self.probe.connect(&addresses).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
     fn shown_gap(&self) -> String {
         format!("{} s", self.gap.as_secs_f32())
     }
@@ -232,6 +245,7 @@ impl Exam<'_> {
     /// A line to the same address in another dialect.
     fn speaking(&self, agent: &Agent, dialect: Dialect) -> Option<Agent> {
         let mut found = agent.found().clone();
+        found.form = Form::of(dialect);
         found.card.supported_interfaces.iter_mut().for_each(|i| i.protocol_version = dialect.name().into());
         self.client.agent(found.clone()).or_else(|_| self.stranger(&found)).ok()
     }

@@ -95,6 +95,10 @@ pub(super) fn of_error(error: Error) -> Meaning {
         Error::Fault { fault: Fault::InvalidAgentResponse(why), .. } => Meaning::Misread(why),
         Error::Fault { fault, .. } => Meaning::Refused(fault),
         Error::Timeout { .. } => Meaning::Late,
+        // The alert that TLS 1.3 has for it.
+        Error::Unreachable { reason, .. } if reason.contains("CertificateRequired") => {
+            Meaning::ShutOut("the server wants a certificate of its clients".into())
+        }
         other => Meaning::Absent(other.to_string()),
     }
 }

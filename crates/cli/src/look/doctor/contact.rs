@@ -7,6 +7,7 @@ use super::lines::Line::{AuthChallenge, AuthIgnored, AuthRefused, AuthUndeclared
 use http::header;
 use sabir_client::{Agent, Chosen, Found, describe_scheme, text_message};
 use sabir_proto::Call;
+use sabir_proto::card::SecurityScheme;
 
 /// The first question, with and without credentials. Gives a line that is let in, and what it was answered.
 pub(super) async fn contact(exam: &mut Exam<'_>, single: Found, chosen: &Chosen) -> Option<(Agent, Heard)> {
@@ -16,16 +17,31 @@ pub(super) async fn contact(exam: &mut Exam<'_>, single: Found, chosen: &Chosen)
     let declares = !single.card.security_schemes.is_empty();
     let wanted: Vec<String> =
         single.card.security_schemes.iter().map(|(name, scheme)| describe_scheme(name, scheme)).collect();
+    let wants_certificate =
+        single.card.security_schemes.values().any(|scheme| matches!(scheme, SecurityScheme::MutualTls { .. }));
     let stranger = exam.stranger(&single).ok()?;
     let ours = exam.client.agent(single);
     let first = ask(&stranger, about_nothing(), None, exam.patience()).await;
-    if let Some(why) = absence(&first) {
+    // Some servers do not even talk to strangers.
+    let known = match &ours {
+        Ok(agent) if exam.held && absence(&first).is_some() => {
+            Some(ask(agent, about_nothing(), None, exam.patience()).await)
+        }
+        _ => None,
+    };
+    if let Some(why) = absence(known.as_ref().unwrap_or(&first)) {
+        if !exam.held && wants_certificate && exam.is_open(&chosen.url).await {
+            exam.report.skip(InterfaceReach, "closed to those who show no certificate, as the card says");
+            exam.report.no_ground("needs a client certificate, and none was given");
+            exam.report.cannot_tell("unknown without a certificate");
+            return None;
+        }
         exam.report.bad(InterfaceReach, format!("{}: {why}", chosen.url));
         exam.report.no_ground("no interface answers");
         return None;
     }
     exam.report.ok(InterfaceReach, chosen.url.to_string());
-    let shut = matches!(first.meaning, Meaning::ShutOut(_));
+    let shut = known.is_some() || matches!(first.meaning, Meaning::ShutOut(_));
     if shut && !declares {
         exam.report.bad(AuthUndeclared, "refused without a credential, and the card declares no scheme");
     } else {
@@ -46,6 +62,7 @@ pub(super) async fn contact(exam: &mut Exam<'_>, single: Found, chosen: &Chosen)
         if shut {
             let asked = if wanted.is_empty() { "a credential".into() } else { wanted.join(" or ") };
             exam.report.no_ground(format!("needs {asked}, and none was given"));
+            exam.report.cannot_tell("unknown without a credential");
             return None;
         }
         exam.report.skip(AuthRefused, "no credential was given");
@@ -89,7 +106,7 @@ fn judge_challenge(exam: &mut Exam<'_>, first: &Heard) {
             exam.report.judge(AuthChallenge, scheme, lacking);
         }
         Some(status) => exam.report.skip(AuthChallenge, format!("refused with HTTP {status}, which has no challenge")),
-        None => exam.report.skip(AuthChallenge, "gRPC has no challenge"),
+        None => exam.report.skip(AuthChallenge, "refused without HTTP, which alone has a challenge"),
     }
 }
 

@@ -105,7 +105,20 @@ fn judge_reading(exam: &mut Exam<'_>, agent: &Agent, heard: &Heard) -> Option<()
 
 /// Whether the declared operations are there. `None`: they are not; perhaps those of another version are.
 async fn judge_version(exam: &mut Exam<'_>, agent: &Agent, sent: &Heard) -> Option<()> {
-    if !matches!(sent.refusal(), Some(Code::MethodNotFound | Code::VersionNotSupported)) {
+    let unknown = matches!(sent.refusal(), Some(Code::MethodNotFound | Code::VersionNotSupported));
+    if unknown && agent.binding() == Binding::HttpJson && sent.refusal() == Some(Code::MethodNotFound) {
+        let status = sent.status.unwrap_or_default();
+        exam.report.bad(RestPath, format!("HTTP {status} at {}", path_of_send(agent)));
+        exam.report.no_ground("the declared version is not spoken");
+        return None;
+    }
+    // Some servers say of a method they do not know that the request is wrong.
+    let unsure = matches!(sent.refusal(), Some(Code::InvalidRequest | Code::InvalidParams));
+    let other = match agent.binding() {
+        Binding::JsonRpc if unknown || unsure => spoken_instead(exam, agent).await,
+        _ => None,
+    };
+    if !unknown && other.is_none() {
         if agent.binding() == Binding::HttpJson {
             exam.report.ok(RestPath, "at the paths of its version");
         }
@@ -114,28 +127,34 @@ async fn judge_version(exam: &mut Exam<'_>, agent: &Agent, sent: &Heard) -> Opti
         }
         return Some(());
     }
-    let said = match &sent.meaning {
-        Meaning::Refused(fault) => excerpt(&fault.to_string()),
-        _ => String::new(),
-    };
+    let which = other.map(|dialect| format!(". Speaks {dialect}")).unwrap_or_default();
+    let said = words(&sent.meaning);
+    exam.report.bad(RpcVersion, format!("declares {}, and a message is refused: {said}{which}", agent.dialect()));
     exam.report.no_ground("the declared version is not spoken");
-    if agent.binding() == Binding::HttpJson && sent.refusal() == Some(Code::MethodNotFound) {
-        let status = sent.status.unwrap_or_default();
-        exam.report.bad(RestPath, format!("HTTP {status} at {}", path_of_send(agent)));
-        return None;
-    }
-    let other = if agent.dialect() == Dialect::V1 { Dialect::V03 } else { Dialect::V1 };
-    let speaks = match exam.speaking(agent, other) {
-        Some(old) => {
-            let heard = ask(&old, about_nothing(), None, exam.patience()).await;
-            heard.is_served() && !matches!(heard.refusal(), Some(Code::MethodNotFound | Code::VersionNotSupported))
-        }
-        None => false,
-    };
-    let which = if speaks { format!(". Speaks {other}") } else { String::new() };
-    exam.report.bad(RpcVersion, format!("declares {}, and SendMessage is refused: {said}{which}", agent.dialect()));
-    if speaks {
+    if let Some(other) = other {
         exam.report.works(format!("{other} JSON-RPC, polling"));
+    }
+    None
+}
+
+/// Which other version answers at the same address.
+async fn spoken_instead(exam: &Exam<'_>, agent: &Agent) -> Option<Dialect> {
+    for other in [Dialect::V1, Dialect::V03, Dialect::V01] {
+        // From 0.1 to 0.3 only the sending of messages has changed its name.
+        let is_old = |dialect| matches!(dialect, Dialect::V03 | Dialect::V02 | Dialect::V01);
+        let call = match is_old(other) && is_old(agent.dialect()) {
+            true => Call::Send(Box::new(text_message(GREETING))),
+            false => about_nothing(),
+        };
+        if other == agent.dialect() {
+            continue;
+        }
+        let heard = ask(&exam.speaking(agent, other)?, call, None, THINKING).await;
+        match heard.refusal() {
+            Some(Code::TaskNotFound) => return Some(other),
+            None if matches!(heard.meaning, Meaning::Answer(_)) => return Some(other),
+            _ => {}
+        }
     }
     None
 }

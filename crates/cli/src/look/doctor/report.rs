@@ -8,6 +8,7 @@ use crate::output::Output;
 use crate::problem::Stop;
 use crate::render::escape;
 use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How wide the column of ids is.
@@ -68,8 +69,12 @@ pub(super) struct Report {
     pending: Option<(Finding, &'static str)>,
     /// How the agent can be used.
     works_as: Vec<String>,
+    /// What is said where no way is known.
+    useless: &'static str,
     /// Why what has not been looked at was not.
     ground: String,
+    /// What is being done.
+    doing: Arc<Mutex<String>>,
     begun: Instant,
     gone: Option<Stop>,
 }
@@ -78,8 +83,21 @@ impl Report {
     pub(super) fn new(url: String, out: Output) -> Self {
         let ground = "no occasion".to_owned();
         let (findings, works_as) = (Vec::new(), Vec::new());
-        let (interface, further, pending, begun) = (None, false, None, Instant::now());
-        Self { out, url, findings, interface, further, pending, works_as, ground, begun, gone: None }
+        let (interface, further, pending, useless, begun) = (None, false, None, "nothing", Instant::now());
+        Self {
+            out,
+            url,
+            findings,
+            interface,
+            further,
+            pending,
+            works_as,
+            useless,
+            ground,
+            doing: Arc::default(),
+            begun,
+            gone: None,
+        }
     }
 
     pub(super) fn ok(&mut self, line: Line, detail: impl Into<String>) {
@@ -175,7 +193,7 @@ impl Report {
             Status::Skip => (well, skipped + 1),
             Status::Warn | Status::Fail => (well, skipped),
         });
-        if self.further && !self.out.is_json() && !self.out.verbose {
+        if self.further && well > 0 && !self.out.is_json() && !self.out.verbose {
             let name = self.interface.clone().unwrap_or_default();
             self.print(&format!("{:<5} {name:<ID_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
         }
@@ -192,11 +210,29 @@ impl Report {
         self.works_as.push(how);
     }
 
+    /// Whether it can be used could not be found out.
+    pub(super) fn cannot_tell(&mut self, why: &'static str) {
+        self.useless = why;
+    }
+
     /// What is being done, for those who wait.
     pub(super) fn doing(&self, what: &str) {
-        if self.out.watched() && self.begun.elapsed() > PATIENCE {
-            let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-            self.out.progress(&format!("{of}{what} …"));
+        let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = format!("{of}{what}");
+    }
+
+    /// Shows now and then what is being done. Never ends.
+    pub(super) fn progress(&self) -> impl Future<Output = ()> + use<> {
+        let (out, doing, begun) = (self.out.clone(), self.doing.clone(), self.begun);
+        async move {
+            if !out.watched() {
+                return std::future::pending().await;
+            }
+            loop {
+                tokio::time::sleep(PATIENCE).await;
+                let what = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                out.progress(&format!("{what}, {} s", begun.elapsed().as_secs()));
+            }
         }
     }
 
@@ -214,7 +250,7 @@ impl Report {
         }
         self.flush();
         let (failures, warnings) = (self.count(Status::Fail), self.count(Status::Warn));
-        let works_as = if self.works_as.is_empty() { "nothing".to_owned() } else { self.works_as.join("; ") };
+        let works_as = if self.works_as.is_empty() { self.useless.to_owned() } else { self.works_as.join("; ") };
         let object = Object { url: &self.url, checks: &self.findings, failures, warnings, works_as: &works_as };
         let json = serde_json::to_string(&object).expect("strings and numbers are JSON");
         if self.out.is_json() {
@@ -255,7 +291,6 @@ fn shown(finding: &Finding, before: &str) -> String {
 mod tests {
     use super::*;
     use crate::output::Format;
-    use std::sync::Arc;
 
     fn report() -> Report {
         let out = Output::new(Format::Json, Arc::default());

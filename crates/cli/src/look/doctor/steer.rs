@@ -21,7 +21,7 @@ pub(super) async fn look(exam: &mut Exam<'_>, agent: &Agent) {
     let sent = tokio::time::timeout(THINKING, agent.send(request)).await;
     let task = match sent.map(|sent| sent.map(|said| said.value)) {
         Ok(Ok(Answer::SentTask(task))) if !task.status.state.is_settled() => task.id,
-        Ok(Ok(Answer::SentTask(_))) => return fall_away(exam, "the task was done before it could be"),
+        Ok(Ok(Answer::SentTask(_))) => return fall_away(exam, "the task was done too soon"),
         Ok(Ok(_)) => return fall_away(exam, "the agent answers without a task"),
         Ok(Err(error)) => return fall_away(exam, &error.to_string()),
         Err(_) => return fall_away(exam, "no answer in time"),
@@ -58,7 +58,7 @@ async fn follow(exam: &mut Exam<'_>, agent: &Agent, task: &TaskRef) {
     };
     match state(exam, agent, task).await {
         Some(state) if !state.is_settled() => exam.report.bad(SubscribeMissing, excerpt(&missing)),
-        _ => exam.report.skip(SubscribeMissing, "the task was done before it could be"),
+        _ => exam.report.skip(SubscribeMissing, "the task was done too soon"),
     }
 }
 
@@ -90,7 +90,7 @@ async fn cancel(exam: &mut Exam<'_>, agent: &Agent, id: TaskRef) {
         match state(exam, agent, &id).await {
             Some(TaskState::Canceled) => return exam.report.ok(CancelIgnored, "cancelled a little later"),
             Some(done) if done.is_settled() => {
-                return exam.report.skip(CancelIgnored, format!("the task was {done} before it could be"));
+                return exam.report.skip(CancelIgnored, format!("the task was {done} too soon"));
             }
             Some(_) => tokio::time::sleep(Duration::from_millis(500)).await,
             None => return exam.report.skip(CancelIgnored, "the task cannot be read afterwards"),
@@ -104,7 +104,7 @@ async fn refused(exam: &mut Exam<'_>, agent: &Agent, id: &TaskRef, code: Code, s
     match code {
         _ if done => {
             for line in [CancelMissing, CancelIgnored] {
-                exam.report.skip(line, "the task was done before it could be");
+                exam.report.skip(line, "the task was done too soon");
             }
         }
         Code::MethodNotFound | Code::UnsupportedOperation => {

@@ -85,7 +85,9 @@ async fn by_hand(exam: &mut Exam<'_>, agent: &Agent) -> Option<Watched> {
             return None;
         }
     };
-    if exchange.status.is_success() && exchange.media_type() == "text/event-stream" {
+    // agent-native servers may send events without saying so.
+    let unsaid = agent.dialect() == Dialect::Native && exchange.media_type().is_empty();
+    if exchange.status.is_success() && (exchange.media_type() == "text/event-stream" || unsaid) {
         let reader = Reader { agent, id: &id, gap: exam.gap, begun };
         return Some(reader.watch(exchange).await);
     }
@@ -103,6 +105,10 @@ async fn by_hand(exam: &mut Exam<'_>, agent: &Agent) -> Option<Watched> {
         }
         Some(Meaning::Refused(fault)) => {
             exam.report.bad(StreamDeclared, format!("refused: {}", excerpt(&fault.to_string())));
+        }
+        Some(Meaning::NotJson(text)) if (200..=299).contains(&status) => {
+            exam.report.ok(StreamDeclared, "the request is accepted");
+            exam.report.bad(StreamContent, format!("neither a stream nor JSON, sent as {kind:?}: {text}"));
         }
         Some(other) => exam.report.skip(StreamDeclared, format!("cannot be told: {}", words(&other))),
     }
@@ -229,6 +235,11 @@ impl Reader<'_> {
             (Binding::HttpJson, _) => {
                 v03::rest::read_event(data.as_bytes(), &mut message_id, &mut losses).map(|heard| heard.event)
             }
+            // Events of agent-native have the id 0, whatever was asked.
+            (_, Dialect::Native) => match result_of(dialect, "", 200, data.replacen("\"id\":0,", "", 1).as_bytes()) {
+                Ok(result) => read_event(dialect, &result, &mut message_id, &mut losses),
+                Err(other) => return Err(End::Misread(words(&other))),
+            },
             _ => match result_of(dialect, self.id, 200, data.as_bytes()) {
                 Ok(result) => read_event(dialect, &result, &mut message_id, &mut losses),
                 Err(Meaning::OtherId(why)) => return Err(End::OtherId(why)),
