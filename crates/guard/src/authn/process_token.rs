@@ -118,6 +118,14 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_secret_opens_nothing() {
+        let (empty, now) = (Secret::new(""), Timestamp::from_millis(1_700_000_000_123));
+        let token = make(&empty, "t", now);
+        assert_eq!(verify(token.expose(), Some(&empty), "t", now), Err(Reason::NoSecret));
+        assert_eq!(verify(token.expose(), None, "t", now), Err(Reason::NoSecret));
+    }
+
+    #[test]
     fn numbers_are_read_as_javascript_reads_them() {
         for (text, expected) in [
             ("17e11", Some(1_700_000_000_000)),

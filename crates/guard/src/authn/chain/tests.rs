@@ -76,6 +76,10 @@ async fn an_account_that_was_removed_is_gone_even_while_its_keys_are_remembered(
 
 #[tokio::test]
 async fn a_node_that_lies_or_talks_nonsense_is_not_believed() {
+    // Good, but for the blanks behind it.
+    let mut long = account("alice").unwrap().body.to_vec();
+    long.resize(ANSWER_BYTES_MAX + 1, b' ');
+    let huge = answer(200, long);
     let nonsense: [(&str, Result<Answer, FetchFault>); 8] = [
         ("another account", account("mallory")),
         ("not JSON", answer(200, "<html>")),
@@ -83,7 +87,7 @@ async fn a_node_that_lies_or_talks_nonsense_is_not_believed() {
         ("an error in a 200", answer(200, r#"{"code":503,"permissions":[]}"#)),
         ("no permissions", answer(200, r#"{"account_name":"alice"}"#)),
         ("empty", answer(200, "")),
-        ("huge", answer(200, vec![b' '; ANSWER_BYTES_MAX + 1])),
+        ("huge", huge),
         ("slow", Err(FetchFault::Timeout)),
     ];
     for (what, lie) in nonsense {

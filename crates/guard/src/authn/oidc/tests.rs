@@ -252,6 +252,13 @@ async fn while_the_issuer_is_away_its_last_keys_serve_for_a_bounded_time() {
     assert_eq!(gone, Err(Reason::KeysUnavailable("no answer in time".to_owned())));
 }
 
+/// A good document with so many blanks behind it that it is longer than allowed.
+fn padded(value: &Value, bytes_max: usize) -> Vec<u8> {
+    let mut text = value.to_string().into_bytes();
+    text.resize(bytes_max + 1, b' ');
+    text
+}
+
 #[tokio::test]
 async fn an_issuer_that_publishes_nonsense_vouches_for_nobody() {
     let pen = Pen::new("k1");
@@ -262,16 +269,25 @@ async fn an_issuer_that_publishes_nonsense_vouches_for_nobody() {
         ("an open line", metadata(json!({"issuer": ISSUER, "jwks_uri": "http://keys.example/set"}))),
         ("no keys", metadata(json!({"issuer": ISSUER}))),
         ("not there", answer(404, "{}")),
-        ("huge", answer(200, vec![b' '; METADATA_BYTES_MAX + 1])),
+        (
+            "huge",
+            answer(200, padded(&json!({"issuer": ISSUER, "jwks_uri": "https://keys.example/set"}), METADATA_BYTES_MAX)),
+        ),
         ("not JSON", answer(200, "<html>")),
     ];
     for (what, said) in nonsense {
-        let fetch = FakeFetch::new(move |_| said.clone());
+        // The keys are there, for whoever believes the document.
+        let set = json!({"keys": [pen.jwk()]}).to_string();
+        let fetch = FakeFetch::new(move |request| match request.url.path() {
+            "/set" => answer(200, set.clone()),
+            _ => said.clone(),
+        });
         let ours = issuers(&fetch).verify(&pen.sign(&claims()), at(NOW)).await;
         assert!(matches!(ours, Err(Reason::KeysUnavailable(_))), "{what}: {ours:?}");
     }
     let at_url = Issuer { keys: KeySource::At(Url::parse("https://keys.example/set").unwrap()), ..issuer() };
-    for set in [vec![b' '; jwks::BYTES_MAX + 1], b"[]".to_vec(), Vec::new()] {
+    let huge = padded(&json!({"keys": [pen.jwk()]}), jwks::BYTES_MAX);
+    for set in [huge, b"[]".to_vec(), Vec::new()] {
         let fetch = FakeFetch::new(move |_| answer(200, set.clone()));
         let issuers = Issuers::new(vec![at_url.clone()], fetch).unwrap();
         let ours = issuers.verify(&pen.sign(&claims()), at(NOW)).await;
