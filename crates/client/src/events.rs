@@ -225,7 +225,7 @@ impl Events {
             Ok(None) => "the agent closed it before the task was done".to_owned(),
             Err(Error::StreamLost { reason, .. }) => reason,
             // The stream has failed, the task perhaps not.
-            Err(fault @ Error::Fault { .. }) if self.known && self.follow.resume => {
+            Err(fault @ Error::Fault { .. }) if self.task.is_some() && self.follow.resume => {
                 let reason = fault.to_string();
                 self.failure = Some(fault);
                 self.ask(&reason);
