@@ -1,6 +1,7 @@
 //! A text to any agent, a text back: `cargo run -p sabir --example call_agent -- URL TEXT`.
 //!
-//! The agent may speak any dialect. Options: `--api-key-env NAME`, `--user-email E`, `--org-domain D`, `--blocking`,
+//! The agent may speak any dialect. Options: `--api-key-env NAME`, `--secret-env NAME`
+//! (agent-native), `--user-email E`, `--org-domain D`, `--blocking`,
 //! `--public-only` (refuse agents on private networks).
 
 use sabir::client::{CallOptions, Egress, Secret, call_agent};
@@ -28,6 +29,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         match option.as_str() {
             // A key on a command line can be read by everyone on the machine; the name of a variable cannot be abused.
             "--api-key-env" => options.api_key = Some(Secret::new(std::env::var(value()?)?)),
+            "--secret-env" => options.shared_secret = Some(Secret::new(std::env::var(value()?)?)),
             "--user-email" => options.user_email = Some(value()?),
             "--org-domain" => options.org_domain = Some(value()?),
             "--blocking" => options.blocking = true,

@@ -1,6 +1,7 @@
 """`task push-config`: configurations, and the receiver."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 
@@ -142,7 +143,13 @@ def the_receiver_in_text_and_with_keep(case):
         server.url,
     )
     until(lambda: server.of('CreateTaskPushNotificationConfig'), 'the registration')
-    equal(server.of('CreateTaskPushNotificationConfig')[0].params['url'], 'http://127.0.0.1:9/hook', 'the public URL')
+    config = server.of('CreateTaskPushNotificationConfig')[0].params
+    equal(config['url'], 'http://127.0.0.1:9/hook', 'the public URL')
+    # It listens elsewhere; once it has shown a notification, it is certainly there to be interrupted.
+    url = re.search(r'http://\S+', run.line('Listening: ', 'err')).group()
+    token = {'X-A2A-Notification-Token': config['token']}
+    holds(200 <= post(f'{url}/hook', event('t-1', 'WORKING'), **token) < 300, 'a notification')
+    run.line('TASK_STATE_WORKING')
     run.signal()
     holds(run.wait(10).code in (0, 130), f'{run}')
     grammar.parse(run.out, labels=None)

@@ -99,7 +99,7 @@ def pages_are_walked_without_gap_or_repeat(case):
     }
     equal(len(made), LISTED, 'tasks made')
     seen, token, pages = [], '', 0
-    while True:
+    while pages < 5:
         more = ('--page-token', token) if token else ()
         page = case.ok('task', 'list', '--context-id', context, '--page-size', '50', *more)
         holds(len(page['tasks']) <= 50, f'{len(page["tasks"])} tasks on a page of 50')

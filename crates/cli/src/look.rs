@@ -2,6 +2,10 @@
 
 pub(crate) mod bench;
 pub(crate) mod call;
+mod cassette;
 pub(crate) mod conformance;
 pub(crate) mod convert;
 pub(crate) mod doctor;
+pub(crate) mod mock;
+pub(crate) mod record;
+pub(crate) mod replay;

@@ -113,7 +113,15 @@ impl Agent {
     }
 
     /// Registers a webhook for a task.
-    pub async fn create_push(&self, task: TaskRef, config: PushConfig) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+    pub async fn create_push(
+        &self,
+        task: TaskRef,
+        mut config: PushConfig,
+    ) -> Result<Said<(TaskRef, PushConfig)>, Error> {
+        // There the id is part of a resource's name, and the Python SDK of 0.3 leaves the place empty if none is given.
+        if self.dialect() == Dialect::V03 && self.binding() != Binding::JsonRpc && config.id.is_none() {
+            config.id = Some(mint().to_string());
+        }
         self.call(Call::CreatePush { tenant: Tenant::none(), task, config }).await?.try_map(push)
     }
 

@@ -128,9 +128,12 @@ pub fn choose(found: &Found, wishes: &[Binding], version: Version) -> Result<Cho
 fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect> {
     match (form, wanted) {
         (Form::Native | Form::Xpr | Form::V01, _) => Some(form.dialect()),
-        // agent-native and XPR servers may show a card of 0.3; who asks for their dialect by name knows.
-        (Form::V03 | Form::V02, Version::Exactly(Dialect::Native)) => Some(Dialect::Native),
-        (Form::V03 | Form::V02, Version::Exactly(Dialect::Xpr)) => Some(Dialect::Xpr),
+        // A card of that time may be anybody's: of 0.2 or 0.1, which have no version on it, of agent-native or XPR. Who
+        // asks for one of them by name knows.
+        (
+            Form::V03 | Form::V02,
+            Version::Exactly(wanted @ (Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr)),
+        ) => Some(wanted),
         _ => match version::family(Some(&interface.protocol_version)) {
             Ok(Some(dialect)) => Some(dialect),
             _ if interface.protocol_version.trim().is_empty() => Some(form.dialect()),

@@ -26,6 +26,7 @@
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
 //! | [`signature`] | who vouches for a card |
 //! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
+//! | [`xpr`] | signing requests as an account of XPR Network |
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
@@ -76,3 +77,4 @@ pub mod native_token;
 pub mod oauth;
 pub mod signature;
 pub mod tokens;
+pub mod xpr;

@@ -5,8 +5,8 @@ use crate::discover::Found;
 use crate::native_token::NativeToken;
 use crate::oauth::{Clock as _, WallClock};
 use crate::wait::{Outcome, Pace, message_text};
-use crate::{Client, Credentials, Egress, Error, Reference, Secret, text_message};
-use sabir_proto::{Answer, Fault, Object};
+use crate::{Agent, Client, Credentials, Egress, Error, Reference, Secret, text_message};
+use sabir_proto::{Answer, Code, Fault, Object};
 use sabir_wire::Dialect;
 use serde_json::json;
 use std::time::Duration;
@@ -98,33 +98,22 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     };
     let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };
     let credentials = Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
-    let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts).version(Version::Any);
-    let client = builder.credentials(credentials.clone()).build()?;
-    let agent = client.agent(find(&client, &reference).await?)?;
-    let mut request = text_message(text);
-    if agent.dialect() == Dialect::Native {
-        request.metadata = about(options);
-    }
-    let outcome = if options.blocking {
-        let said = agent.send(request).await?;
-        match said.value {
-            Answer::SentMessage(message) => Outcome::Message(message),
-            Answer::SentTask(task) => {
-                let id = task.id.clone();
-                match Outcome::of(*task) {
-                    Some(outcome) => outcome,
-                    // Not every server waits as it is asked to.
-                    None => {
-                        let settled = agent.wait(id, Pace::default()).await?;
-                        Outcome::of(settled.value).ok_or(CallError::Empty)?
-                    }
-                }
-            }
-            _ => return Err(Error::local(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
-        }
-    } else {
-        agent.send_and_wait(request, Pace::default()).await?.value
+    let builder = || {
+        let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts);
+        builder.credentials(credentials.clone())
     };
+    let client = builder().version(Version::Any).build()?;
+    let found = find(&client, &reference).await?;
+    let mut agent = client.agent(found.clone())?;
+    let mut outcome = ask(&agent, text, options).await;
+    // A card without a version may be of 0.1, which knows nothing of `message/send` and has done nothing with it.
+    if let (Dialect::V03 | Dialect::V02, Err(Error::Fault { fault, .. })) = (agent.dialect(), &outcome)
+        && matches!(fault.code(), Code::MethodNotFound | Code::InvalidRequest)
+    {
+        agent = builder().version(Version::Exactly(Dialect::V01)).build()?.agent(found)?;
+        outcome = ask(&agent, text, options).await;
+    }
+    let outcome = outcome?;
     if !outcome.is_success() {
         return Err(CallError::NotDone(Box::new(outcome)));
     }
@@ -140,6 +129,29 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
         0 => Err(CallError::Empty),
         n if n > TEXT_CHARS_MAX => Err(CallError::TooLong),
         _ => Ok(text),
+    }
+}
+
+/// Sends the text, and waits for what comes of it.
+async fn ask(agent: &Agent, text: &str, options: &CallOptions) -> Result<Outcome, Error> {
+    let mut request = text_message(text);
+    if agent.dialect() == Dialect::Native {
+        request.metadata = about(options);
+    }
+    if !options.blocking {
+        return Ok(agent.send_and_wait(request, Pace::default()).await?.value);
+    }
+    let neither = || Error::local(Fault::InvalidAgentResponse("neither a task nor a message".into()));
+    let task = match agent.send(request).await?.value {
+        Answer::SentMessage(message) => return Ok(Outcome::Message(message)),
+        Answer::SentTask(task) => task,
+        _ => return Err(neither()),
+    };
+    let id = task.id.clone();
+    match Outcome::of(*task) {
+        Some(outcome) => Ok(outcome),
+        // Not every server waits as it is asked to.
+        None => Outcome::of(agent.wait(id, Pace::default()).await?.value).ok_or_else(neither),
     }
 }
 

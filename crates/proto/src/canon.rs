@@ -4,6 +4,10 @@
 //! It is only as good as the reading before it. Two readers that take a text for different values would agree on a
 //! signature and disagree on what was signed, so [`read`] refuses every text on which readers differ: members given
 //! twice, halves of surrogate pairs, and integers that a double cannot hold exactly (I-JSON, RFC 7493).
+//!
+//! AGNT signs another form, which is in [`agnt`].
+
+pub mod agnt;
 
 use crate::{Json, JsonFault};
 use serde::Serialize;

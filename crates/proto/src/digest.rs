@@ -6,12 +6,18 @@
 //! members all three give the same bytes. A verifier tries each [`Form`]; a signer signs only where they agree, which
 //! [`card_agreed`] finds out.
 //!
+//! An XPR account signs the bytes of a request ([`k1`]); AGNT signs a payload in a canonical form of its own
+//! ([`agnt_signed`]), and two payloads are the same event when their [`agnt_content`] is.
+//!
 //! Keys and algorithms are absent: this is about bytes.
 
+use crate::canon::agnt::Payload;
 use crate::canon::{CanonFault, jcs};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
 
 /// A reading of "the canonical card".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +52,39 @@ pub fn card_agreed(value: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
 /// What a JWS signature is computed over, given the encoded protected header.
 pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
     format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).into_bytes()
+}
+
+/// What an XPR account signs for a request: account, time in Unix seconds, and the body as it is on the wire.
+///
+/// The digest is hashed once more. The network's documents do not say so, but its library hashes whatever it is given
+/// to sign, a digest too, and so every signature out there is over this. Method, path and receiver are **not** covered.
+pub fn k1(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32] {
+    let digest = Sha256::digest(format!("{account}\n{timestamp}\n{}", hex(&Sha256::digest(body))));
+    Sha256::digest(digest).into()
+}
+
+/// What AGNT signs: the canonical payload without its own `_sig`. A `_sig` further inside is content like any other.
+pub fn agnt_signed(payload: &Payload) -> Vec<u8> {
+    let mut payload = payload.clone();
+    payload.remove("_sig");
+    payload.canonical().into_bytes()
+}
+
+/// What an AGNT payload says, whoever signed it and when: a digest of it without the members of the envelope, which are
+/// those whose name begins with `_`.
+pub fn agnt_content(payload: &Payload) -> [u8; 32] {
+    let mut payload = payload.clone();
+    payload.retain(|name| !name.starts_with('_'));
+    Sha256::digest(payload.canonical()).into()
+}
+
+/// Lower-case hex, which is how both networks write a digest.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The members of a card that a signature under this reading speaks for.
@@ -355,5 +394,23 @@ mod tests {
         let bytes = card_agreed(&value).unwrap().unwrap();
         assert_eq!(bytes, card(&value, Form::AsReceived).unwrap());
         assert_eq!(signing_input("eyJ9", b"{}"), b"eyJ9.e30");
+    }
+
+    #[test]
+    fn an_account_signs_a_digest_of_a_digest() {
+        // `empty body` of the vectors that the network's own library made.
+        let expected = "54b5502948943af1b8d12c339ea0607e918a8c32cdd14ce506fe17803fa13620";
+        assert_eq!(hex(&k1("bob", 1_700_000_037, b"")), expected);
+        assert_ne!(hex(&k1("bob", 1_700_000_037, b"\n")), expected);
+    }
+
+    #[test]
+    fn the_outer_signature_is_not_signed_and_an_inner_one_is() {
+        let payload = Payload::read(r#"{"_sig":"s","_ts":1,"b":{"_sig":"kept"},"a":1.0}"#).unwrap();
+        assert_eq!(agnt_signed(&payload), br#"{"_ts":1,"a":1.0,"b":{"_sig":"kept"}}"#);
+        let again = Payload::read(r#"{"_sig":"t","_ts":2,"_nonce":"n","a":1.0,"b":{"_sig":"kept"}}"#).unwrap();
+        assert_eq!(agnt_content(&payload), agnt_content(&again));
+        let other = Payload::read(r#"{"_ts":1,"a":1,"b":{"_sig":"kept"}}"#).unwrap();
+        assert_ne!(agnt_content(&payload), agnt_content(&other));
     }
 }

@@ -20,6 +20,7 @@
 pub mod canon;
 pub mod card;
 pub mod digest;
+pub mod k1;
 pub mod lenient;
 
 mod artifact;
@@ -34,6 +35,7 @@ mod message;
 mod part;
 mod push;
 mod reply;
+mod secret;
 mod stamp;
 mod task;
 
@@ -55,5 +57,6 @@ pub use message::{Message, Role};
 pub use part::{Content, Part, decode_base64, encode_base64};
 pub use push::{Authentication, PushConfig};
 pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
+pub use secret::Secret;
 pub use stamp::{Stamp, Timestamp};
 pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};

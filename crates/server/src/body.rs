@@ -1,14 +1,13 @@
 //! The body of an answer: whole, a stream of events, gRPC's own, or pieces from elsewhere.
 
 use crate::sse::EventStream;
-use crate::stage::Broken;
+use crate::stage::{Broken, Pieces};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::Receiver;
 
 /// What all answers are made of.
 #[derive(Debug)]
@@ -17,26 +16,31 @@ pub(crate) enum Body {
     Events(Box<EventStream>),
     Grpc(tonic::body::Body),
     /// What a stage plays; an error breaks the answer off where it is.
-    Pieces(Pieces),
+    Pieces(Piecewise),
 }
 
 /// An answer that comes in pieces.
-#[derive(Debug)]
-pub(crate) struct Pieces {
-    received: Receiver<Result<Bytes, Broken>>,
+pub(crate) struct Piecewise {
+    pieces: Pieces,
     broken: bool,
 }
 
-impl Pieces {
-    pub(crate) const fn new(received: Receiver<Result<Bytes, Broken>>) -> Self {
-        Self { received, broken: false }
+impl std::fmt::Debug for Piecewise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Piecewise").field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
+
+impl Piecewise {
+    pub(crate) fn new(pieces: Pieces) -> Self {
+        Self { pieces, broken: false }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.broken {
             return Poll::Ready(Some(Err(BodyError::aborted("broken off"))));
         }
-        match self.received.poll_recv(cx) {
+        match self.pieces.as_mut().poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Poll::Ready(Some(Err(Broken))) => {
                 // What came before it has to leave first, and leaves only when there is nothing to write.

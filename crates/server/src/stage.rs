@@ -6,23 +6,25 @@
 //!
 //! Nothing here knows A2A.
 
-use crate::body::{Body, Pieces, TEXT, answer};
+use crate::body::{Body, Piecewise, TEXT, answer};
 use crate::config::LimitsConfig;
 use crate::door::Door;
 use crate::listen::{self, Answering, Behind};
 use crate::metrics::Gauged;
 use bytes::Bytes;
+use futures_util::Stream;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use sabir_engine::BoxFuture;
+use std::fmt;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
 /// How long answers that are under way may go on after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -32,12 +34,23 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub struct Broken;
 
 /// What an answer holds.
-#[derive(Debug)]
 pub enum Content {
     /// All of it.
     Whole(Bytes),
-    /// What comes, until the sender is dropped.
-    Pieces(mpsc::Receiver<Result<Bytes, Broken>>),
+    /// What comes, as it comes. Dropped when the client leaves.
+    Pieces(Pieces),
+}
+
+/// An answer that comes in pieces.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Pieces(_) => f.write_str("pieces"),
+        }
+    }
 }
 
 /// Somebody who answers requests.
@@ -122,7 +135,7 @@ async fn serve(cast: Arc<Cast>, request: Request<Incoming>) -> Response<Body> {
     drop_hop_by_hop(&mut head.headers);
     let body = match content {
         Content::Whole(bytes) => Body::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-        Content::Pieces(pieces) => Body::Pieces(Pieces::new(pieces)),
+        Content::Pieces(pieces) => Body::Pieces(Piecewise::new(pieces)),
     };
     Response::from_parts(head, body)
 }
@@ -172,11 +185,8 @@ mod tests {
                 if request.uri().path() == "/whole" {
                     return Response::new(Content::Whole(request.into_body()));
                 }
-                let (pieces, received) = mpsc::channel(4);
-                for piece in [Ok(Bytes::from_static(b"one ")), Ok(Bytes::from_static(b"two")), Err(Broken)] {
-                    pieces.send(piece).await.unwrap();
-                }
-                Response::new(Content::Pieces(received))
+                let pieces = [Ok(Bytes::from_static(b"one ")), Ok(Bytes::from_static(b"two")), Err(Broken)];
+                Response::new(Content::Pieces(Box::pin(futures_util::stream::iter(pieces))))
             })
         }
     }
@@ -194,22 +204,24 @@ mod tests {
         let stage = Stage::open(0).await.unwrap();
         let address = stage.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(stage.run(Arc::new(Parrot), async move { drop(stopped.await) }));
-        let post = |path: &str, host: &str, body: &str| {
-            format!(
-                "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                 connection: close\r\n\r\n{body}",
-                body.len()
-            )
+        let running = stage.run(Arc::new(Parrot), async move { drop(stopped.await) });
+        let asking = async {
+            let post = |path: &str, host: &str, body: &str| {
+                format!(
+                    "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                     connection: close\r\n\r\n{body}",
+                    body.len()
+                )
+            };
+            let ours = address.to_string();
+            assert!(said(address, post("/whole", &ours, "{\"a\":1}")).await.ends_with("\r\n\r\n{\"a\":1}"));
+            let broken = said(address, post("/pieces", &ours, "{}")).await;
+            assert!(broken.contains("one ") && broken.contains("two") && !broken.contains("\r\n0\r\n"), "{broken}");
+            // A page that made its own name point here.
+            assert!(said(address, post("/whole", "evil.example", "{}")).await.starts_with("HTTP/1.1 421"));
+            drop(stop);
         };
-        let ours = address.to_string();
-        assert!(said(address, post("/whole", &ours, "{\"a\":1}")).await.ends_with("\r\n\r\n{\"a\":1}"));
-        let broken = said(address, post("/pieces", &ours, "{}")).await;
-        assert!(broken.contains("one ") && broken.contains("two") && !broken.contains("\r\n0\r\n"), "{broken}");
-        // A page that made its own name point here.
-        assert!(said(address, post("/whole", "evil.example", "{}")).await.starts_with("HTTP/1.1 421"));
-        drop(stop);
-        running.await.unwrap();
+        tokio::join!(running, asking);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How storing can fail: as many variants as there are reactions.
 
+use crate::KeyId;
 use std::path::PathBuf;
 
 /// Why a store could not do what it was asked.
@@ -42,6 +43,31 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
+/// Why credentials were not changed. A refused change leaves no trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Nothing of this id.
+    #[error("there is no key {0}")]
+    NoSuchKey(KeyId),
+    /// The id, or the text, is another key's.
+    #[error("there is such a key already")]
+    Taken,
+    /// A revoked key stays revoked.
+    #[error("key {0} is revoked; create a new one")]
+    Revoked(KeyId),
+    /// As many as there may be.
+    #[error("there may be no more than {max} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        max: usize,
+    },
+    /// The store itself failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Why a store could not be opened. Each names the file and what to do; none changes it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -67,6 +93,14 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// How we can tell.
+        reason: String,
+    },
+    /// Ours, but its bytes are not what we wrote.
+    #[error("{} is damaged ({reason}); bring it back from a backup, or move it away to begin anew", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the database engine said.
         reason: String,
     },
     /// The operating system or the database engine refused.

@@ -1,28 +1,53 @@
-//! What must survive: the task log and what is committed with it.
+//! What must survive: the task log and what is committed with it, and what the guard keeps.
 //!
-//! The engine sees only [`TaskLog`]; behind it stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file,
-//! one writer, group commit). What must happen together is one [`Step`], and a step is durable before anybody hears
-//! of it.
+//! The engine sees only [`TaskLog`]; what must happen together is one [`Step`], and a step is durable before anybody
+//! hears of it. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and [`Audit`], together
+//! [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file each, one writer,
+//! group commit).
 //!
-//! Absent on purpose: HTTP, dialects, and the rules of the task state machine. The store keeps events and whatever
-//! snapshot it is given; what they mean is the engine's business.
+//! Absent on purpose: HTTP, dialects, the rules of the task state machine, and who may do what. The store keeps events
+//! and whatever snapshot it is given, keys and whatever terms they have; what they mean is the business of others.
 
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 mod answer;
+mod audit;
+mod counters;
 mod error;
+mod hash;
+mod keys;
 mod list;
 mod metrics;
 mod note;
+mod organisations;
+mod replay;
 mod step;
 mod task_log;
 
 pub use answer::Answer;
-pub use error::{AppendError, OpenError, StoreError};
+pub use audit::{
+    About, Audit, Break, By, CALLER_BYTES_MAX, Entry, Known, Linked, Outcome, REFUSALS_BURST, REFUSALS_PER_SECOND,
+    Record, Tampering, Verified,
+};
+pub use counters::{CALLERS_MAX, Counters, Hit, SLOTS_MAX, Spent, Window};
+pub use error::{AppendError, ChangeError, OpenError, StoreError};
+pub use hash::Hash;
+pub use keys::{
+    ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
+};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};
+pub use organisations::{
+    DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
+};
+pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, OutboxRow, Progress, Stored, TaskLog};
+
+/// All that the guard keeps, in one place.
+pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit {}
+
+impl<T: Keys + Organisations + ReplayGuard + Counters + Audit> GuardStore for T {}

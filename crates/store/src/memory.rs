@@ -1,6 +1,10 @@
-//! The task log in memory: the reference the other backends are compared with, and the store of throw-away servers.
+//! Everything in memory: the reference the other backends are compared with, and the store of throw-away servers.
 //!
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
+
+mod guard;
+
+pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{

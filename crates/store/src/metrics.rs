@@ -15,6 +15,8 @@ pub struct Metrics {
     pub commit_failures: Counter,
     /// Notes that were not written because too many waited.
     pub notes_dropped: Counter,
+    /// Refusals that the audit has only as a number.
+    pub audit_dropped: Counter,
 }
 
 impl Default for Metrics {
@@ -24,6 +26,7 @@ impl Default for Metrics {
             commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             commit_failures: Counter::default(),
             notes_dropped: Counter::default(),
+            audit_dropped: Counter::default(),
         }
     }
 }
@@ -35,5 +38,6 @@ impl Metrics {
         registry.register("sabir_commit_seconds", "Time of a group commit", self.commit_seconds.clone());
         registry.register("sabir_commit_failures", "Group commits that failed", self.commit_failures.clone());
         registry.register("sabir_notes_dropped", "Notes lost because too many waited", self.notes_dropped.clone());
+        registry.register("sabir_audit_dropped", "Refusals the audit only counted", self.audit_dropped.clone());
     }
 }

@@ -1,7 +1,9 @@
-//! The task log in one SQLite file: write-ahead log, one writer, group commit.
+//! The task log in one SQLite file: write-ahead log, one writer, group commit. Beside it, in another file, what the
+//! guard keeps.
 //!
 //! | Room | What happens there |
 //! |---|---|
+//! | `guard` | keys, organisations, replay marks, quotas and the audit: another file, open to other processes |
 //! | `schema` | tables, versions, opening and refusing files |
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; one step is refused alone |
@@ -14,6 +16,7 @@
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
 mod checkpoint;
+mod guard;
 mod notes;
 mod queue;
 mod reader;
@@ -22,6 +25,8 @@ mod scopes;
 mod settled;
 mod walk;
 mod writer;
+
+pub use guard::SqliteGuard;
 
 use crate::{
     Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, Note, OpenError, OutboxRow, Scope, Step,
@@ -101,9 +106,11 @@ impl SqliteLog {
     /// Opens the file, creating it if there is none. A file that is locked, newer or not ours is left as it is.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
-        let connection = schema::open_writer(path, options.durability)?;
+        let connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let shared = Arc::new(Shared::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+        // Checkpoints run on their own connection: inside the writer's commit they are the 20 to 50 ms pauses.
+        connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
         shared.scopes.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
         let (for_checkpoints, writing) = (shared.clone(), options.writing);

@@ -2,7 +2,7 @@
 //!
 //! One suite, all backends. A promise is a function that is given an empty log; its name is the promise. Where a
 //! promise speaks of what survives, it closes and opens the log in between, which costs a log in memory nothing and
-//! proves nothing about it.
+//! proves nothing about it. What the guard keeps has a contract of its own, in [`guard`].
 
 mod aliases;
 mod contexts;
@@ -15,6 +15,7 @@ mod retries;
 mod steps;
 mod walks;
 
+pub mod guard;
 pub mod model;
 
 use sabir_store::memory::MemoryLog;
@@ -72,9 +73,14 @@ promises! {
 /// # Panics
 /// When promises are broken, naming all of them.
 pub fn task_log<B: Bench>(make: impl Fn() -> B) {
-    let keeps = |promise: fn(&mut dyn Bench)| catch_unwind(AssertUnwindSafe(|| promise(&mut make()))).is_ok();
-    let broken: Vec<&str> = PROMISES.iter().filter(|(_, promise)| !keeps(*promise)).map(|(name, _)| *name).collect();
+    let broken = broken_promises(PROMISES.iter().map(|(name, promise)| (*name, || promise(&mut make()))));
     assert!(broken.is_empty(), "broken promises: {broken:#?}");
+}
+
+/// Tries all promises and gives the names of the broken ones.
+fn broken_promises<F: FnOnce()>(promises: impl Iterator<Item = (&'static str, F)>) -> Vec<&'static str> {
+    let is_broken = |promise: F| catch_unwind(AssertUnwindSafe(promise)).is_err();
+    promises.filter_map(|(name, promise)| is_broken(promise).then_some(name)).collect()
 }
 
 /// A log in memory.

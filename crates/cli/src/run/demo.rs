@@ -35,6 +35,9 @@ pub(crate) struct DemoServer {
     /// Say in the card that the agent does not stream, and do not.
     #[arg(long)]
     no_streaming: bool,
+    /// Sign the card with a key made for this run; its public half is at /.well-known/jwks.json.
+    #[arg(long)]
+    sign: bool,
     /// What to print once it listens: its address, or its agent card.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Output,
@@ -79,7 +82,7 @@ impl DemoServer {
                 self.host
             );
         }
-        Ok(Options { listen, streaming: !self.no_streaming, token, access })
+        Ok(Options { listen, streaming: !self.no_streaming, token, access, signed: self.sign })
     }
 }
 

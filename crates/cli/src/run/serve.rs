@@ -112,7 +112,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 /// Completes on SIGTERM or SIGINT.
-pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {

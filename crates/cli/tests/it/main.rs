@@ -13,6 +13,7 @@
 //! | other agents are judged fairly | `conformance`, `doctor` |
 //! | what is typed is what is sent | `call` |
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
+//! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -39,6 +40,7 @@ mod call;
 mod cancel;
 mod card;
 mod cards;
+mod cassettes;
 mod chat;
 mod conformance;
 mod convert;

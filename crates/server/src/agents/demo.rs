@@ -22,6 +22,7 @@ use agent::Player;
 use edge::Edge;
 use front::DemoFront;
 use sabir_engine::AnyAgent;
+use sabir_guard::sign::SigningKey;
 use sabir_wire::Losses;
 use sabir_wire::card::{Form, write};
 use scenario::Scenario;
@@ -48,6 +49,8 @@ pub struct Options {
     pub token: Token,
     /// Who is served.
     pub access: Access,
+    /// Whether its card is signed, with a key made for the occasion.
+    pub signed: bool,
 }
 
 /// Who is served.
@@ -105,7 +108,10 @@ impl Demo {
         let (edge, grants) = Edge::new();
         let edge = Arc::new(edge);
         let player: Arc<dyn AnyAgent> = Arc::new(Player { edge: edge.clone() });
-        let front = Arc::new(DemoFront { edge: edge.clone(), token: options.token, access: options.access });
+        let key = options.signed.then(|| SigningKey::generate(Some("sabir-demo-test-key"))).transpose();
+        let key = key.map_err(|e| StartError::Config(e.to_string()))?.map(|(key, _)| key);
+        let front = DemoFront { edge: edge.clone(), token: options.token, access: options.access, key };
+        let front = Arc::new(front);
         let own = HashMap::from([(NAME.to_owned(), player)]);
         let config = config(options.listen, options.streaming, options.access);
         let server = Server::compose(config, own, Some(front)).await?;

@@ -113,7 +113,7 @@ mod tests {
     fn only_notes_go_without_a_sync() {
         for (durability, level) in [(Durability::Full, 2), (Durability::Normal, 1)] {
             let dir = tempfile::tempdir().unwrap();
-            let connection = schema::open_writer(&dir.path().join("a.db"), durability).unwrap();
+            let connection = schema::open_writer(&dir.path().join("a.db"), &schema::TASK_LOG, durability).unwrap();
             let options = Options { durability, ..Options::default() };
             let mut writer = Writer::new(connection, Arc::new(Shared::default()), options).unwrap();
             let synchronous =

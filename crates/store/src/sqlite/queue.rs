@@ -361,7 +361,7 @@ mod tests {
 
     fn queue() -> (Queue, Arc<Shared>, tempfile::TempDir) {
         let (dir, shared) = (tempfile::tempdir().unwrap(), Arc::new(Shared::default()));
-        let connection = schema::open_writer(&dir.path().join("a.db"), Durability::Full).unwrap();
+        let connection = schema::open_writer(&dir.path().join("a.db"), &schema::TASK_LOG, Durability::Full).unwrap();
         let writer = Writer::new(connection, shared.clone(), Options::default()).unwrap();
         (Queue::start(writer), shared, dir)
     }

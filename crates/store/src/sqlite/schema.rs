@@ -3,15 +3,32 @@
 use super::Durability;
 use crate::OpenError;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// "SABR": tells our files from other people's.
-const APPLICATION_ID: i64 = 0x5341_4252;
+/// A kind of file.
+#[derive(Debug)]
+pub(super) struct Format {
+    /// Tells our files from other people's, and from each other.
+    application_id: i64,
+    /// Each entry brings a file from the version of its index to the next. Released entries are never edited.
+    migrations: &'static [&'static str],
+}
 
-/// Each entry brings a file from the version of its index to the next. Released entries are never edited.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_task_log.sql")];
+/// The task log; its mark reads "SABR".
+pub(super) const TASK_LOG: Format =
+    Format { application_id: 0x5341_4252, migrations: &[include_str!("migrations/0001_task_log.sql")] };
+
+/// What the guard keeps; its mark reads "SABG".
+pub(super) const GUARD: Format =
+    Format { application_id: 0x5341_4247, migrations: &[include_str!("migrations/guard/0001_guard.sql")] };
+
+/// How often opening is tried while another process has just made the file, and how long between two times. Becoming a
+/// write-ahead log is the one thing for which SQLite does not wait its turn.
+const OPEN_TRIES: u32 = 100;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents live
 /// in one process only.
@@ -32,7 +49,7 @@ impl FileLock {
 }
 
 /// A file that belongs to this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -47,7 +64,7 @@ fn private() -> OpenOptions {
 }
 
 /// Opens the one connection that writes, and brings the file up to date.
-pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
+pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     // A file we refuse may have a write-ahead log from a process that was killed; closing must not merge it.
     let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|m| m.len() > 0);
@@ -56,21 +73,32 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     private().open(path).map_err(|e| OpenError::Io { path: path.into(), reason: e.to_string() })?;
     let mut connection = Connection::open(path).map_err(io)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(io)?;
-    let version = check(&connection, path)?;
+    check(&connection, path, format)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(io)?;
-    connection.pragma_update(None, "journal_mode", "WAL").map_err(io)?;
+    become_wal(&connection).map_err(io)?;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", synchronous).map_err(io)?;
-    // Checkpoints run on their own connection: inside the writer's commit they are the 20 to 50 ms pauses.
-    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(io)?;
     // Small, in KiB: writes go to the right edges of their trees, and what else is read is in the system's page cache.
     connection.pragma_update(None, "cache_size", -1024).map_err(io)?;
     connection.set_prepared_statement_cache_capacity(64);
-    migrate(&mut connection, version).map_err(io)?;
+    migrate(&mut connection, path, format)?;
     Ok(connection)
+}
+
+fn become_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(e) if is_busy(&e) && tries < OPEN_TRIES => {
+                tries += 1;
+                std::thread::sleep(OPEN_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// A connection that only reads.
@@ -83,7 +111,13 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// The file's version; zero for an empty one. Anything that is not ours, or is newer, is an error and stays untouched.
-fn check(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
+fn check(connection: &Connection, path: &Path, format: &Format) -> Result<usize, OpenError> {
+    // On one view of the file: another process may be making it.
+    let view = connection.unchecked_transaction().map_err(|e| unreadable(path, &e))?;
+    version(&view, path, format)
+}
+
+fn version(connection: &Connection, path: &Path, format: &Format) -> Result<usize, OpenError> {
     let foreign = |reason: String| OpenError::Foreign { path: path.into(), reason };
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = match (read("application_id"), read("user_version")) {
@@ -96,33 +130,44 @@ fn check(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
     if application == 0 && version == 0 && tables == 0 {
         return Ok(0);
     }
-    if application != APPLICATION_ID {
+    if application != format.application_id {
         return Err(foreign("it holds another program's tables".into()));
     }
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let known = i64::try_from(format.migrations.len()).unwrap_or(i64::MAX);
     match usize::try_from(version) {
-        Ok(at) if at <= MIGRATIONS.len() => Ok(at),
+        Ok(at) if at <= format.migrations.len() => Ok(at),
         _ => Err(OpenError::Newer { path: path.into(), found: version, known }),
     }
 }
 
 /// Why a file cannot even be asked for its version.
 fn unreadable(path: &Path, error: &rusqlite::Error) -> OpenError {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, NotADatabase};
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match error.sqlite_error_code() {
-        Some(DatabaseBusy | DatabaseLocked) => OpenError::Locked(path.into()),
+        _ if is_busy(error) => OpenError::Locked(path.into()),
         Some(NotADatabase | DatabaseCorrupt) => OpenError::Foreign { path: path.into(), reason: error.to_string() },
         _ => OpenError::Io { path: path.into(), reason: error.to_string() },
     }
 }
 
-fn migrate(connection: &mut Connection, from: usize) -> rusqlite::Result<()> {
-    for (version, sql) in MIGRATIONS.iter().enumerate().skip(from) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(sql)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", i64::try_from(version).unwrap_or(i64::MAX) + 1)?;
-        transaction.commit()?;
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+}
+
+/// Brings the file up to date, in one transaction. Its version is asked for inside: another process may be at it too.
+fn migrate(connection: &mut Connection, path: &Path, format: &Format) -> Result<(), OpenError> {
+    let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+    if check(connection, path, format)? == format.migrations.len() {
+        return Ok(());
     }
-    Ok(())
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(io)?;
+    let version = version(&transaction, path, format)?;
+    for sql in &format.migrations[version..] {
+        transaction.execute_batch(sql).map_err(io)?;
+    }
+    let latest = i64::try_from(format.migrations.len()).unwrap_or(i64::MAX);
+    transaction.pragma_update(None, "application_id", format.application_id).map_err(io)?;
+    transaction.pragma_update(None, "user_version", latest).map_err(io)?;
+    transaction.commit().map_err(io)
 }

@@ -1,6 +1,7 @@
 //! Every backend keeps the same contract.
 
 use sabir_store::sqlite::Writing;
+use sabir_testkit::contract::guard::{GuardInMemory, GuardOnFile, guard_store};
 use sabir_testkit::contract::model::same_answers;
 use sabir_testkit::contract::{InMemory, OnFile, task_log};
 
@@ -24,4 +25,19 @@ fn memory_and_sqlite_give_the_same_answers() {
     for seed in 0..40 {
         same_answers(seed, 300, &mut InMemory::default(), &mut OnFile::new(Writing::Inline));
     }
+}
+
+#[test]
+fn the_memory_guard_is_a_guard_store() {
+    guard_store(GuardInMemory::default);
+}
+
+#[test]
+fn the_sqlite_guard_with_a_writer_thread_is_a_guard_store() {
+    guard_store(|| GuardOnFile::new(Writing::Threaded));
+}
+
+#[test]
+fn the_sqlite_guard_written_inline_is_a_guard_store() {
+    guard_store(|| GuardOnFile::new(Writing::Inline));
 }

@@ -3,6 +3,7 @@
 //! Whoever posts must know the token; it is compared in constant time. What is not for the task, too large or not JSON is
 //! refused, and a flood of requests waits: they are taken one at a time.
 
+use crate::call::report;
 use crate::problem::Stop;
 use crate::render::Node;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -11,6 +12,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use sabir_client::message_id;
+use sabir_wire::{Dialect, Losses, read_push_payload, v1};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,7 +158,7 @@ fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r)) == 0
 }
 
-/// A notification as a stream event. Servers of older versions post the bare task.
+/// A notification as a stream event of 1.0. Servers of older versions post what they have, which is mostly the task.
 fn as_event(text: &str) -> Option<String> {
     let value = Node::new(text);
     let known = ["task", "message", "statusUpdate", "artifactUpdate"];
@@ -163,8 +166,14 @@ fn as_event(text: &str) -> Option<String> {
     if names.iter().any(|name| known.contains(&name.as_str())) {
         return Some(text.to_owned());
     }
-    let bare = names.iter().any(|name| name == "id") && names.iter().any(|name| name == "status");
-    bare.then(|| format!(r#"{{"task":{text}}}"#))
+    if names.iter().any(|name| name == "id") && report::state_of(value).starts_with("TASK_STATE_") {
+        return Some(format!(r#"{{"task":{text}}}"#));
+    }
+    let read = |dialect| read_push_payload(dialect, text, &mut message_id, &mut Losses::new()).ok();
+    let event = [Dialect::V03, Dialect::V01].into_iter().find_map(read)?;
+    let mut out = Vec::new();
+    v1::json::write_event(&event, &mut out);
+    String::from_utf8(out).ok()
 }
 
 /// The task that an event is about.
@@ -201,8 +210,12 @@ mod tests {
         let status = r#"{"statusUpdate":{"taskId":"t"}}"#;
         assert_eq!(as_event(status).as_deref(), Some(status));
         assert_eq!(task_of(Node::new(status)).as_deref(), Some("t"));
-        let bare = as_event(r#"{"id":"t","status":{}}"#).unwrap();
+        let bare = as_event(r#"{"id":"t","status":{"state":"TASK_STATE_WORKING"}}"#).unwrap();
         assert_eq!(task_of(Node::new(&bare)).as_deref(), Some("t"));
+        let old = r#"{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"}}"#;
+        let old = as_event(old).unwrap();
+        assert!(old.contains("TASK_STATE_COMPLETED"), "{old}");
+        assert_eq!(task_of(Node::new(&old)).as_deref(), Some("t"));
         assert_eq!(as_event("[]"), None);
         assert_eq!(as_event(r#"{"hello":1}"#), None);
     }

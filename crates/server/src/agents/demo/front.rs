@@ -13,25 +13,30 @@ use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sabir_engine::BoxFuture;
+use sabir_guard::sign::{SigningKey, key_set, sign};
 use sabir_proto::card::{SecurityRequirement, SecurityScheme, StringList};
 use sabir_proto::{AgentCard, Fault};
-use sabir_wire::{Dialect, Voice, v1, v03};
+use sabir_wire::card::{Form, write};
+use sabir_wire::{Dialect, Losses, Voice, v1, v03};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Where the key of a signed card is.
+const KEY_SET: &str = "/.well-known/jwks.json";
 /// The scheme's name in the card.
 const SCHEME: &str = "bearer";
 /// An extended card is known by its seal within its first bytes; it is much smaller than this.
 const CARD_BYTES_MAX: usize = 64 << 10;
 
 /// Stands before the server.
-#[derive(Debug)]
 pub(super) struct DemoFront {
     pub(super) edge: Arc<Edge>,
     pub(super) token: Token,
     pub(super) access: Access,
+    /// What the card is signed with; its public half is at `/.well-known/jwks.json`.
+    pub(super) key: Option<SigningKey>,
 }
 
 /// What the front has to know of a request once it is gone.
@@ -64,6 +69,9 @@ impl Front for DemoFront {
         }
         card.capabilities.extended_agent_card = Some(true);
         let mut extended = card.clone();
+        if let Some(key) = &self.key {
+            seal(card, key);
+        }
         extended.skills.push(Scenario::Secret.skill());
         extended.version = format!("{}+{}", card.version, self.edge.seal());
         Some(extended)
@@ -71,6 +79,9 @@ impl Front for DemoFront {
 
     fn serve(self: Arc<Self>, app: Arc<App>, request: Request<Incoming>) -> BoxFuture<'static, Response<Body>> {
         Box::pin(async move {
+            if let (Some(key), true) = (&self.key, request.uri().path() == KEY_SET) {
+                return answer(StatusCode::OK, JSON, key_set(std::slice::from_ref(key)).to_string());
+            }
             let asked = Asked::of(&request, &self.token);
             if self.access == Access::Bearer && !asked.known && !is_public(request.uri().path()) {
                 let wrong = request.headers().contains_key(AUTHORIZATION);
@@ -79,6 +90,20 @@ impl Front for DemoFront {
             }
             self.release(asked, stack::serve(app, request).await).await
         })
+    }
+}
+
+/// Signs a card. One that cannot be signed is shown without a signature, and the log says why.
+fn seal(card: &mut AgentCard, key: &SigningKey) {
+    let json = write(card, Form::V1, &mut Losses::new());
+    let signed = std::str::from_utf8(&json).ok().map(|json| sign(json, std::slice::from_ref(key), None));
+    match signed {
+        Some(Ok(signed)) => {
+            let signatures = serde_json::from_value(signed["signatures"].clone());
+            card.signatures = signatures.unwrap_or_default();
+        }
+        Some(Err(fault)) => tracing::error!(%fault, "the card of the demo cannot be signed"),
+        None => {}
     }
 }
 

@@ -1,0 +1,195 @@
+//! Who is calling: one verifier for each way to say it.
+//!
+//! | Verifier | Credential |
+//! |---|---|
+//! | [`k1`], with keys from [`chain`] and standing from [`trust`] | a request signed by an XPR account |
+//! | [`native_jwt`], [`process_token`] | tokens of agent-native, under a shared secret |
+//! | [`agnt`] | a payload signed under the network's key |
+//! | [`oidc`], with keys from [`jwks`] | a token of an issuer with a published key set |
+//! | [`api_key`], [`basic`], [`legacy`] | a secret that is the credential itself |
+//! | [`mtls`] | the certificate of the connection |
+//!
+//! Which of them are asked, in which order, and what becomes of a refusal is decided by the caller of this module.
+
+pub mod agnt;
+pub mod api_key;
+pub mod basic;
+pub mod chain;
+pub mod jwks;
+pub mod k1;
+pub mod legacy;
+pub mod mtls;
+pub mod native_jwt;
+pub mod oidc;
+pub mod process_token;
+pub mod trust;
+
+mod jws;
+mod verified;
+
+pub use jws::JwsFault;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use std::fmt;
+
+/// The way in which a caller proved who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// A request signed by an XPR account.
+    Xpr,
+    /// A token under a secret shared with agent-native peers.
+    Native,
+    /// A payload signed under AGNT's key.
+    Agnt,
+    /// A token of a trusted issuer.
+    Jwt,
+    /// One of our own keys.
+    ApiKey,
+    /// A user name and a password.
+    Basic,
+    /// The one static token for older peers.
+    Legacy,
+    /// A client certificate.
+    Mtls,
+}
+
+impl Scheme {
+    /// A short name, as it stands in front of caller names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xpr => "xpr",
+            Self::Native => "native",
+            Self::Agnt => "agnt",
+            Self::Jwt => "jwt",
+            Self::ApiKey => "key",
+            Self::Basic => "basic",
+            Self::Legacy => "legacy",
+            Self::Mtls => "mtls",
+        }
+    }
+}
+
+/// Who is calling, as one verifier has proven it.
+///
+/// Printed, it is the name under which the caller's tasks are kept. The scheme is part of that name: the account `ana`
+/// of a chain and the user `ana` of an issuer are strangers to each other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Who {
+    /// How it was proven.
+    pub scheme: Scheme,
+    /// The name within the scheme.
+    pub name: String,
+}
+
+impl Who {
+    /// Puts the two together.
+    pub fn new(scheme: Scheme, name: impl Into<String>) -> Self {
+        Self { scheme, name: name.into() }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.scheme.name(), self.name)
+    }
+}
+
+/// The token of an `Authorization: Bearer` header, as agent-native peers read one: the scheme in any letter case, white
+/// space around the token dropped, a token with a blank inside kept (and refused by whoever looks at it).
+pub fn bearer(header: &str) -> Option<&str> {
+    let (scheme, rest) = header.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case("bearer") || !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
+        return None;
+    }
+    Some(rest.trim()).filter(|token| !token.is_empty())
+}
+
+/// Reads an integer the way JavaScript's `parseInt(text, 10)` does: white space and a sign in front, and anything
+/// behind. Peers sign the number they have read, so we must read the same one.
+fn leading_integer(text: &str) -> Option<i64> {
+    let text = text.trim_start();
+    let (negative, digits) = match text.strip_prefix(['-', '+']) {
+        Some(digits) => (text.starts_with('-'), digits),
+        None => (false, text),
+    };
+    let length = digits.bytes().take_while(u8::is_ascii_digit).count();
+    let digits = &digits[..length];
+    if digits.is_empty() {
+        return None;
+    }
+    // A number with more digits is beyond every window and every scale it could be compared with.
+    let number = digits.parse().unwrap_or(i64::MAX);
+    Some(if negative { -number } else { number })
+}
+
+/// Whether two secrets are the same, in a time that depends on neither: their hashes are compared, so not even the
+/// length of the one we know shows.
+fn same_secret(known: &[u8], given: &[u8]) -> bool {
+    verify_slices_are_equal(digest(&SHA256, known).as_ref(), digest(&SHA256, given).as_ref()).is_ok()
+}
+
+/// The bytes that lower-case hex spells. Upper case is refused: peers compare such texts as texts.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let pairs = text.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn a_bearer_token_is_found_as_the_peer_finds_it() {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../tests/vectors/agent-native-process-token.json")).unwrap();
+        let cases = vectors["bearer_header_extraction"].as_array().unwrap();
+        assert_eq!(cases.len(), 10);
+        for case in cases {
+            let found = case["header"].as_str().and_then(bearer);
+            assert_eq!(found, case["extracted"].as_str(), "{case}");
+        }
+        assert_eq!(bearer("Bearerabc"), None);
+        assert_eq!(bearer("Beareré abc"), None);
+    }
+
+    #[test]
+    fn one_name_under_two_schemes_is_two_callers() {
+        assert_eq!(Who::new(Scheme::Xpr, "ana").to_string(), "xpr:ana");
+        assert_ne!(Who::new(Scheme::Xpr, "ana").to_string(), Who::new(Scheme::Jwt, "ana").to_string());
+    }
+
+    #[test]
+    fn hex_is_lower_case_and_whole() {
+        assert_eq!(unhex("00ff1a"), Some(vec![0, 255, 26]));
+        assert_eq!(unhex(""), Some(vec![]));
+        for odd in ["0", "0F", "0g", " 0", "é"] {
+            assert_eq!(unhex(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn integers_are_read_as_javascript_reads_them() {
+        for (text, number) in [
+            ("1700000000", Some(1_700_000_000)),
+            ("  +17.9", Some(17)),
+            ("-5x", Some(-5)),
+            ("007", Some(7)),
+            ("99999999999999999999999", Some(i64::MAX)),
+            ("x1", None),
+            ("-", None),
+            ("", None),
+        ] {
+            assert_eq!(leading_integer(text), number, "{text}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! User name and password (RFC 7617), over TLS only: the header is the password.
+
+use super::{Scheme, Who, same_secret};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sabir_proto::Secret;
+
+/// The longest header we look at.
+const HEADER_BYTES_MAX: usize = 4096;
+
+/// What the request came over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// TLS, here or at a proxy that we trust to say so.
+    Tls,
+    /// Anything else.
+    Plain,
+}
+
+/// A user and its password.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// Why nobody is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The password has just been sent over an open line.
+    #[error("passwords are taken over TLS only")]
+    Plain,
+    /// Not a name, a colon and a password in base64.
+    #[error("malformed credentials")]
+    Malformed,
+    /// No such user, or another password; there is no telling which.
+    #[error("wrong user name or password")]
+    Wrong,
+}
+
+impl Reason {
+    /// A short name for programs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "basic_plain",
+            Self::Malformed => "basic_malformed",
+            Self::Wrong => "basic_wrong",
+        }
+    }
+}
+
+/// Who an `Authorization: Basic` header names; `None` for a header of another scheme.
+///
+/// Every configured user is compared, so that the time taken is the same for a wrong password and a wrong name.
+pub fn verify(header: &str, channel: Channel, users: &[User]) -> Option<Result<Who, Reason>> {
+    let encoded = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))?.1;
+    Some(judge(encoded.trim(), channel, users))
+}
+
+fn judge(encoded: &str, channel: Channel, users: &[User]) -> Result<Who, Reason> {
+    if channel == Channel::Plain {
+        return Err(Reason::Plain);
+    }
+    if encoded.len() > HEADER_BYTES_MAX {
+        return Err(Reason::Malformed);
+    }
+    let bytes = STANDARD.decode(encoded).map_err(|_| Reason::Malformed)?;
+    let text = String::from_utf8(bytes).map_err(|_| Reason::Malformed)?;
+    let (name, password) = text.split_once(':').ok_or(Reason::Malformed)?;
+    if name.is_empty() || text.contains(char::is_control) {
+        return Err(Reason::Malformed);
+    }
+    let found = users.iter().fold(None, |found, user| {
+        let named = same_secret(user.name.as_bytes(), name.as_bytes());
+        let knows = same_secret(user.password.expose().as_bytes(), password.as_bytes());
+        if named & knows & !user.password.is_empty() { Some(user) } else { found }
+    });
+    found.map(|user| Who::new(Scheme::Basic, user.name.as_str())).ok_or(Reason::Wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users() -> Vec<User> {
+        let user = |name: &str, password: &str| User { name: name.to_owned(), password: Secret::new(password) };
+        vec![user("Aladdin", "open sesame"), user("ana", "a:b:ü"), user("blank", "")]
+    }
+
+    fn check(text: &str, expected: Result<&str, Reason>) {
+        let ours = verify(&format!("Basic {}", STANDARD.encode(text)), Channel::Tls, &users()).unwrap();
+        assert_eq!(ours.map(|who| who.to_string()), expected.map(|name| format!("basic:{name}")), "{text:?}");
+    }
+
+    #[test]
+    fn name_and_password_must_both_be_right_and_belong_together() {
+        check("Aladdin:open sesame", Ok("Aladdin"));
+        check("ana:a:b:ü", Ok("ana"));
+        check("ana:open sesame", Err(Reason::Wrong));
+        check("aladdin:open sesame", Err(Reason::Wrong));
+        check("Aladdin:open sesam", Err(Reason::Wrong));
+        check("Aladdin:", Err(Reason::Wrong));
+        check("blank:", Err(Reason::Wrong));
+        check("nobody:open sesame", Err(Reason::Wrong));
+        check("Aladdin", Err(Reason::Malformed));
+        check(":open sesame", Err(Reason::Malformed));
+        check("Ala\0ddin:x", Err(Reason::Malformed));
+    }
+
+    #[test]
+    fn a_password_over_an_open_line_is_refused_even_when_it_is_right() {
+        let header = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
+        assert_eq!(verify(header, Channel::Plain, &users()), Some(Err(Reason::Plain)));
+        assert!(verify(&header.replace("Basic", "bAsIc"), Channel::Tls, &users()).unwrap().is_ok());
+    }
+
+    #[test]
+    fn headers_of_other_schemes_are_left_to_others() {
+        assert_eq!(verify("Bearer abc", Channel::Tls, &users()), None);
+        assert_eq!(verify("Basic", Channel::Tls, &users()), None);
+        for odd in ["Basic ", "Basic !!", "Basic /w==", &format!("Basic {}", "A".repeat(HEADER_BYTES_MAX + 4))] {
+            assert_eq!(verify(odd, Channel::Tls, &users()), Some(Err(Reason::Malformed)), "{odd}");
+        }
+        assert!(!format!("{:?}", users()).contains("sesame"));
+    }
+}

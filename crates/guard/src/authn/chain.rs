@@ -1,0 +1,239 @@
+//! Asking the chain: who holds an account's keys, and what its tables say about it.
+//!
+//! Answers are remembered for five minutes, and serve for a bounded while longer when the chain is away. A node is a
+//! stranger as well: what it says about another account than the one we asked for is not believed.
+
+use super::trust::{Agent, Reading, Rows, Standing};
+use crate::fetch::{self, Fetch, Method, Request};
+use crate::memo::{Limits, Meanwhile, Memo, Miss};
+use sabir_proto::Timestamp;
+use sabir_proto::k1::PublicKey;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+/// How long an answer is taken for the truth; the network's own server uses the same.
+pub const FRESH: Duration = Duration::from_secs(5 * 60);
+/// How old an answer may be while the chain cannot be asked. A key that was taken off an account keeps its power no
+/// longer than this, and an outage of the chain locks nobody out before.
+pub const STALE_MAX: Duration = Duration::from_secs(30 * 60);
+/// How long a chain that failed, and an account that does not exist, are left alone.
+pub const PAUSE: Duration = Duration::from_secs(10);
+/// How many accounts are remembered, in keys and in each table.
+pub const ACCOUNTS_MAX: usize = 10_000;
+/// How many questions may be out at a time: strangers choose which accounts we ask for.
+pub const LOOKUPS_MAX: usize = 32;
+/// The longest answer. An account with a hundred permissions fits.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// More keys than any account has.
+const KEYS_MAX: usize = 256;
+/// What the network's own library sends, bodies and all.
+const CONTENT_TYPE: &str = "text/plain;charset=UTF-8";
+
+/// Who may speak for an account: its active permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// The weight that must come together.
+    pub threshold: u64,
+    /// Keys and their weights.
+    pub keys: Vec<(PublicKey, u64)>,
+}
+
+/// Why the chain told us nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFault {
+    /// The chain knows no such account, or has no such row.
+    #[error("not on the chain")]
+    Absent,
+    /// The account has no active permission.
+    #[error("no active permission")]
+    NoPermission,
+    /// The chain could not be asked, or its answer makes no sense.
+    #[error("the chain cannot be asked: {0}")]
+    Unavailable(String),
+}
+
+impl From<Miss> for ChainFault {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::Absent => Self::Absent,
+            Miss::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+/// The tables we read, each by the name of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// Registered agents.
+    Agents,
+    /// What others said about an agent.
+    Scores,
+    /// What is known about a person.
+    Users,
+    /// What an account has staked.
+    Voters,
+}
+
+impl Table {
+    /// Contract and scope, table, and the member that repeats the account.
+    const fn place(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Agents => ("agentcore", "agents", "account"),
+            Self::Scores => ("agentfeed", "agentscores", "agent"),
+            Self::Users => ("eosio.proton", "usersinfo", "acc"),
+            Self::Voters => ("eosio", "voters", "owner"),
+        }
+    }
+}
+
+/// A chain, behind one of its nodes.
+pub struct Chain<F> {
+    account: Url,
+    rows: Url,
+    fetch: F,
+    /// `None` for an account without active permission, which is an answer.
+    authorities: Memo<String, Option<Arc<Authority>>>,
+    tables: Memo<(Table, String), Arc<Value>>,
+}
+
+impl<F: Fetch> Chain<F> {
+    /// A chain whose node answers below this URL.
+    pub fn new(node: &Url, fetch: F) -> Result<Self, url::ParseError> {
+        let base = node.as_str().trim_end_matches('/');
+        let limits = Limits { stale: STALE_MAX, pause: PAUSE, entries_max: ACCOUNTS_MAX, loads_max: LOOKUPS_MAX };
+        Ok(Self {
+            account: Url::parse(&format!("{base}/v1/chain/get_account"))?,
+            rows: Url::parse(&format!("{base}/v1/chain/get_table_rows"))?,
+            fetch,
+            authorities: Memo::new(limits),
+            tables: Memo::new(limits),
+        })
+    }
+
+    /// The active permission of an account.
+    pub async fn authority(&self, account: &str, now: Timestamp) -> Result<Arc<Authority>, ChainFault> {
+        let load = async {
+            let body = json!({"account_name": account}).to_string();
+            read_authority(&self.ask(&self.account, body).await?, account)
+        };
+        let authority = self.authorities.get(&account.to_owned(), FRESH, Meanwhile::Serve, now, load).await?;
+        authority.ok_or(ChainFault::NoPermission)
+    }
+
+    /// The row of a table that belongs to an account.
+    pub async fn row(&self, table: Table, account: &str, now: Timestamp) -> Result<Arc<Value>, ChainFault> {
+        let load = async {
+            let answer = self.ask(&self.rows, rows_request(table, account)).await?;
+            read_row(answer, table, account)
+        };
+        Ok(self.tables.get(&(table, account.to_owned()), FRESH, Meanwhile::Serve, now, load).await?)
+    }
+
+    /// What an agent says about itself.
+    pub async fn agent(&self, account: &str, now: Timestamp) -> Result<Agent, ChainFault> {
+        Ok(Agent::from_row(account, &*self.row(Table::Agents, account, now).await?))
+    }
+
+    /// How an agent stands. Without its registration there is none; of the other tables each that cannot be read
+    /// counts as empty, which only ever lowers the score.
+    pub async fn standing(&self, account: &str, reading: Reading, now: Timestamp) -> Result<Standing, ChainFault> {
+        let agent = self.row(Table::Agents, account, now).await?;
+        let owner = Agent::from_row(account, &agent).owner;
+        let (scores, users, voters) = match reading {
+            Reading::Full => (
+                self.row(Table::Scores, account, now).await.ok(),
+                match owner {
+                    Some(owner) => self.row(Table::Users, &owner, now).await.ok(),
+                    None => None,
+                },
+                self.row(Table::Voters, account, now).await.ok(),
+            ),
+            Reading::Gate => (None, self.row(Table::Users, account, now).await.ok(), None),
+        };
+        let rows =
+            Rows { agent: &agent, scores: scores.as_deref(), users: users.as_deref(), voters: voters.as_deref() };
+        Ok(Standing::of(account, rows, reading, now))
+    }
+
+    async fn ask(&self, url: &Url, body: String) -> Result<Value, Miss> {
+        let unavailable = |why: String| Miss::Unavailable(why);
+        let method = Method::Post { content_type: CONTENT_TYPE, body: body.into_bytes() };
+        let request = Request { url: url.clone(), method, bytes_max: ANSWER_BYTES_MAX };
+        let answer = fetch::bounded(&self.fetch, request).await.map_err(|e| unavailable(e.to_string()))?;
+        let value: Value = serde_json::from_slice(&answer.body)
+            .map_err(|_| unavailable(format!("status {}, and not JSON", answer.status)))?;
+        // Nodes say what went wrong in the body, whatever the status.
+        let code = value.get("code").and_then(Value::as_u64);
+        if answer.status == 200 && code.is_none_or(|code| code < 400) {
+            return Ok(value);
+        }
+        let unknown = |detail: &Value| {
+            detail.get("message").and_then(Value::as_str).is_some_and(|message| message.starts_with("unknown key"))
+        };
+        let details = value.pointer("/error/details").and_then(Value::as_array);
+        if code == Some(404) || details.is_some_and(|details| details.iter().any(unknown)) {
+            return Err(Miss::Absent);
+        }
+        Err(unavailable(format!("status {}", answer.status)))
+    }
+}
+
+/// To the byte what the network's own library sends.
+fn rows_request(table: Table, account: &str) -> String {
+    let (code, table, _) = table.place();
+    // Account names need no escaping, and serde would sort the members.
+    let account = json!(account);
+    format!(
+        r#"{{"json":true,"code":"{code}","scope":"{code}","table":"{table}","lower_bound":{account},"upper_bound":{account},"index_position":1,"key_type":"","limit":1,"reverse":false,"show_payer":false}}"#
+    )
+}
+
+fn read_authority(answer: &Value, account: &str) -> Result<Option<Arc<Authority>>, Miss> {
+    check_subject(answer, "account_name", account)?;
+    let Some(permissions) = answer.get("permissions").and_then(Value::as_array) else {
+        return Err(Miss::Unavailable("an account without permissions".to_owned()));
+    };
+    let active = permissions.iter().find(|one| one.get("perm_name").and_then(Value::as_str) == Some("active"));
+    let Some(auth) = active.and_then(|active| active.get("required_auth")) else { return Ok(None) };
+    let keys = auth.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let key = |one: &Value| {
+        // A key of a kind we do not know cannot have made a signature we can read.
+        let key = PublicKey::parse(one.get("key")?.as_str()?).ok()?;
+        Some((key, one.get("weight").and_then(unsigned).unwrap_or(0)))
+    };
+    Ok(Some(Arc::new(Authority {
+        // A permission that does not say how much it takes cannot be fulfilled.
+        threshold: auth.get("threshold").and_then(unsigned).unwrap_or(u64::MAX),
+        keys: keys.iter().take(KEYS_MAX).filter_map(key).collect(),
+    })))
+}
+
+fn read_row(mut answer: Value, table: Table, account: &str) -> Result<Arc<Value>, Miss> {
+    let Some(rows) = answer.get_mut("rows").and_then(Value::as_array_mut) else {
+        return Err(Miss::Unavailable("an answer without rows".to_owned()));
+    };
+    let Some(row) = rows.first_mut().map(Value::take) else { return Err(Miss::Absent) };
+    let (_, _, subject) = table.place();
+    check_subject(&row, subject, account)?;
+    Ok(Arc::new(row))
+}
+
+/// An answer about somebody else is no answer.
+fn check_subject(value: &Value, member: &str, account: &str) -> Result<(), Miss> {
+    match value.get(member) {
+        Some(subject) if subject.as_str() != Some(account) => {
+            Err(Miss::Unavailable("an answer about another account".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 64-bit numbers come as numbers or as text.
+fn unsigned(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

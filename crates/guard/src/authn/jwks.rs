@@ -1,0 +1,262 @@
+//! Key sets (RFC 7517) of those whose tokens we take.
+//!
+//! A set comes from a stranger's server, so it is bounded, and keys that we cannot use are passed over. Symmetric keys do
+//! not exist here, nor do algorithms that would use one: whoever can verify with such a key could have signed with it.
+//! Each key takes only algorithms of its own kind, whatever a token claims.
+
+use crate::fetch::{self, Fetch, Method, Request};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm as Known, DecodingKey};
+use serde_json::Value;
+use std::fmt;
+use url::Url;
+
+/// The largest set we read.
+pub const BYTES_MAX: usize = 256 * 1024;
+/// The most keys a set may have. Rotation needs three.
+pub const KEYS_MAX: usize = 100;
+/// How many keys of one name we try.
+const SAME_NAME_MAX: usize = 4;
+
+/// What a token may be signed with. There is no `none` and no HMAC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
+pub enum Algorithm {
+    ES256,
+    ES384,
+    RS256,
+    RS384,
+    RS512,
+    PS256,
+    PS384,
+    PS512,
+    EdDSA,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::ES256,
+        Self::ES384,
+        Self::RS256,
+        Self::RS384,
+        Self::RS512,
+        Self::PS256,
+        Self::PS384,
+        Self::PS512,
+        Self::EdDSA,
+    ];
+
+    /// The name in tokens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ES256 => "ES256",
+            Self::ES384 => "ES384",
+            Self::RS256 => "RS256",
+            Self::RS384 => "RS384",
+            Self::RS512 => "RS512",
+            Self::PS256 => "PS256",
+            Self::PS384 => "PS384",
+            Self::PS512 => "PS512",
+            Self::EdDSA => "EdDSA",
+        }
+    }
+
+    /// By its name, exactly as it is written in tokens.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    const fn known(self) -> Known {
+        match self {
+            Self::ES256 => Known::ES256,
+            Self::ES384 => Known::ES384,
+            Self::RS256 => Known::RS256,
+            Self::RS384 => Known::RS384,
+            Self::RS512 => Known::RS512,
+            Self::PS256 => Known::PS256,
+            Self::PS384 => Known::PS384,
+            Self::PS512 => Known::PS512,
+            Self::EdDSA => Known::EdDSA,
+        }
+    }
+}
+
+/// Why no key vouches for a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyFault {
+    /// No key of that name, or no way to choose one without a name.
+    Unknown,
+    /// The key is not for this algorithm.
+    Mismatch,
+    /// The key fits and says no.
+    Wrong,
+}
+
+/// A set of public keys.
+#[derive(Clone, Default)]
+pub struct KeySet {
+    keys: Vec<Key>,
+}
+
+#[derive(Clone)]
+struct Key {
+    id: Option<String>,
+    algorithms: Vec<Known>,
+    key: DecodingKey,
+}
+
+impl KeySet {
+    /// Reads a set, or says what is wrong with it.
+    pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        if text.len() > BYTES_MAX {
+            return Err("the key set is too long");
+        }
+        let document: Value = serde_json::from_slice(text).map_err(|_| "the key set is not JSON")?;
+        let keys = document.get("keys").and_then(Value::as_array).ok_or("the key set has no `keys`")?;
+        if keys.len() > KEYS_MAX {
+            return Err("the key set has too many keys");
+        }
+        Ok(Self { keys: keys.iter().filter_map(Key::read).collect() })
+    }
+
+    /// How many keys we can use.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether a key of this name made the signature, which is base64url. Without a name there must be no choice.
+    pub(super) fn check(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+        input: &[u8],
+        signature: &str,
+    ) -> Result<(), KeyFault> {
+        let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
+        let mut candidates: Vec<&Key> = self.keys.iter().filter(named).collect();
+        if candidates.is_empty() {
+            return Err(KeyFault::Unknown);
+        }
+        candidates.retain(|key| key.algorithms.contains(&algorithm.known()));
+        match candidates.len() {
+            0 => return Err(KeyFault::Mismatch),
+            2.. if id.is_none() => return Err(KeyFault::Unknown),
+            _ => {}
+        }
+        let good =
+            |key: &&Key| jsonwebtoken::crypto::verify(signature, input, &key.key, algorithm.known()).unwrap_or(false);
+        if candidates.iter().take(SAME_NAME_MAX).any(good) { Ok(()) } else { Err(KeyFault::Wrong) }
+    }
+}
+
+/// Names only: a set is public, but pages of numbers help nobody.
+impl fmt::Debug for KeySet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.keys.iter().map(|key| key.id.as_deref().unwrap_or("(unnamed)"))).finish()
+    }
+}
+
+impl Key {
+    fn read(value: &Value) -> Option<Self> {
+        let jwk: Jwk = serde_json::from_value(value.clone()).ok()?;
+        let fit: &[Known] = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => {
+                &[Known::RS256, Known::RS384, Known::RS512, Known::PS256, Known::PS384, Known::PS512]
+            }
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => &[Known::ES256],
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => &[Known::ES384],
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[Known::EdDSA],
+            _ => return None,
+        };
+        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        let common = jwk.common;
+        let signs = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+            && common.key_operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+        // A key that names its algorithm is for that one alone, also when it is one we do not know.
+        let pinned = |algorithm: &&Known| common.key_algorithm.is_none_or(|only| only == (**algorithm).into());
+        let algorithms = if signs { fit.iter().filter(pinned).copied().collect() } else { Vec::new() };
+        Some(Self { id: common.key_id, algorithms, key })
+    }
+}
+
+/// Fetches a set.
+pub(super) async fn fetch(url: &Url, fetch: &impl Fetch) -> Result<KeySet, String> {
+    let body = document(url, BYTES_MAX, fetch).await?;
+    KeySet::parse(&body).map_err(str::to_owned)
+}
+
+/// Fetches a document that must be there.
+pub(super) async fn document(url: &Url, bytes_max: usize, fetch: &impl Fetch) -> Result<bytes::Bytes, String> {
+    let request = Request { url: url.clone(), method: Method::Get, bytes_max };
+    let answer = fetch::bounded(fetch, request).await.map_err(|fault| fault.to_string())?;
+    if answer.status == 200 { Ok(answer.body) } else { Err(format!("status {}", answer.status)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn elliptic(id: &str) -> Value {
+        json!({
+            "kty": "EC", "crv": "P-256", "kid": id,
+            "x": "2q6fzIMTBVo4WLU6j-ZOyZMe0bEYXKWC9Pgt2T0hIUg", "y": "a1lclVZXoXUVlCz2dxxi5yW6vUzRaFNg1rPN9aT9dS4",
+        })
+    }
+
+    fn parse(keys: &Value) -> KeySet {
+        KeySet::parse(json!({"keys": keys}).to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn keys_that_we_cannot_use_are_passed_over() {
+        let set = parse(&json!([
+            {"kty": "oct", "kid": "shared", "k": "c2VjcmV0"}, {"kty": "LATTICE", "kid": "later"}, {}, 7, elliptic("good"),
+        ]));
+        assert_eq!((set.len(), format!("{set:?}").as_str()), (1, r#"["good"]"#));
+        assert!(parse(&json!([])).is_empty());
+    }
+
+    #[test]
+    fn a_set_that_is_none_or_too_much_is_refused() {
+        for text in ["", "[]", "{}", r#"{"keys":{}}"#, "<html>"] {
+            assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(KeySet::parse(&vec![b' '; BYTES_MAX + 1]).is_err());
+        let many = vec![json!({}); KEYS_MAX + 1];
+        assert!(KeySet::parse(json!({"keys": many}).to_string().as_bytes()).is_err());
+    }
+
+    #[test]
+    fn each_key_takes_only_what_it_is_for() {
+        let check = |member: &str, value: Value| {
+            let mut key = elliptic("k");
+            key[member] = value;
+            parse(&json!([key])).check(Some("k"), Algorithm::ES256, b"x", "AA")
+        };
+        assert_eq!(check("use", json!("enc")), Err(KeyFault::Mismatch));
+        assert_eq!(check("key_ops", json!(["sign"])), Err(KeyFault::Mismatch));
+        assert_eq!(check("alg", json!("ES384")), Err(KeyFault::Mismatch));
+        assert_eq!(check("alg", json!("ES256")), Err(KeyFault::Wrong));
+        let set = parse(&json!([elliptic("a"), elliptic("b")]));
+        assert_eq!(set.check(Some("a"), Algorithm::RS256, b"x", "AA"), Err(KeyFault::Mismatch));
+        assert_eq!(set.check(Some("c"), Algorithm::ES256, b"x", "AA"), Err(KeyFault::Unknown));
+        assert_eq!(set.check(None, Algorithm::ES256, b"x", "AA"), Err(KeyFault::Unknown), "no choice is made");
+    }
+
+    #[test]
+    fn no_algorithm_uses_a_shared_secret() {
+        for name in ["none", "HS256", "HS384", "HS512", "es256", "ES256 ", ""] {
+            assert_eq!(Algorithm::parse(name), None, "{name}");
+        }
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::parse(algorithm.name()), Some(algorithm));
+        }
+    }
+}

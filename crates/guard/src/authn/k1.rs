@@ -1,0 +1,214 @@
+//! Requests signed by an XPR account: three headers, and a signature over account, time and body.
+//!
+//! There is no public key in the request. The signature gives one back (recovery), and the account is who it says it is
+//! when that key is among the active keys of the account on the chain. What is signed is defined in
+//! [`sabir_proto::digest::k1`].
+//!
+//! We accept everything that the network's own client sends, and are stricter than its server in what no honest client
+//! does: only secp256k1, only low s, only recovery bytes 31 to 34, only names an account can have, and the body hashed
+//! as it is, without mending invalid UTF-8 first.
+//!
+//! A signature is not an id: the holder of a key can make many for one request. A replay is found by [`Signed::digest`].
+
+use super::chain::{Authority, Chain, ChainFault};
+use super::{Scheme, Who, leading_integer};
+use crate::fetch::Fetch;
+use crate::seconds;
+use k256::ecdsa::{RecoveryId, Signature as Ecdsa, VerifyingKey};
+use sabir_proto::k1::{Curve, K1Fault, PublicKey, Signature, is_account_name};
+use sabir_proto::{Timestamp, digest};
+
+/// How far the time in a request may be from ours, in seconds, in either direction; both ends belong to the window.
+pub const WINDOW: i64 = 300;
+
+/// The three headers, as far as they were sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Headers<'a> {
+    /// `X-XPR-Account`
+    pub account: Option<&'a str>,
+    /// `X-XPR-Timestamp`
+    pub timestamp: Option<&'a str>,
+    /// `X-XPR-Signature`
+    pub signature: Option<&'a str>,
+}
+
+/// Whether one key is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Weight {
+    /// Any active key speaks for the account, as at the network's own server.
+    #[default]
+    AnyKey,
+    /// The key alone must reach the threshold of the account's active permission: one key of a 2-of-2 does not.
+    Threshold,
+}
+
+/// A request whose signature we have read: whoever holds this key signed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// The account that the request claims.
+    pub account: String,
+    /// The key that made the signature.
+    pub key: PublicKey,
+    /// The time that was signed, in Unix seconds.
+    pub timestamp: i64,
+    /// What was signed. The same for every signature under the same request.
+    pub digest: [u8; 32],
+}
+
+/// An account that has proven to be the sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The request as it was signed.
+    pub signed: Signed,
+}
+
+impl Account {
+    /// The caller.
+    pub fn who(&self) -> Who {
+        Who::new(Scheme::Xpr, self.signed.account.as_str())
+    }
+
+    /// The last moment at which the same request would still be accepted, and until which it must be remembered.
+    pub fn until(&self) -> Timestamp {
+        Timestamp::from_millis((self.signed.timestamp + WINDOW + 1) * 1000)
+    }
+}
+
+/// Why a request is not from the account it names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A header is missing or empty.
+    #[error("account, timestamp and signature headers are all needed")]
+    Incomplete,
+    /// No account can have this name.
+    #[error("not an account name")]
+    AccountName,
+    /// Not a number.
+    #[error("the timestamp is not a Unix timestamp")]
+    Timestamp,
+    /// Outside of [`WINDOW`].
+    #[error("the timestamp is {0} s away from our time")]
+    Window(i64),
+    /// Not a signature, or not one from which a key can be recovered.
+    #[error("the signature cannot be read: {0}")]
+    Unreadable(&'static str),
+    /// A signature on another curve.
+    #[error("only K1 signatures are accepted")]
+    Curve,
+    /// Somebody can have made this from a good signature without the key.
+    #[error("the signature is not in its canonical form")]
+    Malleable,
+    /// Signed by another key than the account's.
+    #[error("the key is none of the account's active keys")]
+    WrongKey,
+    /// The key is right, and not enough.
+    #[error("the key has weight {weight}, and the account asks for {threshold}")]
+    TooLight {
+        /// What the key brings.
+        weight: u64,
+        /// What the permission asks for.
+        threshold: u64,
+    },
+    /// There is nothing to compare with.
+    #[error("the account has no active keys")]
+    NoKeys,
+    /// The account's keys could not be had, or the chain knows no such account.
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+}
+
+impl Reason {
+    /// A short name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Incomplete => "xpr_incomplete",
+            Self::AccountName => "xpr_account_name",
+            Self::Timestamp => "xpr_timestamp",
+            Self::Window(_) => "xpr_window",
+            Self::Unreadable(_) => "xpr_unreadable",
+            Self::Curve => "xpr_curve",
+            Self::Malleable => "xpr_malleable",
+            Self::WrongKey => "xpr_wrong_key",
+            Self::TooLight { .. } => "xpr_too_light",
+            Self::NoKeys => "xpr_no_keys",
+            Self::Chain(ChainFault::Absent) => "xpr_unknown_account",
+            Self::Chain(_) => "chain_unavailable",
+        }
+    }
+}
+
+/// Whether the request is from the account it names. The chain is asked last: a request that is wrong in itself costs
+/// no lookup.
+pub async fn verify<F: Fetch>(
+    headers: Headers<'_>,
+    body: &[u8],
+    weight: Weight,
+    now: Timestamp,
+    chain: &Chain<F>,
+) -> Result<Account, Reason> {
+    let signed = recover(headers, body, now)?;
+    let authority = chain.authority(&signed.account, now).await?;
+    authorize(signed, &authority, weight)
+}
+
+/// Everything that can be said without the chain. The order of checks is that of the network's own server.
+pub fn recover(headers: Headers<'_>, body: &[u8], now: Timestamp) -> Result<Signed, Reason> {
+    let given = |header: Option<&str>| header.filter(|text| !text.is_empty()).map(str::to_owned);
+    let (Some(account), Some(timestamp), Some(signature)) =
+        (given(headers.account), given(headers.timestamp), given(headers.signature))
+    else {
+        return Err(Reason::Incomplete);
+    };
+    if !is_account_name(&account) {
+        return Err(Reason::AccountName);
+    }
+    // The number enters the digest, not its text.
+    let timestamp = leading_integer(&timestamp).ok_or(Reason::Timestamp)?;
+    let distance = timestamp.saturating_sub(seconds(now)).saturating_abs();
+    if distance > WINDOW {
+        return Err(Reason::Window(distance));
+    }
+    let signature = Signature::parse(&signature).map_err(|fault| match fault {
+        K1Fault::WebAuthn => Reason::Curve,
+        _ => Reason::Unreadable("not a signature"),
+    })?;
+    let digest = digest::k1(&account, timestamp, body);
+    let key = recovered(&signature, &digest)?;
+    Ok(Signed { account, key, timestamp, digest })
+}
+
+/// Whether the key that signed may speak for the account.
+pub fn authorize(signed: Signed, authority: &Authority, weight: Weight) -> Result<Account, Reason> {
+    if authority.keys.is_empty() {
+        return Err(Reason::NoKeys);
+    }
+    let matching = || authority.keys.iter().filter(|(key, _)| *key == signed.key);
+    let heaviest = matching().map(|(_, weight)| *weight).max().ok_or(Reason::WrongKey)?;
+    if weight == Weight::Threshold && heaviest < authority.threshold {
+        return Err(Reason::TooLight { weight: heaviest, threshold: authority.threshold });
+    }
+    Ok(Account { signed })
+}
+
+fn recovered(signature: &Signature, digest: &[u8; 32]) -> Result<PublicKey, Reason> {
+    if signature.curve != Curve::K1 {
+        return Err(Reason::Curve);
+    }
+    // 27 to 30 mean the same for uncompressed keys, and the peer's arithmetic makes something of every other byte.
+    let id = signature.recovery.checked_sub(31).and_then(RecoveryId::from_byte).ok_or(Reason::Malleable)?;
+    // Refuses r and s that are zero or beyond the order of the curve.
+    let ecdsa = Ecdsa::from_slice(&signature.rs).map_err(|_| Reason::Unreadable("r or s out of range"))?;
+    // The twin with the other s recovers the same key: anybody can make it, so it must not count as another request.
+    if ecdsa.normalize_s() != ecdsa {
+        return Err(Reason::Malleable);
+    }
+    let key =
+        VerifyingKey::recover_from_prehash(digest, &ecdsa, id).map_err(|_| Reason::Unreadable("no such point"))?;
+    let point = key.to_sec1_point(true);
+    let point = point.as_bytes().try_into().map_err(|_| Reason::Unreadable("no such point"))?;
+    Ok(PublicKey { curve: Curve::K1, point })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Client certificates: from the certificate of a connection to a caller.
+//!
+//! That the certificate is genuine was decided by TLS, against the configured authorities. Here it is only read. The
+//! caller is a subject alternative name: a URI if there is one (SPIFFE), else an email address, else a host. The common
+//! name is not used; it has been deprecated for this for twenty years, and has no form.
+
+use super::{Scheme, Who};
+use aws_lc_rs::digest::{SHA256, digest};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+/// The longest name we take.
+const NAME_BYTES_MAX: usize = 512;
+
+/// Who a certificate is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certified {
+    /// The caller's name: `uri:…`, `email:…` or `dns:…`.
+    pub name: String,
+    /// All names of the certificate that could be one, in the order in which they count.
+    pub names: Vec<String>,
+    /// SHA-256 of the certificate. For our log.
+    pub fingerprint: [u8; 32],
+}
+
+impl Certified {
+    /// The caller.
+    pub fn who(&self) -> Who {
+        Who::new(Scheme::Mtls, self.name.as_str())
+    }
+}
+
+/// Why a certificate names nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Not a certificate.
+    #[error("the certificate cannot be read")]
+    Unreadable,
+    /// No subject alternative name that could be a caller.
+    #[error("the certificate names nobody: it has no subject alternative name of a kind we use")]
+    Nobody,
+    /// SPIFFE allows one, and with two we would have to guess.
+    #[error("the certificate names more than one URI")]
+    Ambiguous,
+}
+
+impl Reason {
+    /// A short name for programs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Unreadable => "certificate_unreadable",
+            Self::Nobody => "certificate_nobody",
+            Self::Ambiguous => "certificate_ambiguous",
+        }
+    }
+}
+
+/// Whom the certificate of a connection names.
+pub fn read(der: &[u8]) -> Result<Certified, Reason> {
+    let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| Reason::Unreadable)?;
+    if !rest.is_empty() {
+        return Err(Reason::Unreadable);
+    }
+    let extension = certificate.subject_alternative_name().map_err(|_| Reason::Unreadable)?.ok_or(Reason::Nobody)?;
+    let mut names: Vec<(u8, String)> = extension.value.general_names.iter().filter_map(name).collect();
+    // Stable, so that within a kind the order of the certificate counts.
+    names.sort_by_key(|(rank, _)| *rank);
+    if names.iter().filter(|(rank, _)| *rank == 0).count() > 1 {
+        return Err(Reason::Ambiguous);
+    }
+    let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+    let name = names.first().ok_or(Reason::Nobody)?.clone();
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(digest(&SHA256, der).as_ref());
+    Ok(Certified { name, names, fingerprint })
+}
+
+/// A name that could be a caller, and how much it counts. A wildcard is many hosts, so it is nobody.
+fn name(name: &GeneralName<'_>) -> Option<(u8, String)> {
+    let fit = |text: &str| {
+        !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic() && b != b'*')
+    };
+    Some(match name {
+        GeneralName::URI(uri) if fit(uri) => (0, format!("uri:{uri}")),
+        GeneralName::RFC822Name(email) if fit(email) => (1, format!("email:{email}")),
+        GeneralName::DNSName(host) if fit(host) => (2, format!("dns:{}", host.to_ascii_lowercase())),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// Made by OpenSSL; `tests/vectors/certificates.json` says how.
+    fn certificate(name: &str) -> Vec<u8> {
+        let all: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/vectors/certificates.json")).unwrap();
+        STANDARD.decode(all["certificates"][name].as_str().unwrap()).unwrap()
+    }
+
+    fn named(name: &str) -> Result<String, Reason> {
+        read(&certificate(name)).map(|certified| certified.who().to_string())
+    }
+
+    #[test]
+    fn the_subject_alternative_name_is_the_caller() {
+        assert_eq!(named("spiffe"), Ok("mtls:uri:spiffe://example.org/ledger".to_owned()));
+        assert_eq!(named("dns"), Ok("mtls:dns:ledger.example.org".to_owned()));
+        assert_eq!(named("email"), Ok("mtls:email:ana@example.org".to_owned()));
+        let all = read(&certificate("spiffe")).unwrap().names;
+        assert_eq!(all, ["uri:spiffe://example.org/ledger", "dns:ledger.example.org"]);
+    }
+
+    #[test]
+    fn a_certificate_that_names_nobody_or_several_is_refused() {
+        assert_eq!(named("common-name-only"), Err(Reason::Nobody));
+        assert_eq!(named("wildcard"), Err(Reason::Nobody));
+        assert_eq!(named("address"), Err(Reason::Nobody));
+        assert_eq!(named("two-uris"), Err(Reason::Ambiguous));
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused() {
+        let good = certificate("dns");
+        assert_eq!(read(&[]), Err(Reason::Unreadable));
+        assert_eq!(read(&good[..good.len() - 1]), Err(Reason::Unreadable));
+        assert_eq!(read(&[&good[..], b"x"].concat()), Err(Reason::Unreadable));
+        for at in 0..good.len() {
+            // Whatever comes out, nothing breaks.
+            let mut changed = good.clone();
+            changed[at] ^= 0x55;
+            let _ = read(&changed);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Tokens of agent-native peers: a JWT that names a user, under a secret both sides hold.
+//!
+//! There are two kinds of secret. The shared one (`A2A_SECRET`) is tried first; the secret of an organisation is found
+//! by the `org_domain` that the token claims, so it is looked up before anything is proven. Both are always computed,
+//! known organisation or not, so that the time taken does not tell which domains are known here.
+//!
+//! We are stricter than the peer: HS256 and nothing else, an expiry unless a compatibility switch waives it, and known
+//! issuers where issuers are configured. Its own signer makes nothing that we refuse.
+
+use super::jws::{Claims, Jws, JwsFault};
+use super::{Scheme, Who};
+use crate::seconds;
+use aws_lc_rs::hmac;
+use sabir_proto::{Secret, Timestamp};
+
+/// How long a secret is stood in for when there is none, in bytes; any will do.
+const NO_SECRET: [u8; 32] = [0; 32];
+
+/// What a token must fulfil.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// `A2A_SECRET`; white space around it does not count, as at the peer.
+    pub secret: Option<&'a Secret>,
+    /// What we are called, exactly. A token that names an audience must name one of these; when there are none, such a
+    /// token is refused.
+    pub audiences: &'a [String],
+    /// Whose tokens we take; empty for anybody's, as at the peer.
+    pub issuers: &'a [String],
+    /// Whether a token may live for ever.
+    pub expiry: Expiry,
+}
+
+/// Whether a token may live for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// It may not.
+    #[default]
+    Required,
+    /// It may, as at the peer. For compatibility.
+    Optional,
+}
+
+/// A user who was named by somebody with the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// `sub`
+    pub email: String,
+    /// `org_domain`, which is only a claim when [`User::under`] is the shared secret.
+    pub org_domain: Option<String>,
+    /// `org_id`, without white space around it.
+    pub org_id: Option<String>,
+    /// Which secret it was.
+    pub under: Under,
+}
+
+/// Which secret a token was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// The one that all peers share.
+    Shared,
+    /// That of the organisation that the token names.
+    Organisation,
+}
+
+impl User {
+    /// The caller. Whoever holds the secret of an organisation can name any user, so such users are kept apart from
+    /// those of others, and of the shared secret.
+    pub fn who(&self) -> Who {
+        let name = match (self.under, &self.org_domain) {
+            (Under::Organisation, Some(domain)) => format!("{}/{}", domain.to_ascii_lowercase(), self.email),
+            _ => self.email.clone(),
+        };
+        Who::new(Scheme::Native, name)
+    }
+}
+
+/// Why a token names nobody.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Not a token.
+    #[error(transparent)]
+    Token(#[from] JwsFault),
+    /// `none`, another HMAC, or something else.
+    #[error("only HS256 is accepted")]
+    Algorithm,
+    /// Neither a shared secret nor one of the organisation is configured.
+    #[error("there is no secret to verify with")]
+    NoSecret,
+    /// No secret gives this signature.
+    #[error("the signature is wrong")]
+    Signature,
+    /// Its time is over.
+    #[error("expired")]
+    Expired,
+    /// It would live for ever.
+    #[error("the token has no expiry")]
+    NoExpiry,
+    /// Its time has not come.
+    #[error("not valid yet")]
+    NotYet,
+    /// For somebody else.
+    #[error("for another audience")]
+    Audience,
+    /// From somebody we do not know.
+    #[error("from an issuer that is not configured")]
+    Issuer,
+    /// It names no user.
+    #[error("the token names nobody")]
+    Nobody,
+}
+
+impl Reason {
+    /// A short name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Token(JwsFault::TooLong | JwsFault::Malformed(_)) => "token_malformed",
+            Self::Token(JwsFault::Critical) => "token_critical",
+            Self::Algorithm => "token_algorithm",
+            Self::NoSecret => "token_no_secret",
+            Self::Signature => "token_signature",
+            Self::Expired => "token_expired",
+            Self::NoExpiry => "token_no_expiry",
+            Self::NotYet => "token_not_yet",
+            Self::Audience => "token_audience",
+            Self::Issuer => "token_issuer",
+            Self::Nobody => "token_nobody",
+        }
+    }
+}
+
+/// The organisation that a token claims, in lower case, for those who must look its secret up before they call
+/// [`verify`]. Nothing is proven yet.
+pub fn claimed_organisation(token: &str) -> Option<String> {
+    Jws::parse(token).ok().and_then(|jws| organisation_of(&jws.claims))
+}
+
+/// Whom a token names. `organisation` gives the secret of a domain, which comes in lower case.
+pub fn verify(
+    token: &str,
+    settings: Settings<'_>,
+    organisation: impl FnOnce(&str) -> Option<Secret>,
+    now: Timestamp,
+) -> Result<User, Reason> {
+    let jws = Jws::parse(token)?;
+    if jws.algorithm != "HS256" {
+        return Err(Reason::Algorithm);
+    }
+    let organisation = organisation_of(&jws.claims).and_then(|domain| organisation(&domain));
+    let usable = |secret: Option<&Secret>| {
+        secret.map(|secret| secret.expose().trim().as_bytes().to_vec()).filter(|secret| !secret.is_empty())
+    };
+    let (shared, theirs) = (usable(settings.secret), usable(organisation.as_ref()));
+    if shared.is_none() && theirs.is_none() {
+        return Err(Reason::NoSecret);
+    }
+    let under = match (signed(&jws, shared.as_deref()), signed(&jws, theirs.as_deref())) {
+        (true, _) => Under::Shared,
+        (false, true) => Under::Organisation,
+        (false, false) => return Err(Reason::Signature),
+    };
+    check_claims(&jws.claims, settings, now)?;
+    let owned = |name: &str| jws.claims.text(name).map(str::to_owned);
+    Ok(User {
+        email: owned("sub").ok_or(Reason::Nobody)?,
+        org_domain: owned("org_domain"),
+        org_id: owned("org_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
+        under,
+    })
+}
+
+fn organisation_of(claims: &Claims) -> Option<String> {
+    claims.text("org_domain").map(str::to_ascii_lowercase)
+}
+
+/// Computed also where there is no secret, and false then.
+fn signed(jws: &Jws<'_>, secret: Option<&[u8]>) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.unwrap_or(&NO_SECRET));
+    let same = hmac::verify(&key, jws.input, &jws.signature).is_ok();
+    same && secret.is_some()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
+fn check_claims(claims: &Claims, settings: Settings<'_>, now: Timestamp) -> Result<(), Reason> {
+    let now = seconds(now) as f64;
+    claims.time("iat")?;
+    match claims.time("exp")? {
+        // There is no leeway, and the last second does not count.
+        Some(expires) if expires <= now => return Err(Reason::Expired),
+        None if settings.expiry == Expiry::Required => return Err(Reason::NoExpiry),
+        _ => {}
+    }
+    if claims.time("nbf")?.is_some_and(|from| from > now) {
+        return Err(Reason::NotYet);
+    }
+    if let Some(named) = claims.audience()
+        && !named.iter().any(|name| settings.audiences.iter().any(|own| own == name))
+    {
+        return Err(Reason::Audience);
+    }
+    let known = |issuer: &str| settings.issuers.iter().any(|one| one == issuer);
+    if !settings.issuers.is_empty() && !claims.text("iss").is_some_and(known) {
+        return Err(Reason::Issuer);
+    }
+    Ok(())
+}
+
+/// What we are called where nothing is configured, as the peer works it out: from the `Host` of the request, by https
+/// unless a proxy says otherwise.
+pub fn own_audience(configured: Option<&str>, host: Option<&str>, forwarded_proto: Option<&str>) -> Option<String> {
+    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    if let Some(url) = given(configured) {
+        return Some(url.trim_end_matches('/').to_owned());
+    }
+    let host = given(host)?;
+    Some(format!("{}://{host}", forwarded_proto.filter(|proto| !proto.is_empty()).unwrap_or("https")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! How an agent of XPR Network stands: its registration, its KYC level and its score, from rows of chain tables.
+//!
+//! There are two readings. The full score (0 to 100, from KYC, stake, reputation and age) is what cards show. The gate
+//! of the network's own server counts KYC and age alone, so it never passes 40, and takes the KYC of the caller where
+//! the full score takes that of the caller's owner.
+//!
+//! Sums follow the originals to the odd corners: a registration in the future lowers the score, a registration at time
+//! zero counts as very old in one reading and as brand-new in the other, and reputation is not capped.
+
+use super::leading_integer;
+use crate::seconds;
+use sabir_proto::Timestamp;
+use serde_json::Value;
+
+const MONTH: i64 = 30 * 24 * 60 * 60;
+/// The chain counts in ten-thousandths; one point for each 500 XPR.
+const STAKE_POINT: f64 = 10_000.0 * 500.0;
+/// The best average score.
+const REPUTATION_SCALE: f64 = 10_000.0;
+
+/// Which of the two scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// As on cards: all four parts, KYC of the owner.
+    #[default]
+    Full,
+    /// As at the gate of the network's own server: KYC of the caller itself and age.
+    Gate,
+}
+
+/// What an agent has registered about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Agent {
+    /// The account.
+    pub account: String,
+    /// Who owns the agent, if anybody.
+    pub owner: Option<String>,
+    /// Its name; may be empty.
+    pub name: String,
+    /// What it does; may be empty.
+    pub description: String,
+    /// Where it is, without `/a2a`; may be empty.
+    pub endpoint: String,
+    /// How it is reached.
+    pub protocol: String,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Since when, in Unix seconds; 0 when unknown.
+    pub registered_at: i64,
+    /// Whether it says that it is there.
+    pub active: bool,
+}
+
+impl Agent {
+    /// Reads a row of the table of agents.
+    pub fn from_row(account: &str, row: &Value) -> Self {
+        let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let capabilities = serde_json::from_str(&text("capabilities")).unwrap_or_default();
+        Self {
+            account: account.to_owned(),
+            owner: Some(text("owner")).filter(|owner| !owner.is_empty()),
+            name: text("name"),
+            description: text("description"),
+            endpoint: text("endpoint"),
+            protocol: text("protocol"),
+            capabilities,
+            registered_at: row.get("registered_at").map_or(0, integer),
+            active: row.get("active").is_some_and(|active| *active == true || *active == 1),
+        }
+    }
+}
+
+/// The parts of a score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Score {
+    /// Up to 30.
+    pub kyc: i64,
+    /// Up to 20.
+    pub stake: i64,
+    /// Up to 40, and beyond when the chain says something beyond its own scale.
+    pub reputation: i64,
+    /// Up to 10.
+    pub longevity: i64,
+}
+
+impl Score {
+    /// All of it.
+    pub const fn total(self) -> i64 {
+        // A chain may say anything; a sum must not panic over it.
+        self.kyc.saturating_add(self.stake).saturating_add(self.reputation).saturating_add(self.longevity)
+    }
+
+    /// The total in a word.
+    pub const fn rating(self) -> &'static str {
+        match self.total() {
+            80.. => "verified",
+            60.. => "high",
+            40.. => "medium",
+            20.. => "low",
+            _ => "untrusted",
+        }
+    }
+}
+
+/// An agent and its score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The registration.
+    pub agent: Agent,
+    /// The level behind the KYC part of the score.
+    pub kyc_level: i64,
+    /// The score.
+    pub score: Score,
+}
+
+/// What the tables say; what is not there is `None`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The registration.
+    pub agent: &'a Value,
+    /// Feedback.
+    pub scores: Option<&'a Value>,
+    /// KYC of whoever the reading asks for.
+    pub users: Option<&'a Value>,
+    /// Stake.
+    pub voters: Option<&'a Value>,
+}
+
+impl Standing {
+    /// Adds it up.
+    pub fn of(account: &str, rows: Rows<'_>, reading: Reading, now: Timestamp) -> Self {
+        let agent = Agent::from_row(account, rows.agent);
+        // The gate asks for the KYC of the caller, which needs no owner.
+        let users = rows.users.filter(|_| reading == Reading::Gate || agent.owner.is_some());
+        let kyc_level = users.map_or(0, |row| kyc_level(row, reading));
+        let months = seconds(now).saturating_sub(agent.registered_at).div_euclid(MONTH).min(10);
+        let score = Score {
+            kyc: kyc_level.saturating_mul(10).min(30),
+            longevity: if reading == Reading::Gate && agent.registered_at == 0 { 0 } else { months },
+            stake: if reading == Reading::Full { rows.voters.map_or(0, stake) } else { 0 },
+            reputation: if reading == Reading::Full { rows.scores.map_or(0, reputation) } else { 0 },
+        };
+        Self { agent, kyc_level, score }
+    }
+}
+
+/// The best level of all entries. Chains hold levels as numbers, as text, and as lists of claims made by providers.
+pub fn kyc_level(row: &Value, reading: Reading) -> i64 {
+    let entries = row.get("kyc").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let level = |entry: &Value| match (entry, reading) {
+        (Value::Number(_), _) => integer(entry),
+        (Value::String(text), Reading::Full) => leading_integer(text).unwrap_or(0),
+        (Value::String(text), Reading::Gate) => text.trim().parse().unwrap_or(0),
+        _ => entry.get("kyc_level").and_then(Value::as_str).map_or(0, claimed_level),
+    };
+    let best = entries.iter().map(level).max().unwrap_or(0).max(0);
+    let verified = row.get("verified").is_some_and(|flag| *flag == 1 || *flag == true);
+    match (best, reading) {
+        (0, _) => i64::from(verified),
+        (best, Reading::Full) => best,
+        (best, Reading::Gate) => best.min(3),
+    }
+}
+
+/// `provider:3`, `2`, or a list of claims that are counted when none of them is a number.
+fn claimed_level(text: &str) -> i64 {
+    let claims: Vec<&str> = text.split(',').map(str::trim).filter(|claim| !claim.is_empty()).collect();
+    let number = |claim: &&str| match claim.rsplit_once(':') {
+        Some((_, level)) => level.parse::<u32>().ok().map(i64::from),
+        None => leading_integer(claim),
+    };
+    let counted = i64::try_from(claims.len().div_ceil(3)).unwrap_or(3).min(3);
+    claims.iter().filter_map(number).max().unwrap_or(counted)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "points are few; a cast from a double saturates")]
+fn stake(row: &Value) -> i64 {
+    let staked = row.get("staked").map_or(0.0, double);
+    (staked / STAKE_POINT).floor().min(20.0) as i64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "points are few; a cast from a double saturates")]
+fn reputation(row: &Value) -> i64 {
+    if row.get("total_weight").map_or(0.0, double) <= 0.0 {
+        return 0;
+    }
+    let average = row.get("avg_score").map_or(0.0, double);
+    (average / REPUTATION_SCALE * 40.0).floor() as i64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
+fn integer(value: &Value) -> i64 {
+    match value {
+        Value::Number(number) => number.as_i64().unwrap_or_else(|| double(value) as i64),
+        Value::String(text) => leading_integer(text).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// 64-bit numbers come as numbers or as text.
+#[expect(clippy::cast_precision_loss, reason = "the original counts in doubles")]
+fn double(value: &Value) -> f64 {
+    match value {
+        Value::Number(number) => number.as_f64().unwrap_or(0.0),
+        Value::String(text) => leading_integer(text).unwrap_or(0) as f64,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Tokens that were verified already: a caller sends the same one with every request, and elliptic curves are slow.
+//!
+//! A token is known by its hash, so that this memory holds nothing worth stealing. It counts as verified for as long as
+//! the key set that vouched for it is the one in use; when keys are fetched anew, every token is looked at again.
+
+use super::jwks::KeySet;
+use super::oidc::Bearer;
+use aws_lc_rs::digest::{SHA256, digest};
+use sabir_proto::Timestamp;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many tokens are remembered, at about half a kilobyte each.
+pub(super) const TOKENS_MAX: usize = 10_000;
+
+pub(super) type Print = [u8; 32];
+
+/// What a token is known by.
+pub(super) fn print(token: &str) -> Print {
+    let mut print = [0; 32];
+    print.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    print
+}
+
+#[derive(Default)]
+pub(super) struct Verified {
+    tokens: Mutex<HashMap<Print, Entry>>,
+}
+
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) bearer: Arc<Bearer>,
+    /// Which of the configured issuers.
+    pub(super) issuer: usize,
+    /// The set that vouched for it.
+    pub(super) keys: Arc<KeySet>,
+    /// Not good from this moment on.
+    pub(super) until: Timestamp,
+}
+
+impl Verified {
+    pub(super) fn get(&self, print: &Print, now: Timestamp) -> Option<Entry> {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.get(print).filter(|entry| now < entry.until).cloned()
+    }
+
+    pub(super) fn insert(&self, print: Print, entry: Entry, now: Timestamp) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() >= TOKENS_MAX {
+            tokens.retain(|_, entry| now < entry.until);
+        }
+        if tokens.len() >= TOKENS_MAX {
+            // Room for an eighth at once, from those that end first.
+            let mut ends: Vec<Timestamp> = tokens.values().map(|entry| entry.until).collect();
+            let (_, limit, _) = ends.select_nth_unstable(TOKENS_MAX / 8);
+            let limit = *limit;
+            let mut room = TOKENS_MAX / 8;
+            tokens.retain(|_, entry| {
+                let goes = entry.until <= limit && room > 0;
+                room -= usize::from(goes);
+                !goes
+            });
+        }
+        tokens.insert(print, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(until: i64) -> Entry {
+        let (bearer, keys) = (Arc::new(Bearer::default()), Arc::new(KeySet::default()));
+        Entry { bearer, issuer: 0, keys, until: Timestamp::from_millis(until) }
+    }
+
+    #[test]
+    fn a_token_is_known_until_its_end_and_not_a_moment_longer() {
+        let verified = Verified::default();
+        verified.insert(print("a"), entry(1000), Timestamp::from_millis(0));
+        assert!(verified.get(&print("a"), Timestamp::from_millis(999)).is_some());
+        assert!(verified.get(&print("a"), Timestamp::from_millis(1000)).is_none());
+        assert!(verified.get(&print("b"), Timestamp::from_millis(0)).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded_whether_tokens_end_or_not() {
+        for until in [|_: i64| 10_000_000, |now: i64| now + 5, |now: i64| 10_000_000 - now] {
+            let verified = Verified::default();
+            for now in 0..3 * i64::try_from(TOKENS_MAX).unwrap() {
+                let token = now.to_string();
+                verified.insert(print(&token), entry(until(now)), Timestamp::from_millis(now));
+                assert!(verified.get(&print(&token), Timestamp::from_millis(now)).is_some(), "the newest stays");
+            }
+            let held = verified.tokens.lock().unwrap().len();
+            assert!(held <= TOKENS_MAX, "{held}");
+        }
+    }
+}

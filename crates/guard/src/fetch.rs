@@ -1,0 +1,118 @@
+//! The way out: small documents, fetched for us by whoever owns the sockets.
+
+use bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use url::Url;
+
+/// A document we want.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Where it is.
+    pub url: Url,
+    /// How to ask for it.
+    pub method: Method,
+    /// The most we read. A longer answer is a fault, not a shorter document.
+    pub bytes_max: usize,
+}
+
+/// How to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// By `GET`.
+    Get,
+    /// By `POST`, with a body.
+    Post {
+        /// The `Content-Type`.
+        content_type: &'static str,
+        /// The body.
+        body: Vec<u8>,
+    },
+}
+
+/// An answer, whatever its status: some peers put what they have to say into a 500.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, no longer than was asked for.
+    pub body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchFault {
+    /// Longer than [`Request::bytes_max`].
+    #[error("the answer is too long")]
+    TooLong,
+    /// Not in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// Anything else, in words without secrets.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Fetches documents.
+///
+/// Whoever implements this applies the usual rules for going out (which addresses, TLS, proxies), follows no redirect,
+/// sends no credential, and gives up after a few seconds: callers wait for the answer.
+pub trait Fetch: Send + Sync {
+    /// Fetches one document.
+    fn fetch(&self, request: Request) -> impl Future<Output = Result<Answer, FetchFault>> + Send;
+}
+
+impl<F: Fetch> Fetch for Arc<F> {
+    fn fetch(&self, request: Request) -> impl Future<Output = Result<Answer, FetchFault>> + Send {
+        (**self).fetch(request)
+    }
+}
+
+/// Fetches, and does not take the limit on trust.
+pub(crate) async fn bounded(fetch: &impl Fetch, request: Request) -> Result<Answer, FetchFault> {
+    let bytes_max = request.bytes_max;
+    let answer = fetch.fetch(request).await?;
+    if answer.body.len() > bytes_max { Err(FetchFault::TooLong) } else { Ok(answer) }
+}
+
+#[cfg(test)]
+pub(crate) mod fakes {
+    use super::*;
+    use std::sync::Mutex;
+
+    type Respond = dyn Fn(&Request) -> Result<Answer, FetchFault> + Send + Sync;
+
+    /// Answers by a function, remembers what it was asked, and yields once so that others get a turn in between.
+    pub(crate) struct FakeFetch {
+        respond: Mutex<Box<Respond>>,
+        pub(crate) asked: Mutex<Vec<Request>>,
+    }
+
+    impl FakeFetch {
+        pub(crate) fn new(
+            respond: impl Fn(&Request) -> Result<Answer, FetchFault> + Send + Sync + 'static,
+        ) -> Arc<Self> {
+            Arc::new(Self { respond: Mutex::new(Box::new(respond)), asked: Mutex::default() })
+        }
+
+        pub(crate) fn now(&self, respond: impl Fn(&Request) -> Result<Answer, FetchFault> + Send + Sync + 'static) {
+            *self.respond.lock().unwrap() = Box::new(respond);
+        }
+
+        pub(crate) fn times(&self) -> usize {
+            self.asked.lock().unwrap().len()
+        }
+    }
+
+    impl Fetch for FakeFetch {
+        async fn fetch(&self, request: Request) -> Result<Answer, FetchFault> {
+            self.asked.lock().unwrap().push(request.clone());
+            tokio::task::yield_now().await;
+            (self.respond.lock().unwrap())(&request)
+        }
+    }
+
+    pub(crate) fn answer(status: u16, body: impl Into<Vec<u8>>) -> Result<Answer, FetchFault> {
+        Ok(Answer { status, body: Bytes::from(body.into()) })
+    }
+}

@@ -1,0 +1,330 @@
+//! What we were told, for a while: a bounded memory of answers that are dear to get.
+//!
+//! Each answer is asked for once, however many callers want it at the same time; the others wait for the one that
+//! asks. When the answer cannot be had, the last one serves for a bounded while longer, and the next attempt waits for
+//! a pause, so that a peer that is down is not asked by every request. What does not exist is remembered for that pause
+//! only: an account may be made at any moment.
+//!
+//! Strangers choose the keys (account names, key names). So the memory is bounded, what brought nothing is forgotten
+//! first, and only so many questions are out at a time.
+
+use sabir_proto::Timestamp;
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How long, and how much.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long an answer serves after its time when no newer one can be had.
+    pub(crate) stale: Duration,
+    /// How long we do not ask again after an attempt that brought nothing.
+    pub(crate) pause: Duration,
+    /// How many answers are remembered.
+    pub(crate) entries_max: usize,
+    /// How many questions may be out at a time.
+    pub(crate) loads_max: usize,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// There is none, and whoever should know says so.
+    Absent,
+    /// It could not be had.
+    Unavailable(String),
+}
+
+/// What to do while somebody else asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meanwhile {
+    /// Take the last answer if it may still serve: a peer that is slow then holds up one caller and not all of them.
+    Serve,
+    /// Wait, because the last answer will not do.
+    Wait,
+}
+
+pub(crate) struct Memo<K, V> {
+    limits: Limits,
+    entries: Mutex<HashMap<K, Arc<Entry<V>>>>,
+    loads: Semaphore,
+}
+
+struct Entry<V> {
+    known: Mutex<Known<V>>,
+    /// Held by the one caller that asks.
+    turn: tokio::sync::Mutex<()>,
+}
+
+struct Known<V> {
+    value: Option<(V, Timestamp)>,
+    missed: Option<(Miss, Timestamp)>,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, entries: Mutex::default(), loads: Semaphore::new(limits.loads_max) }
+    }
+
+    /// The answer, no older than `age_max` if that can be had.
+    pub(crate) async fn get(
+        &self,
+        key: &K,
+        age_max: Duration,
+        meanwhile: Meanwhile,
+        now: Timestamp,
+        load: impl Future<Output = Result<V, Miss>>,
+    ) -> Result<V, Miss> {
+        let entry = self.entry(key);
+        if let Some(settled) = self.settled(&entry, age_max, now) {
+            return settled;
+        }
+        let _turn = match (entry.turn.try_lock(), self.stale(&entry, now, Miss::Absent)) {
+            (Ok(turn), _) => turn,
+            (Err(_), Ok(value)) if meanwhile == Meanwhile::Serve => return Ok(value),
+            (Err(_), _) => entry.turn.lock().await,
+        };
+        // Somebody may have asked while we waited for our turn.
+        if let Some(settled) = self.settled(&entry, age_max, now) {
+            return settled;
+        }
+        let loaded = match self.loads.try_acquire() {
+            Ok(_permit) => load.await,
+            // Not remembered: it says nothing about this key.
+            Err(_) => return self.stale(&entry, now, Miss::Unavailable("too many lookups at a time".to_owned())),
+        };
+        let mut known = lock(&entry.known);
+        match loaded {
+            Ok(value) => {
+                *known = Known { value: Some((value.clone(), now)), missed: None };
+                Ok(value)
+            }
+            Err(miss) => {
+                if miss == Miss::Absent {
+                    known.value = None;
+                }
+                known.missed = Some((miss.clone(), now));
+                drop(known);
+                self.stale(&entry, now, miss)
+            }
+        }
+    }
+
+    /// What can be said without asking.
+    fn settled(&self, entry: &Entry<V>, age_max: Duration, now: Timestamp) -> Option<Result<V, Miss>> {
+        let known = lock(&entry.known);
+        if let Some((value, at)) = &known.value
+            && apart(*at, now) < age_max
+        {
+            return Some(Ok(value.clone()));
+        }
+        let (miss, at) = known.missed.as_ref()?;
+        if apart(*at, now) >= self.limits.pause {
+            return None;
+        }
+        let miss = miss.clone();
+        drop(known);
+        Some(self.stale(entry, now, miss))
+    }
+
+    /// The last answer, if it may still serve.
+    fn stale(&self, entry: &Entry<V>, now: Timestamp, miss: Miss) -> Result<V, Miss> {
+        match &lock(&entry.known).value {
+            Some((value, at)) if apart(*at, now) < self.limits.stale => Ok(value.clone()),
+            _ => Err(miss),
+        }
+    }
+
+    fn entry(&self, key: &K) -> Arc<Entry<V>> {
+        let mut entries = lock(&self.entries);
+        if let Some(entry) = entries.get(key) {
+            return entry.clone();
+        }
+        if entries.len() >= self.limits.entries_max {
+            self.forget(&mut entries);
+        }
+        let entry = Arc::new(Entry {
+            known: Mutex::new(Known { value: None, missed: None }),
+            turn: tokio::sync::Mutex::default(),
+        });
+        entries.insert(key.clone(), entry.clone());
+        entry
+    }
+
+    /// Makes room for an eighth at once, so that a stream of new keys does not sort the memory for each of them.
+    fn forget(&self, entries: &mut HashMap<K, Arc<Entry<V>>>) {
+        let room = (self.limits.entries_max / 8).max(1);
+        let age = |entry: &Entry<V>| lock(&entry.known).value.as_ref().map(|(_, at)| *at);
+        // `None` sorts first: what brought nothing goes before anything that did.
+        let mut by_age: Vec<(Option<Timestamp>, K)> =
+            entries.iter().map(|(key, entry)| (age(entry), key.clone())).collect();
+        by_age.sort_unstable_by_key(|(at, _)| *at);
+        for (_, key) in by_age.into_iter().take(room) {
+            entries.remove(&key);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.entries).len()
+    }
+}
+
+/// In either direction: a clock that was set back must not make an answer young for ever.
+fn apart(one: Timestamp, other: Timestamp) -> Duration {
+    Duration::from_millis(one.millis().abs_diff(other.millis()))
+}
+
+/// Nothing in here panics while it holds a lock, and what is behind it is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const FRESH: Duration = Duration::from_secs(300);
+
+    fn limits() -> Limits {
+        Limits { stale: Duration::from_secs(600), pause: Duration::from_secs(10), entries_max: 16, loads_max: 4 }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    fn down() -> Result<u32, Miss> {
+        Err(Miss::Unavailable("down".to_owned()))
+    }
+
+    async fn ask(memo: &Memo<u32, u32>, key: u32, now: i64, loaded: Result<u32, Miss>) -> (Result<u32, Miss>, bool) {
+        let asked = AtomicUsize::new(0);
+        let answer = memo
+            .get(&key, FRESH, Meanwhile::Serve, at(now), async {
+                asked.fetch_add(1, Ordering::Relaxed);
+                loaded
+            })
+            .await;
+        (answer, asked.into_inner() == 1)
+    }
+
+    async fn learn(memo: &Memo<u32, u32>, key: u32, now: i64, loaded: Result<u32, Miss>) {
+        let (_, asked) = ask(memo, key, now, loaded).await;
+        assert!(asked, "known already");
+    }
+
+    #[tokio::test]
+    async fn an_answer_serves_until_its_time_and_then_is_asked_for_again() {
+        let memo = Memo::new(limits());
+        assert_eq!(ask(&memo, 1, 1000, Ok(7)).await, (Ok(7), true));
+        assert_eq!(ask(&memo, 1, 1299, Ok(8)).await, (Ok(7), false));
+        assert_eq!(ask(&memo, 1, 1300, Ok(8)).await, (Ok(8), true));
+    }
+
+    #[tokio::test]
+    async fn while_there_is_no_answer_the_last_one_serves_for_a_bounded_time_and_pauses_are_kept() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 1000, Ok(7)).await;
+        assert_eq!(ask(&memo, 1, 1300, down()).await, (Ok(7), true));
+        assert_eq!(ask(&memo, 1, 1309, down()).await, (Ok(7), false), "within the pause");
+        assert_eq!(ask(&memo, 1, 1310, down()).await, (Ok(7), true));
+        assert_eq!(ask(&memo, 1, 1599, down()).await, (Ok(7), true));
+        assert_eq!(ask(&memo, 1, 1609, down()).await, (down(), true), "too old to serve");
+        assert_eq!(ask(&memo, 1, 1618, Ok(9)).await, (down(), false));
+        assert_eq!(ask(&memo, 1, 1619, Ok(9)).await, (Ok(9), true));
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_does_not_serve_and_is_looked_for_again_soon() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 1000, Ok(7)).await;
+        assert_eq!(ask(&memo, 1, 1300, Err(Miss::Absent)).await, (Err(Miss::Absent), true));
+        assert_eq!(ask(&memo, 1, 1309, Ok(8)).await, (Err(Miss::Absent), false));
+        assert_eq!(ask(&memo, 1, 1310, down()).await, (down(), true), "the old answer is not resurrected");
+    }
+
+    #[tokio::test]
+    async fn a_clock_set_back_does_not_keep_an_answer_young() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 10_000, Ok(7)).await;
+        assert_eq!(ask(&memo, 1, 5000, Ok(8)).await, (Ok(8), true));
+    }
+
+    #[tokio::test]
+    async fn many_who_want_the_same_cost_one_question() {
+        for loaded in [Ok(7), down()] {
+            let memo = Memo::new(limits());
+            let asked = AtomicUsize::new(0);
+            let one = || {
+                memo.get(&1, FRESH, Meanwhile::Serve, at(1000), async {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    loaded.clone()
+                })
+            };
+            let (a, b, c) = tokio::join!(one(), one(), one());
+            assert_eq!((a, b, c), (loaded.clone(), loaded.clone(), loaded.clone()));
+            assert_eq!(asked.load(Ordering::Relaxed), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_peer_holds_up_one_caller_and_those_who_need_news() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 1000, Ok(7)).await;
+        let mut slow = Box::pin(memo.get(&1, FRESH, Meanwhile::Serve, at(1300), std::future::pending()));
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut slow).await.is_err());
+        assert_eq!(ask(&memo, 1, 1300, Ok(8)).await, (Ok(7), false));
+        let news = memo.get(&1, FRESH, Meanwhile::Wait, at(1300), async { Ok(8) });
+        let mut news = Box::pin(news);
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut news).await.is_err());
+        drop(slow);
+        assert_eq!(news.await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn one_who_gives_up_does_not_take_the_others_down() {
+        let memo: Memo<u32, u32> = Memo::new(limits());
+        let never = memo.get(&1, FRESH, Meanwhile::Serve, at(1000), std::future::pending());
+        assert!(tokio::time::timeout(Duration::from_millis(5), never).await.is_err());
+        assert_eq!(ask(&memo, 1, 1000, Ok(7)).await, (Ok(7), true));
+    }
+
+    #[tokio::test]
+    async fn only_so_many_questions_are_out_at_a_time() {
+        let memo: Memo<u32, u32> = Memo::new(limits());
+        learn(&memo, 9, 600, Ok(9)).await;
+        let keys = [0, 1, 2, 3];
+        let mut slow = keys
+            .each_ref()
+            .map(|key| Box::pin(memo.get(key, FRESH, Meanwhile::Serve, at(1000), std::future::pending())));
+        for one in &mut slow {
+            assert!(tokio::time::timeout(Duration::from_millis(1), one).await.is_err());
+        }
+        let refused = ask(&memo, 5, 1000, Ok(5)).await;
+        assert!(matches!(refused, (Err(Miss::Unavailable(_)), false)), "{refused:?}");
+        assert_eq!(ask(&memo, 9, 1000, Ok(1)).await, (Ok(9), false), "the last answer serves");
+        drop(slow);
+        assert_eq!(ask(&memo, 5, 1000, Ok(5)).await, (Ok(5), true), "being busy is not held against the key");
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded_and_keeps_what_is_worth_keeping() {
+        let memo = Memo::new(limits());
+        learn(&memo, 1, 1000, Ok(1)).await;
+        for key in 2..100_000 {
+            learn(&memo, key, 1001, Err(Miss::Absent)).await;
+        }
+        assert!(memo.len() <= 16, "{}", memo.len());
+        assert_eq!(ask(&memo, 1, 1002, Ok(2)).await, (Ok(1), false), "strangers cannot flush what others need");
+        for key in 100_000..101_000 {
+            learn(&memo, key, 1003, Ok(1)).await;
+        }
+        assert!(memo.len() <= 16, "{}", memo.len());
+    }
+}

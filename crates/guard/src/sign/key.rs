@@ -1,0 +1,253 @@
+//! Private keys for signatures: read from PEM or JWK, made where there is none, and never shown.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeyPairComponents, PublicKeyComponents};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use sabir_proto::{Secret, canon};
+use serde_json::{Map, Value, json};
+use std::fmt;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::public_key::RSAPublicKey;
+
+/// The longest key file we read; an RSA key of 8192 bits fits twice.
+const FILE_BYTES_MAX: usize = 32 * 1024;
+
+/// What a key signs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// ECDSA on P-256; what everybody can verify.
+    Es256,
+    /// RSA with PKCS#1 padding.
+    Rs256,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl Algorithm {
+    /// The name in headers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Es256 => "ES256",
+            Self::Rs256 => "RS256",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+}
+
+/// Why a text is not a key. Nothing of it is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// Too long to be a key.
+    #[error("the key file is too long")]
+    TooLong,
+    /// Neither PEM nor JWK.
+    #[error("the key is neither PEM nor JWK")]
+    Unreadable,
+    /// A public key, or a shared secret.
+    #[error("the key is not a private key")]
+    NotPrivate,
+    /// A curve, a size or an algorithm that we do not sign with.
+    #[error("the key is not for ES256, RS256 (2048 to 8192 bits) or EdDSA")]
+    Unsupported,
+    /// A name that would be empty.
+    #[error("the key needs a name")]
+    NoName,
+    /// The library refused, which has no reason we know of.
+    #[error("no key could be made")]
+    Making,
+}
+
+/// A private key and its name.
+pub struct SigningKey {
+    id: String,
+    pair: Pair,
+}
+
+enum Pair {
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+    EdDsa(Ed25519KeyPair),
+}
+
+impl SigningKey {
+    /// Makes a key for ES256, and its file (PKCS#8 in PEM). Without a name it is called by its thumbprint (RFC 7638).
+    pub fn generate(id: Option<&str>) -> Result<(Self, Secret), KeyFault> {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| KeyFault::Making)?;
+        let der = pair.to_pkcs8v1().map_err(|_| KeyFault::Making)?;
+        let body = STANDARD.encode(der.as_ref());
+        let lines: Vec<&str> = body.as_bytes().chunks(64).filter_map(|line| str::from_utf8(line).ok()).collect();
+        let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
+        Ok((Self::named(Pair::Es256(pair), id)?, Secret::new(pem)))
+    }
+
+    /// Reads a key file: PEM (PKCS#8, SEC 1 or PKCS#1) or a private JWK. The name is the one given, else the `kid` of
+    /// the JWK, else the thumbprint.
+    pub fn read(text: &Secret, id: Option<&str>) -> Result<Self, KeyFault> {
+        let text = text.expose().trim();
+        if text.len() > FILE_BYTES_MAX {
+            return Err(KeyFault::TooLong);
+        }
+        if !text.starts_with('{') {
+            return Self::named(from_pem(text)?, id);
+        }
+        let Ok(Value::Object(jwk)) = canon::read(text) else { return Err(KeyFault::Unreadable) };
+        let pair = from_jwk(&jwk)?;
+        // A key that says what it is for is not used for anything else.
+        let fits = |name: &str, expected: &str| jwk.get(name).is_none_or(|value| value.as_str() == Some(expected));
+        if !fits("alg", pair.algorithm().name()) || !fits("use", "sig") {
+            return Err(KeyFault::Unsupported);
+        }
+        Self::named(pair, id.or_else(|| jwk.get("kid").and_then(Value::as_str)))
+    }
+
+    fn named(pair: Pair, id: Option<&str>) -> Result<Self, KeyFault> {
+        let id = match id {
+            Some("") => return Err(KeyFault::NoName),
+            Some(id) => id.to_owned(),
+            None => pair.thumbprint().ok_or(KeyFault::Making)?,
+        };
+        Ok(Self { id, pair })
+    }
+
+    /// The name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it signs with.
+    pub fn algorithm(&self) -> Algorithm {
+        self.pair.algorithm()
+    }
+
+    /// The public half, as a JWK.
+    pub fn public(&self) -> Value {
+        let mut jwk = Value::Object(self.pair.public().unwrap_or_default());
+        jwk["kid"] = json!(self.id);
+        jwk["alg"] = json!(self.algorithm().name());
+        jwk["use"] = json!("sig");
+        jwk
+    }
+
+    pub(super) fn sign(&self, input: &[u8]) -> Option<Vec<u8>> {
+        match &self.pair {
+            Pair::Es256(pair) => Some(pair.sign(&SystemRandom::new(), input).ok()?.as_ref().to_vec()),
+            Pair::EdDsa(pair) => Some(pair.try_sign(input).ok()?.as_ref().to_vec()),
+            Pair::Rs256(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), input, &mut signature).ok()?;
+                Some(signature)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "SigningKey({:?}, {})", self.id, self.algorithm().name())
+    }
+}
+
+impl Pair {
+    fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Es256(_) => Algorithm::Es256,
+            Self::Rs256(_) => Algorithm::Rs256,
+            Self::EdDsa(_) => Algorithm::EdDsa,
+        }
+    }
+
+    /// The members that make up the public key, and no other.
+    fn public(&self) -> Option<Map<String, Value>> {
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let jwk = match self {
+            Self::Es256(pair) => {
+                let [4, point @ ..] = pair.public_key().as_ref() else { return None };
+                let (x, y) = point.split_at_checked(32)?;
+                json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)})
+            }
+            Self::EdDsa(pair) => json!({"kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref())}),
+            Self::Rs256(pair) => {
+                let (_, key) = RSAPublicKey::from_der(pair.public_key().as_ref()).ok()?;
+                json!({"kty": "RSA", "n": encode(bare(key.modulus)), "e": encode(bare(key.exponent))})
+            }
+        };
+        jwk.as_object().cloned()
+    }
+
+    /// RFC 7638: the hash of the public members in their canonical order.
+    fn thumbprint(&self) -> Option<String> {
+        let text = canon::jcs(&self.public()?).ok()?;
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
+        Some(URL_SAFE_NO_PAD.encode(digest))
+    }
+}
+
+/// DER puts a zero in front of numbers whose first bit is set; JWK does not.
+fn bare(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|&&byte| byte == 0).count();
+    &number[zeros..]
+}
+
+fn from_pem(text: &str) -> Result<Pair, KeyFault> {
+    if text.contains("-----BEGIN PUBLIC KEY-----") || text.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(KeyFault::NotPrivate);
+    }
+    let der = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyFault::Unreadable)?;
+    let elliptic = |der: &[u8]| EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, der);
+    let pair = match &der {
+        PrivateKeyDer::Sec1(der) => elliptic(der.secret_sec1_der()).ok().map(Pair::Es256),
+        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok().map(Pair::Rs256),
+        PrivateKeyDer::Pkcs8(der) => {
+            let der = der.secret_pkcs8_der();
+            let es256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der).ok().map(Pair::Es256);
+            // OpenSSL leaves the public half out, which the strict reader takes for a fault.
+            let eddsa = || Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok().map(Pair::EdDsa);
+            let rs256 = || RsaKeyPair::from_pkcs8(der).ok().map(Pair::Rs256);
+            es256.or_else(eddsa).or_else(rs256)
+        }
+        _ => None,
+    };
+    pair.ok_or(KeyFault::Unsupported)
+}
+
+fn from_jwk(jwk: &Map<String, Value>) -> Result<Pair, KeyFault> {
+    let text = |name: &str| jwk.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !["EC", "RSA", "OKP"].contains(&text("kty")) {
+        // Shared secrets among them.
+        return Err(if jwk.contains_key("kty") { KeyFault::Unsupported } else { KeyFault::Unreadable });
+    }
+    if !jwk.contains_key("d") {
+        return Err(KeyFault::NotPrivate);
+    }
+    let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)).map_err(|_| KeyFault::Unreadable);
+    let pair = match (text("kty"), text("crv")) {
+        ("EC", "P-256") => {
+            let point = [&[4][..], &bytes("x")?, &bytes("y")?].concat();
+            let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+            EcdsaKeyPair::from_private_key_and_public_key(algorithm, &bytes("d")?, &point).ok().map(Pair::Es256)
+        }
+        ("OKP", "Ed25519") => {
+            Ed25519KeyPair::from_seed_and_public_key(&bytes("d")?, &bytes("x")?).ok().map(Pair::EdDsa)
+        }
+        ("RSA", _) => {
+            let components = KeyPairComponents {
+                public_key: PublicKeyComponents { n: bytes("n")?, e: bytes("e")? },
+                d: bytes("d")?,
+                p: bytes("p")?,
+                q: bytes("q")?,
+                dP: bytes("dp")?,
+                dQ: bytes("dq")?,
+                qInv: bytes("qi")?,
+            };
+            RsaKeyPair::from_components(&components).ok().map(Pair::Rs256)
+        }
+        _ => None,
+    };
+    pair.ok_or(KeyFault::Unsupported)
+}

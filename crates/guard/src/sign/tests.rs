@@ -1,0 +1,221 @@
+use super::*;
+use sabir_client::signature::{self as verifier, Jwks, NoFetch, Reason, Trust, Verdict};
+use sabir_proto::Secret;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Vectors {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    card: Value,
+    /// One digest for each reading.
+    canonical_sha256: Forms,
+}
+
+#[derive(Deserialize)]
+struct Forms {
+    spec: String,
+    sdk: String,
+    raw: String,
+}
+
+fn vectors() -> Vectors {
+    serde_json::from_str(include_str!("../../../client/tests/vectors/card-jws.json")).unwrap()
+}
+
+fn files() -> Value {
+    serde_json::from_str(include_str!("../../tests/vectors/signing-keys.json")).unwrap()
+}
+
+fn keys() -> Vec<SigningKey> {
+    let read = |jwk: &Value| SigningKey::read(&Secret::new(jwk.to_string()), None).unwrap();
+    files()["card_keys"].as_array().unwrap().iter().map(read).collect()
+}
+
+/// What our own client makes of a card, given these keys.
+async fn judged(card: &Value, keys: &[SigningKey]) -> Verdict {
+    let trust = Trust { keys: Jwks::parse(key_set(keys).to_string().as_bytes()).unwrap(), ..Trust::default() };
+    verifier::verify(&card.to_string(), &trust, &NoFetch).await
+}
+
+fn card() -> Value {
+    json!({
+        "name": "Ledger", "description": "Keeps books.", "version": "1",
+        "supportedInterfaces": [{"url": "https://ledger.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}],
+    })
+}
+
+#[tokio::test]
+async fn every_card_of_the_vectors_that_has_one_reading_is_signed_by_every_key_and_verified() {
+    let keys = keys();
+    assert_eq!(keys.len(), 4, "two elliptic keys, an RSA key and an Edwards key");
+    let cases = vectors().cases;
+    assert_eq!(cases.len(), 31);
+    let mut signed = 0;
+    for Case { id, card, canonical_sha256: forms } in cases {
+        let agreed = forms.spec == forms.sdk && forms.spec == forms.raw;
+        for key in &keys {
+            let one = std::slice::from_ref(key);
+            match sign(&card.to_string(), one, None) {
+                Ok(card) => {
+                    assert!(agreed, "{id} has several readings and was signed");
+                    // What others signed may be there still; it is ours that is looked for.
+                    let verdict = judged(&card, one).await;
+                    assert!(matches!(&verdict, Verdict::Verified { kid, .. } if kid == key.id()), "{id}: {verdict:?}");
+                    signed += 1;
+                }
+                Err(SignFault::Disputed(places)) => {
+                    assert!(!agreed, "{id} has one reading and was not signed");
+                    assert!(!places.is_empty(), "{id}");
+                }
+                Err(other) => panic!("{id}: {other}"),
+            }
+        }
+    }
+    assert_eq!(signed, 4 * 27);
+}
+
+#[tokio::test]
+async fn during_rotation_either_key_vouches_for_the_card() {
+    let url = Url::parse("https://ledger.example/.well-known/jwks.json").unwrap();
+    let keys = keys();
+    let signed = sign(&card().to_string(), &keys[..2], Some(&url)).unwrap();
+    let signatures = signed["signatures"].as_array().unwrap();
+    assert_eq!(signatures.len(), 2);
+    let header = URL_SAFE_NO_PAD.decode(signatures[0]["protected"].as_str().unwrap()).unwrap();
+    let header: Value = serde_json::from_slice(&header).unwrap();
+    assert_eq!(header, json!({"alg": "ES256", "kid": "test-es256-1", "typ": "JOSE", "jku": url.as_str()}));
+    for key in &keys[..2] {
+        let verdict = judged(&signed, std::slice::from_ref(key)).await;
+        assert!(matches!(&verdict, Verdict::Verified { kid, .. } if kid == key.id()), "{verdict:?}");
+    }
+    let stranger = judged(&signed, &keys[2..]).await;
+    assert!(matches!(stranger, Verdict::Unverifiable { .. }), "{stranger:?}");
+    // Signing again replaces our own signatures and leaves those of others.
+    let again = sign(&signed.to_string(), &keys[1..3], None).unwrap();
+    let names: Vec<_> = again["signatures"].as_array().unwrap().iter().filter_map(signer).collect();
+    assert_eq!(names, ["test-es256-1", "test-es256-2", "test-rs256-1"]);
+}
+
+#[tokio::test]
+async fn a_change_after_signing_shows() {
+    let keys = keys();
+    for key in &keys {
+        let mut signed = sign(&card().to_string(), std::slice::from_ref(key), None).unwrap();
+        signed["name"] = json!("Mallory");
+        let verdict = judged(&signed, std::slice::from_ref(key)).await;
+        assert_eq!(verdict, Verdict::Unverifiable { reason: Reason::Wrong });
+    }
+}
+
+#[test]
+fn a_card_with_several_readings_is_not_signed_and_the_members_are_named() {
+    let keys = keys();
+    let mut card = card();
+    card["description"] = json!("");
+    card["skills"][0]["examples"] = json!([]);
+    card["x/y"] = json!(1);
+    let disputed = sign(&card.to_string(), &keys, None).unwrap_err();
+    let expected = ["/description", "/skills/0/examples", "/x~1y"].map(str::to_owned);
+    assert_eq!(disputed, SignFault::Disputed(expected.to_vec()));
+    assert!(disputed.to_string().contains("fill in or remove /description, "), "{disputed}");
+}
+
+#[test]
+fn what_is_no_card_is_not_signed() {
+    let keys = keys();
+    assert_eq!(sign("[]", &keys, None), Err(SignFault::NotACard));
+    for text in ["", "{\"a\":1,\"a\":2}", "{\"a\":9007199254740993}"] {
+        assert!(matches!(sign(text, &keys, None), Err(SignFault::NotCanonical(_))), "{text}");
+    }
+    assert_eq!(sign(&card().to_string(), &[], None), Err(SignFault::Signatures(0)));
+    let mut crowded = card();
+    crowded["signatures"] = json!(vec![json!({"protected": "e30", "signature": ""}); SIGNATURES_MAX]);
+    assert_eq!(sign(&crowded.to_string(), &keys[..1], None), Err(SignFault::Signatures(SIGNATURES_MAX + 1)));
+}
+
+#[test]
+fn the_key_set_holds_public_halves_only_and_equals_that_of_the_vectors() {
+    let set = key_set(&keys());
+    let vectors: Value = serde_json::from_str(include_str!("../../../client/tests/vectors/card-jws.json")).unwrap();
+    assert_eq!(set["keys"], vectors["jwks"]["keys"]);
+    for key in set["keys"].as_array().unwrap() {
+        for private in ["d", "p", "q", "dp", "dq", "qi", "k"] {
+            assert!(key.get(private).is_none(), "{private}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_made_can_be_kept_and_read_again() {
+    let (key, file) = SigningKey::generate(None).unwrap();
+    assert_eq!((key.algorithm(), key.id().len()), (Algorithm::Es256, 43));
+    let again = SigningKey::read(&file, None).unwrap();
+    assert_eq!(again.public(), key.public());
+    let signed = sign(&card().to_string(), &[again], None).unwrap();
+    assert!(matches!(judged(&signed, &[key]).await, Verdict::Verified { .. }));
+    let (named, _) = SigningKey::generate(Some("mine")).unwrap();
+    assert_eq!(format!("{named:?}"), r#"SigningKey("mine", ES256)"#);
+    assert_eq!(SigningKey::generate(Some("")).err(), Some(KeyFault::NoName));
+}
+
+#[tokio::test]
+async fn keys_that_openssl_made_are_read() {
+    let files = files();
+    let read = |name: &str| SigningKey::read(&Secret::new(files["keys"][name].as_str().unwrap()), None);
+    for (name, algorithm) in [
+        ("p256-pkcs8", Algorithm::Es256),
+        ("p256-sec1", Algorithm::Es256),
+        ("ed25519-pkcs8", Algorithm::EdDsa),
+        ("rsa2048-pkcs8", Algorithm::Rs256),
+        ("rsa2048-pkcs1", Algorithm::Rs256),
+    ] {
+        let key = read(name).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        assert_eq!(key.algorithm(), algorithm, "{name}");
+        let signed = sign(&card().to_string(), std::slice::from_ref(&key), None).unwrap();
+        assert!(matches!(judged(&signed, &[key]).await, Verdict::Verified { .. }), "{name}");
+    }
+    assert_eq!(read("p256-pkcs8").unwrap().public(), read("p256-sec1").unwrap().public(), "one key in two forms");
+    assert_eq!(read("p256-pkcs8").unwrap().id(), files["thumbprint"].as_str().unwrap());
+    for (name, fault) in [
+        ("p256-public", KeyFault::NotPrivate),
+        ("p384-pkcs8", KeyFault::Unsupported),
+        ("rsa1024-pkcs8", KeyFault::Unsupported),
+    ] {
+        assert_eq!(read(name).err(), Some(fault), "{name}");
+    }
+}
+
+#[test]
+fn a_jwk_that_is_not_for_this_is_refused() {
+    let jwk = files()["card_keys"][0].clone();
+    let read = |jwk: &Value| SigningKey::read(&Secret::new(jwk.to_string()), None).map(|_| ());
+    let with = |member: &str, value: Value| {
+        let mut jwk = jwk.clone();
+        jwk[member] = value;
+        read(&jwk)
+    };
+    assert_eq!(read(&jwk), Ok(()));
+    assert_eq!(with("alg", json!("ES384")), Err(KeyFault::Unsupported));
+    assert_eq!(with("use", json!("enc")), Err(KeyFault::Unsupported));
+    assert_eq!(with("crv", json!("P-384")), Err(KeyFault::Unsupported));
+    assert_eq!(with("kid", json!("")), Err(KeyFault::NoName));
+    assert_eq!(with("d", json!("!")), Err(KeyFault::Unreadable));
+    // The private half of another key.
+    assert_eq!(with("d", json!(URL_SAFE_NO_PAD.encode([7; 32]))), Err(KeyFault::Unsupported));
+    assert_eq!(read(&json!({"kty": "oct", "k": "c2VjcmV0", "d": "x"})), Err(KeyFault::Unsupported));
+    let mut public = jwk.clone();
+    public.as_object_mut().unwrap().remove("d");
+    assert_eq!(read(&public), Err(KeyFault::NotPrivate));
+    for text in ["", "x", "{}", "{\"kty\":\"EC\",\"kty\":\"EC\"}"] {
+        assert_eq!(SigningKey::read(&Secret::new(text), None).err(), Some(KeyFault::Unreadable), "{text}");
+    }
+    let long = Secret::new("x".repeat(40 * 1024));
+    assert_eq!(SigningKey::read(&long, None).err(), Some(KeyFault::TooLong));
+}

@@ -1,0 +1,4 @@
+//! What the verifiers promise, seen from outside.
+
+mod strangers;
+mod tampering;

@@ -1,0 +1,288 @@
+//! The canonical form that AGNT signs, which is **not** RFC 8785: what Python prints for
+//! `json.dumps(value, sort_keys=True, separators=(",", ":"))`.
+//!
+//! Names are sorted by code point, everything outside printable ASCII is escaped, and numbers keep their kind: `1` and
+//! `1.0` are different texts, and an integer is exact at any length. A tree of doubles could not tell those apart, so
+//! this works on the text of each number.
+//!
+//! Reading is strict where Python is not: members given twice, halves of surrogate pairs, `NaN` and numbers beyond a
+//! double (also integers of more than 308 digits) have no canonical form here, as nowhere else in this crate.
+
+use super::CanonFault;
+use crate::{Json, JsonFault};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A payload: a JSON object whose members are held in canonical form.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Payload {
+    /// Rust orders strings by UTF-8, which is the order of code points.
+    members: BTreeMap<String, String>,
+}
+
+impl Payload {
+    /// Reads a payload from its text.
+    pub fn read(text: &str) -> Result<Self, CanonFault> {
+        let json = Json::parse(text)?;
+        if !json.as_str().starts_with('{') {
+            return Err(JsonFault::NotAnObject.into());
+        }
+        let mut reader = Reader { text: json.as_str(), at: 0 };
+        Ok(Self { members: reader.members()? })
+    }
+
+    /// A member, as canonical JSON.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.members.get(name).map(String::as_str)
+    }
+
+    /// A member that is a string.
+    pub fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.get(name)?).ok()
+    }
+
+    /// The names of all members.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
+    /// Sets a member, replacing one of the same name.
+    pub fn set(&mut self, name: &str, value: &Json) -> Result<(), CanonFault> {
+        let value = Reader { text: value.as_str(), at: 0 }.value()?;
+        self.members.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, name: &str) {
+        self.members.remove(name);
+    }
+
+    /// Keeps the members whose name passes.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
+        self.members.retain(|name, _| keeps(name));
+    }
+
+    /// The canonical text, which is ASCII.
+    pub fn canonical(&self) -> String {
+        written(&self.members)
+    }
+}
+
+/// Walks a text that is known to be valid, compact JSON of bounded depth. That it is valid is why errors are rare here;
+/// that it is not taken for granted is why there are any.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self) -> Result<String, CanonFault> {
+        match self.peek() {
+            Some(b'{') => Ok(written(&self.members()?)),
+            Some(b'[') => self.list(),
+            Some(b'"') => Ok(quoted(&self.string()?)),
+            Some(b'-' | b'0'..=b'9') => number(self.take_while(|b| b"+-.eE0123456789".contains(&b))),
+            Some(b't' | b'f' | b'n') => Ok(self.take_while(|b| b.is_ascii_lowercase()).to_owned()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn members(&mut self) -> Result<BTreeMap<String, String>, CanonFault> {
+        let mut members = BTreeMap::new();
+        self.expect(b'{')?;
+        while self.peek() != Some(b'}') {
+            let name = self.string()?;
+            self.expect(b':')?;
+            members.insert(name, self.value()?);
+            if self.peek() != Some(b'}') {
+                self.expect(b',')?;
+            }
+        }
+        self.expect(b'}')?;
+        Ok(members)
+    }
+
+    fn list(&mut self) -> Result<String, CanonFault> {
+        let mut items = Vec::new();
+        self.expect(b'[')?;
+        while self.peek() != Some(b']') {
+            items.push(self.value()?);
+            if self.peek() != Some(b']') {
+                self.expect(b',')?;
+            }
+        }
+        self.expect(b']')?;
+        Ok(format!("[{}]", items.join(",")))
+    }
+
+    fn string(&mut self) -> Result<String, CanonFault> {
+        let length = super::string_length(&self.text.as_bytes()[self.at..]);
+        let literal = self.text.get(self.at..self.at + length).ok_or_else(|| self.unexpected())?;
+        self.at += length;
+        serde_json::from_str(literal).map_err(|e| CanonFault::Json(JsonFault::Syntax(e.to_string())))
+    }
+
+    fn take_while(&mut self, belongs: impl Fn(u8) -> bool) -> &'a str {
+        let from = self.at;
+        while self.peek().is_some_and(&belongs) {
+            self.at += 1;
+        }
+        &self.text[from..self.at]
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), CanonFault> {
+        if self.peek() != Some(byte) {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn unexpected(&self) -> CanonFault {
+        CanonFault::Json(JsonFault::Syntax(format!("unexpected text at byte {}", self.at)))
+    }
+}
+
+fn written(members: &BTreeMap<String, String>) -> String {
+    let members: Vec<String> = members.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// Python with `ensure_ascii`: only 0x20 to 0x7e pass, the rest is escaped by UTF-16 code units in lower case.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn number(token: &str) -> Result<String, CanonFault> {
+    if !token.contains(['.', 'e', 'E']) {
+        // The grammar has seen to leading zeros already.
+        return Ok(if token == "-0" { "0".to_owned() } else { token.to_owned() });
+    }
+    let out_of_range = || CanonFault::Value(token.chars().take(24).collect());
+    let value: f64 = token.parse().map_err(|_| out_of_range())?;
+    if value.is_finite() { Ok(repr(value)) } else { Err(out_of_range()) }
+}
+
+/// A double as Python's `repr` lays it out: the shortest digits that read back the same, with a point as long as the
+/// exponent is from -4 to 15, with at least two digits of exponent otherwise.
+fn repr(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => ("-", mantissa),
+        None => ("", mantissa),
+    };
+    let digits = mantissa.replace('.', "");
+    let length = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
+    match exponent {
+        -4..=-1 => format!("{sign}0.{}{digits}", zeros(-exponent - 1)),
+        0..=15 if exponent + 1 >= length => format!("{sign}{digits}{}.0", zeros(exponent + 1 - length)),
+        0..=15 => {
+            let (whole, fraction) = digits.split_at(usize::try_from(exponent + 1).unwrap_or(0));
+            format!("{sign}{whole}.{fraction}")
+        }
+        _ => {
+            let mark = if exponent < 0 { '-' } else { '+' };
+            format!("{sign}{mantissa}e{mark}{:02}", exponent.unsigned_abs())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Vectors {
+        cases: Vec<Case>,
+    }
+
+    #[derive(Deserialize)]
+    struct Case {
+        id: String,
+        input_hex: String,
+        canonical_hex: Option<String>,
+        strict: String,
+    }
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_text_of_the_vectors_has_its_canonical_form_or_is_refused() {
+        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/agnt-canonical.json")).unwrap();
+        assert_eq!(vectors.cases.len(), 60);
+        let mut accepted = 0;
+        for Case { id, input_hex, canonical_hex, strict } in vectors.cases {
+            // What is no UTF-8 never gets this far; lone surrogates come as escapes.
+            let ours = Payload::read(&String::from_utf8(bytes(&input_hex)).unwrap());
+            if strict == "reject" {
+                assert!(ours.is_err(), "{id} is accepted");
+                continue;
+            }
+            accepted += 1;
+            let expected = String::from_utf8(bytes(&canonical_hex.unwrap())).unwrap();
+            assert_eq!(ours.unwrap().canonical(), expected, "{id}");
+        }
+        assert_eq!(accepted, 44);
+    }
+
+    #[test]
+    fn what_is_canonical_stays_as_it_is() {
+        let once = Payload::read(r#"{"b":[1.50,{"z":1e5,"é":"\u00e9"}],"a":-0.0}"#).unwrap().canonical();
+        assert_eq!(once, r#"{"a":-0.0,"b":[1.5,{"z":100000.0,"\u00e9":"\u00e9"}]}"#);
+        assert_eq!(Payload::read(&once).unwrap().canonical(), once);
+    }
+
+    #[test]
+    fn members_are_read_set_and_removed() {
+        let mut payload = Payload::read(r#"{"n":1.0,"_sig":"x","s":"caf\u00e9"}"#).unwrap();
+        assert_eq!(
+            (payload.get("n"), payload.text("s").as_deref(), payload.text("n")),
+            (Some("1.0"), Some("café"), None)
+        );
+        payload.remove("_sig");
+        payload.set("_ts", &Json::parse("1776000000").unwrap()).unwrap();
+        payload.set("n", &Json::parse("[ 2 ]").unwrap()).unwrap();
+        assert_eq!(payload.canonical(), r#"{"_ts":1776000000,"n":[2],"s":"caf\u00e9"}"#);
+        payload.retain(|name| !name.starts_with('_'));
+        assert_eq!(payload.names().collect::<Vec<_>>(), ["n", "s"]);
+    }
+
+    #[test]
+    fn only_an_object_is_a_payload() {
+        for text in ["[1]", "7", "\"x\"", "null"] {
+            assert_eq!(Payload::read(text), Err(CanonFault::Json(JsonFault::NotAnObject)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The chain: how an entry follows from the one before, and how to tell what was done to it where it does not.
+
+use super::{Break, Entry, Known, Record, Tampering, Verified};
+use crate::Hash;
+use sabir_proto::canon;
+
+/// A row of the chain, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chained {
+    /// Where the row stands; the entry repeats it.
+    pub(crate) seq: u64,
+    /// The canonical entry.
+    pub(crate) canonical: String,
+    /// What the entry hashes to, behind the one before.
+    pub(crate) hash: Hash,
+}
+
+/// The row of a record that follows this one.
+pub(crate) fn link(end: Known, record: &Record) -> Chained {
+    let seq = end.seq + 1;
+    let canonical = canon::jcs(&record.numbered(seq)).expect("text and whole numbers have a canonical form");
+    let canonical = String::from_utf8(canonical).expect("JSON is UTF-8");
+    Chained { seq, hash: follow(&end.hash, &canonical), canonical }
+}
+
+/// The entry of a row; `None` where the row is not one of ours.
+pub(crate) fn entry_of(row: &Chained) -> Option<Entry> {
+    serde_json::from_str(&row.canonical).ok()
+}
+
+fn follow(before: &Hash, canonical: &str) -> Hash {
+    Hash::of(&[before.as_bytes(), canonical.as_bytes()])
+}
+
+/// Walks a chain row by row.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    /// How many rows were good, and the hash of the last.
+    good: u64,
+    hash: Hash,
+    known: Option<Known>,
+    /// A row that does not follow; what comes behind it tells why.
+    suspect: Option<Chained>,
+    broken: Option<Break>,
+}
+
+impl Checker {
+    pub(crate) fn new(known: Option<Known>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Takes the next row; false once a break is found.
+    pub(crate) fn take(&mut self, row: Chained) -> bool {
+        if self.broken.is_none() {
+            match self.suspect.take() {
+                // It is there and the chain goes on without it: then it was put there.
+                Some(suspect) if follow(&self.hash, &row.canonical) == row.hash => {
+                    self.stop(suspect.seq, Tampering::Inserted);
+                }
+                Some(suspect) => self.convict(&suspect),
+                None => self.judge(row),
+            }
+        }
+        self.broken.is_none()
+    }
+
+    fn judge(&mut self, row: Chained) {
+        let due = self.good + 1;
+        if row.seq != due {
+            return self.stop(due, Tampering::Removed);
+        }
+        if follow(&self.hash, &row.canonical) == row.hash && entry_of(&row).is_some_and(|e| e.seq == due) {
+            (self.good, self.hash) = (due, row.hash);
+            if self.known.is_some_and(|known| known.seq == due && known.hash != row.hash) {
+                self.stop(due, Tampering::Edited);
+            }
+            return;
+        }
+        self.suspect = Some(row);
+    }
+
+    /// Says what is wrong with a row. Rows that were moved to close a gap, or to make one, still say where they stood.
+    fn convict(&mut self, suspect: &Chained) {
+        match entry_of(suspect).map(|e| e.seq) {
+            Some(said) if said > suspect.seq => self.stop(suspect.seq, Tampering::Removed),
+            Some(said) if said + 1 == suspect.seq => self.stop(said, Tampering::Inserted),
+            Some(said) if said < suspect.seq => self.stop(suspect.seq, Tampering::Inserted),
+            _ => self.stop(suspect.seq, Tampering::Edited),
+        }
+    }
+
+    fn stop(&mut self, seq: u64, tampering: Tampering) {
+        self.broken = Some(Break { seq, tampering });
+    }
+
+    /// The verdict; `end` is where the chain ends according to whoever appends to it.
+    pub(crate) fn finish(mut self, end: Known) -> Verified {
+        if let Some(suspect) = self.suspect.take() {
+            self.convict(&suspect);
+            // Whoever appends knows nothing of it.
+            let is_beyond = |found: &Break| found.tampering == Tampering::Edited && found.seq > end.seq;
+            if self.broken.as_ref().is_some_and(is_beyond) {
+                self.stop(suspect.seq, Tampering::Inserted);
+            }
+        }
+        let missing = [Some(end), self.known].into_iter().flatten().any(|k| k.seq > self.good);
+        if self.broken.is_none() {
+            if missing {
+                self.stop(self.good + 1, Tampering::Removed);
+            } else if end.seq < self.good {
+                self.stop(end.seq + 1, Tampering::Inserted);
+            } else if end.hash != self.hash {
+                self.stop(self.good, Tampering::Edited);
+            }
+        }
+        Verified { entries: self.good, hash: self.hash, broken: self.broken }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{Caller, Timestamp};
+
+    fn record(n: u64) -> Record {
+        let time = Timestamp::from_millis(i64::try_from(n).unwrap());
+        Record::refusal(time, Caller::anonymous(), "none", "SendMessage", "rate")
+    }
+
+    fn chain(length: u64) -> Vec<Chained> {
+        let mut rows: Vec<Chained> = Vec::new();
+        for n in 0..length {
+            rows.push(link(end(&rows), &record(n)));
+        }
+        rows
+    }
+
+    fn end(rows: &[Chained]) -> Known {
+        rows.last().map_or(Known { seq: 0, hash: Hash::default() }, |row| Known { seq: row.seq, hash: row.hash })
+    }
+
+    fn check(rows: &[Chained], end: Known, known: Option<Known>) -> Verified {
+        let mut checker = Checker::new(known);
+        for row in rows {
+            if !checker.take(row.clone()) {
+                break;
+            }
+        }
+        checker.finish(end)
+    }
+
+    #[track_caller]
+    fn broken(rows: &[Chained], expected: Option<(u64, Tampering)>) {
+        let found = check(rows, end(&chain(6)), None).broken;
+        assert_eq!(found, expected.map(|(seq, tampering)| Break { seq, tampering }));
+    }
+
+    /// What entry this is as its row says; the hash is left as it is.
+    fn say(row: &mut Chained, from: &str, to: &str) {
+        assert!(row.canonical.contains(from));
+        row.canonical = row.canonical.replace(from, to);
+    }
+
+    #[test]
+    fn the_form_is_fixed() {
+        let rows = chain(2);
+        let text = r#"{"caller":"anonymous","count":1,"operation":"SendMessage","outcome":"refused","reason":"rate","scheme":"none","seq":1,"time":"1970-01-01T00:00:00.000Z"}"#;
+        assert_eq!(rows[0].canonical, text);
+        assert_eq!(rows[0].hash, Hash::of(&[&[0; 32], text.as_bytes()]));
+        assert_eq!(rows[1].hash, Hash::of(&[rows[0].hash.as_bytes(), rows[1].canonical.as_bytes()]));
+    }
+
+    #[test]
+    fn a_whole_chain_is_whole() {
+        broken(&chain(6), None);
+        let nothing = check(&[], end(&[]), None);
+        assert_eq!(nothing, Verified { entries: 0, hash: Hash::default(), broken: None });
+    }
+
+    #[test]
+    fn edits_are_found() {
+        for at in 0..6 {
+            let seq = u64::try_from(at).unwrap() + 1;
+            let mut rows = chain(6);
+            say(&mut rows[at], "rate", "none");
+            broken(&rows, Some((seq, Tampering::Edited)));
+            let mut rows = chain(6);
+            rows[at].hash = Hash::of(&[b"x"]);
+            broken(&rows, Some((seq, Tampering::Edited)));
+            let mut rows = chain(6);
+            rows[at].canonical = "not ours".into();
+            broken(&rows, Some((seq, Tampering::Edited)));
+            // With its own hash made to fit, the next one no longer does; or, for the last one, the end.
+            let mut rows = chain(6);
+            say(&mut rows[at], "rate", "none");
+            let before = if at == 0 { Hash::default() } else { rows[at - 1].hash };
+            rows[at].hash = follow(&before, &rows[at].canonical);
+            broken(&rows, Some(((seq + 1).min(6), Tampering::Edited)));
+        }
+    }
+
+    #[test]
+    fn removals_are_found() {
+        for at in 0..6 {
+            let seq = u64::try_from(at).unwrap() + 1;
+            let mut rows = chain(6);
+            rows.remove(at);
+            broken(&rows, Some((seq, Tampering::Removed)));
+            // Closing the gap does not help.
+            rows.iter_mut().zip(1..).for_each(|(row, seq)| row.seq = seq);
+            broken(&rows, Some((seq, Tampering::Removed)));
+        }
+        broken(&[], Some((1, Tampering::Removed)));
+    }
+
+    #[test]
+    fn insertions_are_found() {
+        for at in 0..6 {
+            let seq = u64::try_from(at).unwrap() + 1;
+            for fits in [false, true] {
+                let mut rows = chain(6);
+                let mut new = link(end(&rows[..at]), &record(99));
+                if !fits {
+                    new.hash = Hash::of(&[b"x"]);
+                }
+                rows.insert(at, new);
+                rows.iter_mut().zip(1..).for_each(|(row, seq)| row.seq = seq);
+                broken(&rows, Some((seq, Tampering::Inserted)));
+            }
+        }
+        // At the end: it follows, but whoever appends knows nothing of it.
+        let mut rows = chain(6);
+        rows.push(link(end(&rows), &record(99)));
+        broken(&rows, Some((7, Tampering::Inserted)));
+    }
+
+    #[test]
+    fn a_chain_made_anew_does_not_pass_for_the_one_that_was_known() {
+        let (rows, known) = (chain(6), end(&chain(4)));
+        assert_eq!(check(&rows, end(&rows), Some(known)).broken, None);
+        let cut = &rows[..3];
+        assert_eq!(check(cut, end(cut), None).broken, None, "nobody who sees only this can tell");
+        let missing = Some(Break { seq: 4, tampering: Tampering::Removed });
+        assert_eq!(check(cut, end(cut), Some(known)).broken, missing);
+        let anew = Known { hash: Hash::of(&[b"x"]), ..known };
+        let edited = Some(Break { seq: 4, tampering: Tampering::Edited });
+        assert_eq!(check(&rows, end(&rows), Some(anew)).broken, edited);
+    }
+}

@@ -1,0 +1,128 @@
+//! Organisations: whose tokens are signed with a secret of their own, and where that secret is found.
+//!
+//! The store holds no secret of theirs, only a reference to it; whoever takes a copy of the file has not taken the keys.
+
+use crate::{Answer, By, ChangeError, StoreError};
+use sabir_proto::Timestamp;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Organisations in one store; all of them are in memory.
+pub const ORGANISATIONS_MAX: usize = 10_000;
+/// Longest domain, in bytes: as long as DNS allows.
+pub const DOMAIN_BYTES_MAX: usize = 253;
+
+/// A domain, in lower case: the same however it was spelled.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Domain(Arc<str>);
+
+impl Domain {
+    /// Reads a domain: labels of letters, digits, `-` and `_`, between dots. Other alphabets in their `xn--` form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let legal = |label: &str| {
+            let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+            (1..=63).contains(&label.len()) && label.bytes().all(ok)
+        };
+        let ok = text.len() <= DOMAIN_BYTES_MAX && text.split('.').all(legal);
+        ok.then(|| Self(text.to_ascii_lowercase().into()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a secret is found. Never the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretRef {
+    /// In an environment variable of the server.
+    Env(String),
+    /// In a file that the server can read. A relative path is taken from where the server runs.
+    File(PathBuf),
+}
+
+/// Not a reference. What was given is not repeated: it may be the secret itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a secret is given as env:NAME or file:PATH, not as itself")]
+pub struct NotAReference;
+
+impl SecretRef {
+    /// Reads `env:NAME` or `file:PATH`.
+    pub fn parse(text: &str) -> Result<Self, NotAReference> {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        match text.split_once(':') {
+            Some(("env", name)) if !name.is_empty() && name.bytes().all(legal) => Ok(Self::Env(name.into())),
+            Some(("file", path)) if !path.is_empty() && !path.contains('\0') => Ok(Self::File(Path::new(path).into())),
+            _ => Err(NotAReference),
+        }
+    }
+}
+
+impl fmt::Display for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+/// An organisation whose tokens we take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Organisation {
+    /// Its domain.
+    pub domain: Domain,
+    /// Where its secret is found.
+    pub secret: SecretRef,
+    /// Since when.
+    pub added_at: Timestamp,
+}
+
+/// The organisations. Other processes may change them at any time.
+pub trait Organisations: Send + Sync + 'static {
+    /// The organisation of a domain, however it is spelled. From memory, and as fresh as [`crate::Keys::find`].
+    fn organisation(&self, domain: &str) -> Result<Option<Arc<Organisation>>, StoreError>;
+
+    /// Adds an organisation, or gives one another secret; with an audit entry, on disk before this answers. Gives the
+    /// one it replaced.
+    fn add(&self, domain: Domain, secret: SecretRef, by: By) -> Answer<Option<Organisation>, ChangeError>;
+
+    /// All of them, by domain.
+    fn organisations(&self) -> Answer<Vec<Organisation>>;
+
+    /// Removes one, with an audit entry; gives it, or nothing if there was none.
+    fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_one_however_it_is_spelled() {
+        assert_eq!(Domain::parse("Example.COM"), Domain::parse("example.com"));
+        assert_eq!(Domain::parse("localhost").unwrap().as_str(), "localhost");
+        for bad in ["", ".", "a..b", "a.b.", "a b.c", "a/b", "é.fr", "a:80", &"a".repeat(64), &"a.".repeat(127)] {
+            assert_eq!(Domain::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_a_reference_or_nothing() {
+        for good in ["env:A2A_SECRET", "file:/run/secrets/a b", "file:x:y"] {
+            assert_eq!(SecretRef::parse(good).unwrap().to_string(), good);
+        }
+        for bad in ["", "hunter2", "env:", "env:hunter2!", "file:", "https://x", "ENV:A", "file:a\0b"] {
+            let refused = SecretRef::parse(bad).unwrap_err().to_string();
+            assert!(bad.is_empty() || bad.len() < 6 || !refused.contains(bad), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The replay guard: whether a signed request was seen before, for as long as it could be accepted.
+//!
+//! What is remembered is a digest of what was signed, within a scope (an account, a key), until the last moment at which
+//! its own time stamp would let it pass. Marks are decided on in memory, so that two copies that arrive together cannot
+//! both be first, and kept on disk, so that a restart forgets none.
+
+use crate::{Answer, Digest, Hash};
+use sabir_proto::Timestamp;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Marks remembered at the same time, at about 100 bytes each. At windows of six minutes, 2,700 signed requests a second.
+pub const MARKS_MAX: usize = 1_000_000;
+/// Marks of one scope, so that one caller cannot take all the room.
+pub const MARKS_PER_SCOPE_MAX: usize = 250_000;
+
+const SECOND_MS: i64 = 1000;
+
+/// Whether a signed request was seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// No, and now it has been.
+    First,
+    /// Yes, or another copy of it is being looked at right now.
+    Again,
+    /// Nobody can tell: there is no room to remember it. Letting it pass would let its copies pass as well, so it is
+    /// refused until marks have expired.
+    NoRoom,
+}
+
+/// What was seen of signed requests.
+pub trait ReplayGuard: Send + Sync + 'static {
+    /// Whether this digest was seen in this scope. Of any number of calls with the same two, whenever and wherever they
+    /// come, exactly one is answered [`Seen::First`], until `until` has passed.
+    ///
+    /// `until` is the last moment at which the request could be accepted; the mark is kept up to and including it. When
+    /// this answers `First`, the mark has survived a crash. If it answers an error, there is no mark, though a copy that
+    /// came in between was answered `Again`.
+    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen>;
+}
+
+/// What a mark is known by: scope and digest in one.
+pub(crate) type Mark = [u8; 16];
+
+pub(crate) fn mark(scope: &str, digest: &Digest) -> Mark {
+    let hash = Hash::of(&[&scope.len().to_be_bytes(), scope.as_bytes(), digest]);
+    let mut mark = [0; 16];
+    mark.copy_from_slice(&hash.as_bytes()[..16]);
+    mark
+}
+
+/// The marks of one process, in memory.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    marks: HashMap<Mark, (Timestamp, Arc<str>)>,
+    /// Marks by the second in which they end, so that the oldest are found without looking at all.
+    ends: BTreeMap<i64, Vec<Mark>>,
+    scopes: HashMap<Arc<str>, usize>,
+    max: usize,
+    per_scope_max: usize,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::new(MARKS_MAX, MARKS_PER_SCOPE_MAX)
+    }
+}
+
+impl Marks {
+    fn new(max: usize, per_scope_max: usize) -> Self {
+        let (marks, ends, scopes) = Default::default();
+        Self { marks, ends, scopes, max, per_scope_max }
+    }
+
+    /// Decides, and remembers what is first.
+    pub(crate) fn claim(&mut self, mark: Mark, scope: &str, now: Timestamp, until: Timestamp) -> Seen {
+        if let Some((kept_until, _)) = self.marks.get(&mark) {
+            if *kept_until >= now {
+                return Seen::Again;
+            }
+            self.release(mark);
+        }
+        if self.marks.len() >= self.max || self.scopes.get(scope).is_some_and(|n| *n >= self.per_scope_max) {
+            self.purge(now);
+        }
+        if self.marks.len() >= self.max || self.scopes.get(scope).is_some_and(|n| *n >= self.per_scope_max) {
+            return Seen::NoRoom;
+        }
+        self.keep(mark, scope, until);
+        self.purge(now);
+        Seen::First
+    }
+
+    /// Remembers a mark without asking.
+    pub(crate) fn keep(&mut self, mark: Mark, scope: &str, until: Timestamp) {
+        let scope = match self.scopes.get_key_value(scope) {
+            Some((known, _)) => known.clone(),
+            None => scope.into(),
+        };
+        *self.scopes.entry(scope.clone()).or_default() += 1;
+        self.ends.entry(until.millis() / SECOND_MS).or_default().push(mark);
+        self.marks.insert(mark, (until, scope));
+    }
+
+    /// Forgets a mark that could not be kept. Its place among the ends stays until its time and is skipped then.
+    pub(crate) fn release(&mut self, mark: Mark) {
+        let Some((_, scope)) = self.marks.remove(&mark) else { return };
+        if let Some(count) = self.scopes.get_mut(&scope) {
+            *count -= 1;
+            if *count == 0 {
+                self.scopes.remove(&scope);
+            }
+        }
+    }
+
+    /// Forgets what ended in seconds that have passed.
+    fn purge(&mut self, now: Timestamp) {
+        let this = now.millis() / SECOND_MS;
+        while let Some(entry) = self.ends.first_entry()
+            && *entry.key() < this
+        {
+            for mark in entry.remove() {
+                // It may have been given up and made anew, with another end.
+                if self.marks.get(&mark).is_some_and(|(until, _)| *until < now) {
+                    self.release(mark);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn numbered(n: u8) -> Mark {
+        mark("s", &[n; 16])
+    }
+
+    #[test]
+    fn scope_and_digest_do_not_run_into_each_other() {
+        assert_ne!(mark("a", &[b'b'; 16]), mark("ab", &[b'b'; 16]));
+        assert_ne!(mark("a", &[1; 16]), mark("a", &[2; 16]));
+    }
+
+    #[test]
+    fn room_comes_back_when_marks_expire() {
+        let mut marks = Marks::new(4, 2);
+        let mut claim = |n, scope: &str, now| marks.claim(numbered(n), scope, at(now), at(now + 10_000));
+        assert_eq!(
+            (claim(1, "a", 0), claim(2, "a", 500), claim(3, "a", 600)),
+            (Seen::First, Seen::First, Seen::NoRoom)
+        );
+        assert_eq!(
+            (claim(3, "b", 700), claim(4, "b", 800), claim(5, "c", 900)),
+            (Seen::First, Seen::First, Seen::NoRoom)
+        );
+        assert_eq!((claim(1, "a", 9000), claim(5, "c", 10_900)), (Seen::Again, Seen::NoRoom));
+        assert_eq!((claim(5, "c", 11_000), claim(6, "a", 11_001)), (Seen::First, Seen::First));
+        assert_eq!(marks.marks.len(), 2);
+        assert_eq!(marks.scopes.len(), 2);
+    }
+
+    #[test]
+    fn a_mark_that_was_given_up_is_not_taken_along_by_its_old_end() {
+        let mut marks = Marks::new(4, 4);
+        assert_eq!(marks.claim(numbered(1), "a", at(0), at(1000)), Seen::First);
+        marks.release(numbered(1));
+        assert_eq!(marks.claim(numbered(1), "a", at(0), at(90_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(2), "a", at(50_000), at(60_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", at(90_000), at(99_000)), Seen::Again);
+        assert_eq!(marks.claim(numbered(1), "a", at(90_001), at(99_000)), Seen::First);
+    }
+}

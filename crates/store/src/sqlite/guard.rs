@@ -1,0 +1,318 @@
+//! What the guard keeps, in an SQLite file of its own beside the task log.
+//!
+//! | Room | What happens there |
+//! |---|---|
+//! | `queue` | the writer: everything that waited is one transaction |
+//! | `directory` | keys and organisations in memory, and who notices that they changed |
+//! | `keys`, `organisations`, `replay`, `quota`, `audit` | the rows of each |
+//!
+//! A file of its own, because commands such as `sabir key create` must work on it with and without a server running,
+//! while the task log belongs to one process alone and says so with a lock. There is no lock here: any number of
+//! processes may have this file open, every change is one transaction, and whoever writes waits its turn (SQLite's
+//! write-ahead log, five seconds at most). It also keeps what strangers cause (refusals, replays) out of the commits that
+//! sends wait for.
+//!
+//! Replay marks and quotas are written by the server that holds the task log's lock. Both would stay exact with more
+//! than one server on the file; sliding windows would not, for they are each process's own.
+
+mod audit;
+mod directory;
+mod keys;
+mod organisations;
+mod queue;
+mod quota;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use super::{Options, Writing, lock, schema};
+use crate::audit::Pending;
+use crate::counters::{Day, Sliding};
+use crate::replay::{Marks, mark};
+use crate::{
+    Answer, ApiKey, Audit, By, ChangeError, Counters, Digest, Domain, Hash, Hit, Imprint, KeyId, KeyTerms, Keys, Known,
+    Linked, OpenError, Organisation, Organisations, Record, ReplayGuard, SecretRef, Seen, Spent, Standing, StoreError,
+    Verified, Window,
+};
+use directory::{Directory, Uses, Watch};
+use queue::{Queue, Task, Weight, Writer};
+use quota::Exhausted;
+use rusqlite::Connection;
+use sabir_proto::Timestamp;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// A store of the guard in an SQLite file.
+#[derive(Debug)]
+pub struct SqliteGuard {
+    path: PathBuf,
+    directory: Arc<Directory>,
+    uses: Arc<Uses>,
+    marks: Arc<Mutex<Marks>>,
+    sliding: Sliding,
+    exhausted: Arc<Exhausted>,
+    pending: Arc<Mutex<Pending>>,
+    writing: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Threaded { watch: Option<Watch>, queue: Arc<Queue> },
+    Inline(Mutex<Writer>),
+}
+
+impl SqliteGuard {
+    /// The file that belongs to a task log.
+    pub fn path_beside(task_log: &Path) -> PathBuf {
+        schema::beside(task_log, ".guard")
+    }
+
+    /// Opens the file, creating it if there is none. A file that is damaged, newer or not ours is left as it is.
+    ///
+    /// With [`Writing::Threaded`] it has a writer and a watcher of its own, which is what servers use. With
+    /// [`Writing::Inline`] every change is written by its caller and every lookup asks the file, which is what a command
+    /// uses that makes one change and ends; refusals are then written with the next record, or when it is closed.
+    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let Options { durability, writing, metrics } = options;
+        let connection = queue::open(path, durability)?;
+        let fail = |e: rusqlite::Error| open_error(path, &e);
+        let directory = Arc::new(Directory::new());
+        directory.look(&connection).map_err(fail)?;
+        // A command asks for no marks, and where it does the file decides.
+        let marks = match writing {
+            Writing::Threaded => replay::load(&connection).map_err(fail)?,
+            Writing::Inline => Marks::default(),
+        };
+        let marks = Arc::new(Mutex::new(marks));
+        let (uses, exhausted, pending) = (Arc::<Uses>::default(), Arc::default(), Arc::<Mutex<Pending>>::default());
+        let writer = Writer::new((path, connection), durability, metrics, (pending.clone(), directory.clone()));
+        let writing = match writing {
+            Writing::Inline => Backend::Inline(Mutex::new(writer)),
+            Writing::Threaded => {
+                let io = |e: std::io::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+                let queue = Arc::new(Queue::start(writer).map_err(io)?);
+                let watch = Some(Watch::start(path, directory.clone(), uses.clone(), queue.clone())?);
+                Backend::Threaded { watch, queue }
+            }
+        };
+        Ok(Self { path: path.into(), directory, uses, marks, sliding: Sliding::default(), exhausted, pending, writing })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Limits the file to this many pages, so that tests can see a full disk.
+    pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => {
+                queue.set_pages_max(pages);
+                Ok(())
+            }
+            Backend::Inline(writer) => lock(writer).set_pages_max(pages),
+        }
+    }
+
+    fn write<T, E>(
+        &self,
+        weight: Weight,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+    ) -> Answer<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.write_then(weight, work, |_| ())
+    }
+
+    fn write_then<T, E>(
+        &self,
+        weight: Weight,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        after: impl FnOnce(&Result<T, E>) + Send + 'static,
+    ) -> Answer<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (task, answer) = Task::new(weight, work, after);
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.push(Box::new(task)),
+            Backend::Inline(writer) => lock(writer).commit(vec![Box::new(task)], false),
+        }
+        answer
+    }
+
+    /// Reads that nobody is in a hurry for: a connection each, since they are rare and may be long.
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        schema::open_reader(&self.path)
+            .and_then(|connection| read(&connection))
+            .map_err(|e| store_error(&self.path, &e))
+    }
+
+    /// A command makes one lookup and ends; there is nobody who watches the file for it.
+    fn look_if_alone(&self) -> Result<(), StoreError> {
+        match &self.writing {
+            Backend::Threaded { .. } => Ok(()),
+            Backend::Inline(_) => self.read(|connection| self.directory.look(connection)),
+        }
+    }
+}
+
+/// Nothing that was noted is left behind.
+impl Drop for SqliteGuard {
+    fn drop(&mut self) {
+        match &mut self.writing {
+            Backend::Threaded { watch, queue } => {
+                drop(watch.take());
+                if let Some(job) = self.uses.job() {
+                    queue.push(job);
+                }
+            }
+            Backend::Inline(writer) => lock(writer).commit(self.uses.job().into_iter().collect(), true),
+        }
+    }
+}
+
+/// Sorts the engine's refusals by what can be done about them, and names the file where it is the file's fault.
+fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
+    match super::store_error(error) {
+        StoreError::Corrupt(reason) => StoreError::Corrupt(format!("{}: {reason}", path.display())),
+        other => other,
+    }
+}
+
+fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {
+    let reason = error.to_string();
+    match super::store_error(error) {
+        StoreError::Corrupt(_) => OpenError::Damaged { path: path.into(), reason },
+        _ => OpenError::Io { path: path.into(), reason },
+    }
+}
+
+impl Keys for SqliteGuard {
+    fn find(&self, hash: &Hash, now: Timestamp) -> Result<Standing, StoreError> {
+        self.look_if_alone()?;
+        self.directory.ask(|book| Standing::of(book.keys.get(hash), hash, now))
+    }
+
+    fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
+        let key = ApiKey::new(id, imprint, terms, by.at);
+        self.write(Weight::Audited, move |connection| keys::create(connection, key, &by))
+    }
+
+    fn list(&self) -> Answer<Vec<ApiKey>> {
+        let listed = self.read(keys::read).and_then(|keys| {
+            keys.into_iter()
+                .map(|key| {
+                    let mut key = key.map_err(StoreError::Corrupt)?;
+                    key.last_used_at = key.last_used_at.max(self.uses.get(&key.id));
+                    Ok(key)
+                })
+                .collect()
+        });
+        Answer::now(listed)
+    }
+
+    fn revoke(&self, id: KeyId, by: By) -> Answer<ApiKey, ChangeError> {
+        self.write(Weight::Audited, move |connection| keys::revoke(connection, &id, &by))
+    }
+
+    fn rotate(&self, id: KeyId, imprint: Imprint, old_until: Timestamp, by: By) -> Answer<ApiKey, ChangeError> {
+        self.write(Weight::Audited, move |connection| keys::rotate(connection, &id, imprint, old_until, &by))
+    }
+
+    fn used(&self, id: &KeyId, at: Timestamp) {
+        self.uses.note(id, at);
+    }
+}
+
+impl Organisations for SqliteGuard {
+    fn organisation(&self, domain: &str) -> Result<Option<Arc<Organisation>>, StoreError> {
+        self.look_if_alone()?;
+        let domain = Domain::parse(domain);
+        self.directory.ask(|book| book.organisations.get(&domain?).cloned())
+    }
+
+    fn add(&self, domain: Domain, secret: SecretRef, by: By) -> Answer<Option<Organisation>, ChangeError> {
+        let new = Organisation { domain, secret, added_at: by.at };
+        self.write(Weight::Audited, move |connection| organisations::add(connection, &new, &by))
+    }
+
+    fn organisations(&self) -> Answer<Vec<Organisation>> {
+        let listed = self.read(organisations::read);
+        Answer::now(listed.and_then(|all| all.into_iter().map(|one| one.map_err(StoreError::Corrupt)).collect()))
+    }
+
+    fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError> {
+        self.write(Weight::Audited, move |connection| organisations::remove(connection, &domain, &by))
+    }
+}
+
+impl ReplayGuard for SqliteGuard {
+    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
+        let mark = mark(scope, &digest);
+        match lock(&self.marks).claim(mark, scope, now, until) {
+            Seen::First => {}
+            known @ (Seen::Again | Seen::NoRoom) => return Answer::now(Ok(known)),
+        }
+        let (marks, scope) = (self.marks.clone(), scope.to_owned());
+        let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, now, until).map(Ok);
+        self.write_then(Weight::Durable, work, move |outcome: &Result<Seen, StoreError>| {
+            // Not kept, or the file knows of another one, whose end memory does not know.
+            if *outcome != Ok(Seen::First) {
+                lock(&marks).release(mark);
+            }
+        })
+    }
+}
+
+impl Counters for SqliteGuard {
+    fn hit(&self, caller: &str, window: Window<'_>, now: Timestamp) -> Answer<Hit> {
+        Answer::now(Ok(self.sliding.hit(caller, window, now)))
+    }
+
+    fn spend(&self, key: &KeyId, limit: u64, now: Timestamp) -> Answer<Spent> {
+        let (key, day) = (key.clone(), Day::of(now));
+        if self.exhausted.is(&key, day, limit) {
+            return Answer::now(Ok(Spent::Exhausted { resets_at: day.end() }));
+        }
+        let (exhausted, asked) = (self.exhausted.clone(), key.clone());
+        let work = move |connection: &Connection| quota::spend(connection, &key, day, limit).map(Ok);
+        self.write_then(Weight::Light, work, move |outcome: &Result<Spent, StoreError>| {
+            if matches!(outcome, Ok(Spent::Exhausted { .. })) {
+                exhausted.note(&asked, day, limit);
+            }
+        })
+    }
+
+    fn spent(&self, key: &KeyId, now: Timestamp) -> Answer<u64> {
+        Answer::now(self.read(|connection| quota::spent(connection, key, Day::of(now))))
+    }
+}
+
+impl Audit for SqliteGuard {
+    fn record(&self, record: Record) -> Answer<u64> {
+        self.write(Weight::Audited, move |connection| audit::append(connection, &[record]).map(Ok))
+    }
+
+    fn refused(&self, record: Record) {
+        let is_first = lock(&self.pending).add(record);
+        if let (true, Backend::Threaded { queue, .. }) = (is_first, &self.writing) {
+            queue.expect_refusals();
+        }
+    }
+
+    fn flush(&self) -> Answer<()> {
+        self.write(Weight::Audited, |_| Ok(Ok(())))
+    }
+
+    fn entries(&self, after: u64, limit: usize) -> Answer<Vec<Linked>> {
+        Answer::now(self.read(|connection| audit::entries(connection, after, limit)).and_then(|entries| entries))
+    }
+
+    fn verify(&self, known: Option<Known>) -> Answer<Verified> {
+        Answer::now(self.read(|connection| audit::verify(connection, known)))
+    }
+}

@@ -1,0 +1,194 @@
+//! Keys and organisations as they stand, in memory, and the thread that notices when somebody changed them.
+//!
+//! A number in the file rises with every change, whoever makes it. It is read four times a second, which costs a few
+//! microseconds; only when it has risen is everything read again. So requests never touch the file, and a key that
+//! another process revoked is out within a second.
+
+use super::super::{lock, schema};
+use super::queue::{Queue, Task, Weight};
+use super::{keys, organisations};
+use crate::{ApiKey, Domain, Hash, KEYS_MAX, KeyId, Organisation, StoreError};
+use rusqlite::Connection;
+use sabir_proto::Timestamp;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the number is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Looks between two writings of when keys were used: five seconds.
+const LOOKS_PER_WRITE: u32 = 20;
+/// How long what is in memory counts although the file could not be asked. After that, nobody knows who was revoked.
+const BLIND_MAX: Duration = Duration::from_secs(10);
+
+/// Everything, as of one moment.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    generation: i64,
+    pub(super) keys: HashMap<Hash, Arc<ApiKey>>,
+    pub(super) organisations: HashMap<Domain, Arc<Organisation>>,
+}
+
+/// The book, and when it was last compared with the file.
+#[derive(Debug)]
+pub(super) struct Directory {
+    book: RwLock<Arc<Book>>,
+    opened: Instant,
+    looked_ms: AtomicU64,
+}
+
+impl Directory {
+    pub(super) fn new() -> Self {
+        Self::opened_at(Instant::now())
+    }
+
+    pub(super) fn opened_at(opened: Instant) -> Self {
+        Self { book: RwLock::default(), opened, looked_ms: AtomicU64::new(0) }
+    }
+
+    /// Brings the book up to date, if there was a change.
+    pub(super) fn look(&self, connection: &Connection) -> rusqlite::Result<()> {
+        // As of before the look: what changes during it may be missed.
+        let now_ms = self.now_ms();
+        let known = self.with(|book| book.generation);
+        if generation(connection)? != known {
+            let book = Arc::new(read(connection)?);
+            let mut current = self.book.write().unwrap_or_else(PoisonError::into_inner);
+            // Two may look at once; the later state stays.
+            if book.generation > current.generation {
+                *current = book;
+            }
+        }
+        self.looked_ms.fetch_max(now_ms, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Looks something up in the book; fails when the book may have been wrong for too long.
+    pub(super) fn ask<T>(&self, question: impl FnOnce(&Book) -> T) -> Result<T, StoreError> {
+        let blind_ms = self.now_ms().saturating_sub(self.looked_ms.load(Ordering::Acquire));
+        if Duration::from_millis(blind_ms) > BLIND_MAX {
+            return Err(StoreError::Io(format!("keys could not be read for {} seconds", blind_ms / 1000)));
+        }
+        Ok(self.with(question))
+    }
+
+    fn with<T>(&self, question: impl FnOnce(&Book) -> T) -> T {
+        question(&self.book.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn generation(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT number FROM generation")?.query_row([], |row| row.get(0))
+}
+
+/// All of it, on one view of the file. A row that makes no sense is left out: whoever has that key is refused, and
+/// nobody else.
+fn read(connection: &Connection) -> rusqlite::Result<Book> {
+    let view = connection.unchecked_transaction()?;
+    let mut book = Book { generation: generation(&view)?, ..Book::default() };
+    for key in keys::read(&view)? {
+        match key {
+            Ok(key) => {
+                let key = Arc::new(key);
+                book.keys.extend(key.hashes().map(|hash| (hash, key.clone())));
+            }
+            Err(problem) => tracing::error!(%problem, "a key in the store is damaged and opens nothing"),
+        }
+    }
+    for organisation in organisations::read(&view)? {
+        match organisation {
+            Ok(organisation) => {
+                book.organisations.insert(organisation.domain.clone(), Arc::new(organisation));
+            }
+            Err(problem) => tracing::error!(%problem, "an organisation in the store is damaged and left out"),
+        }
+    }
+    Ok(book)
+}
+
+/// When keys were last used, until it is written.
+#[derive(Debug, Default)]
+pub(super) struct Uses(Mutex<HashMap<KeyId, Timestamp>>);
+
+impl Uses {
+    pub(super) fn note(&self, id: &KeyId, at: Timestamp) {
+        let mut uses = lock(&self.0);
+        if let Some(known) = uses.get_mut(id) {
+            *known = at.max(*known);
+        } else if uses.len() < KEYS_MAX {
+            uses.insert(id.clone(), at);
+        }
+    }
+
+    pub(super) fn get(&self, id: &KeyId) -> Option<Timestamp> {
+        lock(&self.0).get(id).copied()
+    }
+
+    /// The job of writing them; `None` if there are none. They are lost if it fails, which is what uses are.
+    pub(super) fn job(&self) -> Option<Box<dyn super::queue::Job>> {
+        let uses = std::mem::take(&mut *lock(&self.0));
+        if uses.is_empty() {
+            return None;
+        }
+        let work = move |connection: &Connection| keys::write_uses(connection, &uses).map(Ok::<(), StoreError>);
+        Some(Box::new(Task::new(Weight::Light, work, |_| ()).0))
+    }
+}
+
+/// The thread that looks.
+#[derive(Debug)]
+pub(super) struct Watch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub(super) fn start(
+        path: &Path,
+        directory: Arc<Directory>,
+        uses: Arc<Uses>,
+        queue: Arc<Queue>,
+    ) -> Result<Self, crate::OpenError> {
+        let fail = |reason: String| crate::OpenError::Io { path: path.into(), reason };
+        let connection = schema::open_reader(path).map_err(|e| fail(e.to_string()))?;
+        let (stop, stopped) = channel::<()>();
+        let run = move || {
+            let (mut looks, mut is_blind) = (0u32, false);
+            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                match directory.look(&connection) {
+                    Ok(()) => is_blind = false,
+                    Err(error) if !is_blind => {
+                        is_blind = true;
+                        tracing::error!(%error, "keys cannot be read; in ten seconds nobody is let in by one");
+                    }
+                    Err(_) => {}
+                }
+                looks = looks.wrapping_add(1);
+                if looks.is_multiple_of(LOOKS_PER_WRITE)
+                    && let Some(job) = uses.job()
+                {
+                    queue.push(job);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("sabir-keys".into()).spawn(run);
+        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(|e| fail(e.to_string()))?) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}

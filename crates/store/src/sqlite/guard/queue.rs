@@ -1,0 +1,328 @@
+//! The writer of the guard's file: one thread, and everything that waited is one transaction.
+//!
+//! A job is refused alone, behind a savepoint; what the engine below cannot do fails the whole group. A group is synced
+//! to disk only if somebody in it was promised that, and refusals for the audit ride along with whatever is written, or
+//! alone once they have waited long enough.
+
+use super::super::{Durability, lock, schema};
+use super::audit;
+use super::directory::Directory;
+use crate::audit::Pending;
+use crate::{Answer, Metrics, Record, StoreError};
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Jobs in one transaction at most; bounds how long the first of them waits for the last.
+const GROUP_JOBS_MAX: usize = 1024;
+/// How long refusals wait for others that say the same.
+const REFUSALS_WAIT: Duration = Duration::from_secs(1);
+
+/// What a job asks of the writer beyond being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Nothing: it survives the process, and losing it with the machine is no harm.
+    Light,
+    /// That it is on disk before it is answered.
+    Durable,
+    /// The same, that refusals which came before it are written before it, and that its changes are seen at once.
+    Audited,
+}
+
+/// Something to write.
+pub(super) trait Job: Send {
+    fn weight(&self) -> Weight;
+    /// Does it; false if it was refused and must leave no trace.
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
+    /// Answers, once it is known what became of the group.
+    fn settle(self: Box<Self>, committed: &Result<(), StoreError>);
+}
+
+/// A job made of a function, an answer, and something to do before answering.
+pub(super) struct Task<T, E, W, A> {
+    weight: Weight,
+    work: Option<W>,
+    outcome: Option<Result<T, E>>,
+    after: A,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<T, E, W, A> Task<T, E, W, A>
+where
+    W: FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
+    A: FnOnce(&Result<T, E>) + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    pub(super) fn new(weight: Weight, work: W, after: A) -> (Self, Answer<T, E>) {
+        let (reply, receiver) = oneshot::channel();
+        (Self { weight, work: Some(work), outcome: None, after, reply }, Answer::later(receiver))
+    }
+}
+
+impl<T, E, W, A> Job for Task<T, E, W, A>
+where
+    W: FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
+    A: FnOnce(&Result<T, E>) + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        if let Some(work) = self.work.take() {
+            self.outcome = Some(work(connection)?);
+        }
+        Ok(self.outcome.as_ref().is_some_and(Result::is_ok))
+    }
+
+    fn settle(self: Box<Self>, committed: &Result<(), StoreError>) {
+        let outcome = match committed {
+            Ok(()) => self.outcome.unwrap_or_else(|| Err(StoreError::Closed.into())),
+            Err(error) => Err(error.clone().into()),
+        };
+        (self.after)(&outcome);
+        // Whoever asked may no longer wait; what was committed is committed all the same.
+        drop(self.reply.send(outcome));
+    }
+}
+
+/// The one connection that writes.
+#[derive(Debug)]
+pub(super) struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    durability: Durability,
+    is_synced: bool,
+    metrics: Metrics,
+    pending: Arc<Mutex<Pending>>,
+    directory: Arc<Directory>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        (path, connection): (&Path, Connection),
+        durability: Durability,
+        metrics: Metrics,
+        (pending, directory): (Arc<Mutex<Pending>>, Arc<Directory>),
+    ) -> Self {
+        let is_synced = durability == Durability::Full;
+        Self { connection, path: path.into(), durability, is_synced, metrics, pending, directory }
+    }
+
+    /// Commits a group and answers everybody in it.
+    pub(super) fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>, are_refusals_due: bool) {
+        let is_audited = jobs.iter().any(|job| job.weight() == Weight::Audited);
+        let refusals = if is_audited || are_refusals_due { self.take_refusals() } else { Vec::new() };
+        if jobs.is_empty() && refusals.is_empty() {
+            return;
+        }
+        let is_durable = jobs.iter().any(|job| job.weight() != Weight::Light);
+        let committed = self.attempt(&mut jobs, &refusals, is_durable).map_err(|e| super::store_error(&self.path, &e));
+        if let Err(error) = &committed {
+            if !self.connection.is_autocommit() {
+                // Fails only where SQLite has rolled back already.
+                drop(self.connection.execute_batch("ROLLBACK"));
+            }
+            self.metrics.commit_failures.inc();
+            self.metrics.audit_dropped.inc_by(lock(&self.pending).give_back(&refusals));
+            tracing::error!(%error, jobs = jobs.len(), "what the guard keeps could not be written");
+        } else if is_audited && let Err(error) = self.directory.look(&self.connection) {
+            // Whoever watches the file will see the change, a moment later.
+            tracing::warn!(%error, "a change of keys is not seen at once");
+        }
+        jobs.into_iter().for_each(|job| job.settle(&committed));
+    }
+
+    fn take_refusals(&self) -> Vec<Record> {
+        let mut pending = lock(&self.pending);
+        self.metrics.audit_dropped.inc_by(pending.newly_dropped());
+        pending.take()
+    }
+
+    fn attempt(&mut self, jobs: &mut [Box<dyn Job>], refusals: &[Record], is_durable: bool) -> rusqlite::Result<()> {
+        let is_synced = is_durable && self.durability == Durability::Full;
+        if self.is_synced != is_synced {
+            // Not a cached statement: SQLite obeys this one when it is prepared.
+            self.connection.pragma_update(None, "synchronous", if is_synced { "FULL" } else { "NORMAL" })?;
+            self.is_synced = is_synced;
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        audit::append(&self.connection, refusals)?;
+        for job in jobs {
+            self.connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+            if !job.run(&self.connection)? {
+                self.connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+            }
+            self.connection.prepare_cached("RELEASE job")?.execute([])?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// How much SQLite syncs at present: 1 for nothing at a commit, 2 for all of it.
+    #[cfg(test)]
+    pub(super) fn synchronous(&self) -> i64 {
+        self.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+    }
+
+    pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        let set = self.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
+        set.map_err(|e| super::store_error(&self.path, &e))
+    }
+}
+
+/// The way to a writer on a thread of its own.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: Arc<Waiting>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Box<dyn Job>>,
+    /// When the refusals that wait must be written.
+    refusals_due: Option<Instant>,
+    pages_max: Option<u32>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("jobs", &self.jobs.len()).field("closed", &self.closed).finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    pub(super) fn start(writer: Writer) -> Result<Self, std::io::Error> {
+        let waiting = Arc::new(Waiting::default());
+        let run = {
+            let waiting = waiting.clone();
+            move || {
+                let _leaving = Leaving(&waiting);
+                waiting.run(writer);
+            }
+        };
+        let thread = std::thread::Builder::new().name("sabir-guard".into()).spawn(run)?;
+        Ok(Self { waiting, thread: Some(thread) })
+    }
+
+    pub(super) fn push(&self, job: Box<dyn Job>) {
+        let mut state = self.waiting.lock();
+        if state.closed {
+            return; // dropping the job answers `Closed`
+        }
+        let was_empty = state.jobs.is_empty();
+        state.jobs.push(job);
+        drop(state);
+        if was_empty {
+            self.waiting.wake.notify_one();
+        }
+    }
+
+    /// The first refusal waits.
+    pub(super) fn expect_refusals(&self) {
+        self.waiting.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
+        self.waiting.wake.notify_one();
+    }
+
+    pub(super) fn set_pages_max(&self, pages: u32) {
+        self.waiting.lock().pages_max = Some(pages);
+        self.waiting.wake.notify_one();
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.waiting.lock().closed = true;
+        self.waiting.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has already answered `Closed` to everybody.
+            drop(thread.join());
+        }
+    }
+}
+
+/// The writer's way out, whether it was told to go or broke down: nobody may wait for an answer that will not come.
+struct Leaving<'a>(&'a Waiting);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the writer of the guard's file broke down; nothing can be stored until the next start");
+        }
+        let mut state = self.0.lock();
+        state.closed = true;
+        let unanswered = std::mem::take(&mut state.jobs);
+        drop(state);
+        drop(unanswered);
+    }
+}
+
+impl Waiting {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut writer: Writer) {
+        while let Some((mut jobs, are_refusals_due)) = self.next(&writer) {
+            while jobs.len() > GROUP_JOBS_MAX {
+                let later = jobs.split_off(GROUP_JOBS_MAX);
+                writer.commit(std::mem::replace(&mut jobs, later), false);
+            }
+            writer.commit(jobs, are_refusals_due);
+            if !lock(&writer.pending).is_empty() {
+                self.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
+            }
+        }
+        // Whatever came while it was told to go.
+        writer.commit(Vec::new(), true);
+    }
+
+    /// Waits for something to do; `None` once the queue is closed and empty.
+    fn next(&self, writer: &Writer) -> Option<(Vec<Box<dyn Job>>, bool)> {
+        let mut state = self.lock();
+        loop {
+            if let Some(pages) = state.pages_max.take()
+                && let Err(error) = writer.set_pages_max(pages)
+            {
+                tracing::warn!(%error, "the size of the file is not limited");
+            }
+            let now = Instant::now();
+            let is_due = state.refusals_due.is_some_and(|due| due <= now);
+            if is_due || !state.jobs.is_empty() {
+                if is_due {
+                    state.refusals_due = None;
+                }
+                return Some((std::mem::take(&mut state.jobs), is_due));
+            }
+            if state.closed {
+                return None;
+            }
+            state = match state.refusals_due {
+                Some(due) => {
+                    let waited = self.wake.wait_timeout(state, due - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+/// The connection of a writer.
+pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, crate::OpenError> {
+    schema::open_writer(path, &schema::GUARD, durability)
+}

@@ -1,0 +1,176 @@
+//! The contract of what the guard keeps: what a backend must keep before it may call itself a [`GuardStore`].
+//!
+//! One suite, all backends, like that of the task log beside it.
+
+mod audit;
+mod counters;
+mod keys;
+mod organisations;
+mod replay;
+
+use super::broken_promises;
+use sabir_proto::{Caller, Timestamp};
+use sabir_store::memory::MemoryGuard;
+use sabir_store::sqlite::{Durability, Options, SqliteGuard, Writing};
+use sabir_store::{By, Entry, GuardStore, Linked};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+use crate::clock::EPOCH_MS;
+use crate::wait::wait;
+
+/// A store under test.
+pub trait GuardBench {
+    /// The store.
+    fn store(&self) -> &dyn GuardStore;
+    /// Closes the store and opens it again; false where nothing survives that, and then it is left as it is.
+    fn reopen(&mut self) -> bool {
+        false
+    }
+}
+
+type Promise = (&'static str, fn(&mut dyn GuardBench));
+
+macro_rules! promises {
+    ($($room:ident: $($name:ident),+;)+) => {
+        const PROMISES: &[Promise] = &[$($((stringify!($name), $room::$name)),+),+];
+    };
+}
+
+promises! {
+    keys: a_key_is_found_by_its_text_and_by_nothing_else, a_key_is_kept_with_all_its_terms,
+        a_key_is_valid_until_it_expires, a_revoked_key_stays_revoked, a_rotated_key_has_two_texts_for_a_while,
+        a_rotated_key_takes_its_terms_along, replaced_texts_are_bounded, ids_and_texts_are_taken_only_once,
+        a_use_is_shown_and_changes_nothing, every_change_of_a_key_is_audited, keys_are_listed_by_age;
+    organisations: a_domain_is_found_however_it_is_spelled, a_secret_can_be_replaced,
+        every_change_of_an_organisation_is_audited;
+    replay: the_first_is_first_and_the_others_are_not, a_mark_is_kept_to_its_last_moment, scopes_are_apart,
+        of_many_at_once_one_is_first, a_restart_forgets_no_mark;
+    counters: a_window_slides, windows_and_callers_are_apart, a_limit_of_nothing_admits_nothing,
+        a_hundred_thousand_callers_do_not_wash_one_away, of_many_at_once_the_limit_is_admitted,
+        a_quota_is_used_up_and_comes_back_at_midnight, a_quota_is_exact_for_many_at_once,
+        a_restart_gives_no_quota_back, a_raised_limit_leaves_what_is_between;
+    audit: entries_are_numbered_and_follow_each_other, entries_say_what_was_recorded, callers_are_cut_to_length,
+        refusals_that_say_the_same_are_one, refusals_come_before_what_came_after_them,
+        too_many_refusals_are_counted, a_flood_of_refusals_is_cheap, many_writers_make_one_chain,
+        a_known_place_is_checked;
+}
+
+/// Runs the whole suite; `make` gives an empty store each time.
+///
+/// # Panics
+/// When promises are broken, naming all of them.
+pub fn guard_store<B: GuardBench>(make: impl Fn() -> B) {
+    let broken = broken_promises(PROMISES.iter().map(|(name, promise)| (*name, || promise(&mut make()))));
+    assert!(broken.is_empty(), "broken promises: {broken:#?}");
+}
+
+/// A store in memory.
+#[derive(Debug, Default)]
+pub struct GuardInMemory(MemoryGuard);
+
+impl GuardBench for GuardInMemory {
+    fn store(&self) -> &dyn GuardStore {
+        &self.0
+    }
+}
+
+/// A store in an SQLite file of its own.
+#[derive(Debug)]
+pub struct GuardOnFile {
+    guard: Option<SqliteGuard>,
+    options: Options,
+    dir: TempDir,
+}
+
+impl GuardOnFile {
+    /// An empty file in a new directory. Without syncing: what the operating system lost is not tested here.
+    ///
+    /// # Panics
+    /// When there is no room for temporary files.
+    pub fn new(writing: Writing) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = Options { durability: Durability::Normal, writing, ..Options::default() };
+        let mut bench = Self { guard: None, options, dir };
+        bench.reopen();
+        bench
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        SqliteGuard::path_beside(&self.dir.path().join("sabir.db"))
+    }
+
+    /// The store with what only SQLite can do.
+    ///
+    /// # Panics
+    /// When it is closed.
+    pub fn sqlite(&self) -> &SqliteGuard {
+        self.guard.as_ref().expect("open between calls")
+    }
+
+    /// Closes the file for good, and keeps it.
+    pub fn close(&mut self) {
+        self.guard = None;
+    }
+
+    /// The file once more, as another process would open it.
+    ///
+    /// # Panics
+    /// When it does not open.
+    pub fn other(&self) -> SqliteGuard {
+        let options = Options { writing: Writing::Inline, ..self.options.clone() };
+        SqliteGuard::open(&self.path(), options).expect("our own file opens twice")
+    }
+}
+
+impl GuardBench for GuardOnFile {
+    fn store(&self) -> &dyn GuardStore {
+        self.sqlite()
+    }
+
+    fn reopen(&mut self) -> bool {
+        self.close();
+        self.guard = Some(SqliteGuard::open(&self.path(), self.options.clone()).expect("our own file opens"));
+        true
+    }
+}
+
+/// So many milliseconds after every world begins.
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0) + ms)
+}
+
+/// Ann, at the console, at this moment.
+fn ann(ms: i64) -> By {
+    By { caller: Caller::named("ann"), scheme: "console", at: at(ms) }
+}
+
+fn entries(bench: &dyn GuardBench) -> Vec<Linked> {
+    wait(bench.store().flush()).expect("refusals are written");
+    wait(bench.store().entries(0, usize::MAX)).expect("the audit can be read")
+}
+
+/// What the audit says of changes: who did what about what.
+fn changes(bench: &dyn GuardBench) -> Vec<(String, String)> {
+    let said = |entry: Entry| {
+        assert_eq!((&*entry.caller, &*entry.scheme), ("ann", "console"));
+        (entry.operation, entry.about.unwrap_or_default())
+    };
+    entries(bench).into_iter().map(|linked| said(linked.entry)).collect()
+}
+
+/// Runs the same thing on some threads at once.
+fn at_once<T: Send>(threads: usize, each: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let (barrier, each) = (&std::sync::Barrier::new(threads), &each);
+    std::thread::scope(|scope| {
+        let run = |n: usize| {
+            scope.spawn(move || {
+                barrier.wait();
+                each(n)
+            })
+        };
+        let running: Vec<_> = (0..threads).map(run).collect();
+        running.into_iter().map(|thread| thread.join().expect("nobody breaks down")).collect()
+    })
+}

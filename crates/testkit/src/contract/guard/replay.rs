@@ -1,0 +1,59 @@
+//! Replay marks: one first, and no second until the end.
+
+use super::{GuardBench, at, at_once};
+use crate::wait::wait;
+use sabir_store::Seen;
+
+fn seen(bench: &dyn GuardBench, scope: &str, n: u8, now: i64, until: i64) -> Seen {
+    wait(bench.store().seen(scope, [n; 16], at(now), at(until))).expect("marks can be made")
+}
+
+pub(super) fn the_first_is_first_and_the_others_are_not(bench: &mut dyn GuardBench) {
+    assert_eq!(seen(bench, "a", 1, 0, 300_000), Seen::First);
+    for now in [0, 1, 299_999] {
+        assert_eq!(seen(bench, "a", 1, now, now + 300_000), Seen::Again);
+    }
+    assert_eq!(seen(bench, "a", 2, 5, 300_000), Seen::First);
+}
+
+pub(super) fn a_mark_is_kept_to_its_last_moment(bench: &mut dyn GuardBench) {
+    assert_eq!(seen(bench, "a", 1, 0, 330_000), Seen::First);
+    for n in 10..30 {
+        assert_eq!(seen(bench, "a", n, 329_999, 400_000), Seen::First);
+    }
+    assert_eq!(seen(bench, "a", 1, 330_000, 999_000), Seen::Again, "the last moment counts");
+    assert_eq!(seen(bench, "a", 1, 330_001, 600_000), Seen::First, "it is another request by then");
+    assert_eq!(seen(bench, "a", 1, 600_000, 900_000), Seen::Again);
+}
+
+pub(super) fn scopes_are_apart(bench: &mut dyn GuardBench) {
+    for scope in ["a", "b", "", "ab"] {
+        assert_eq!(seen(bench, scope, 1, 0, 1000), Seen::First, "{scope}");
+    }
+    for scope in ["a", "b", "", "ab"] {
+        assert_eq!(seen(bench, scope, 1, 0, 1000), Seen::Again, "{scope}");
+    }
+}
+
+pub(super) fn of_many_at_once_one_is_first(bench: &mut dyn GuardBench) {
+    let store = bench.store();
+    for n in 0..20 {
+        let answers = at_once(8, |_| wait(store.seen("a", [n; 16], at(0), at(1000))).expect("an answer"));
+        let first = answers.iter().filter(|seen| **seen == Seen::First).count();
+        assert_eq!((first, answers.len()), (1, 8), "round {n}");
+        assert!(!answers.contains(&Seen::NoRoom));
+    }
+}
+
+pub(super) fn a_restart_forgets_no_mark(bench: &mut dyn GuardBench) {
+    for n in 0..100 {
+        assert_eq!(seen(bench, "a", n, 0, 300_000), Seen::First);
+    }
+    bench.reopen();
+    for n in 0..100 {
+        assert_eq!(seen(bench, "a", n, 300_000, 600_000), Seen::Again);
+    }
+    assert_eq!(seen(bench, "a", 7, 300_001, 600_000), Seen::First);
+    bench.reopen();
+    assert_eq!(seen(bench, "a", 7, 300_002, 600_000), Seen::Again);
+}
