@@ -154,7 +154,7 @@ def build(results, mutations, tool_version, agents, date):
         'attestation': {
             'reported_by': 'conformance/cli/run',
             'date': date,
-            'statement': 'Generated from a run of the suite; every status is the outcome of the checks named as evidence. '
+            'statement': 'Generated from a run of the suite; every status is the outcome of the checks it names. '
             + ('All requirements hold.' if whole else f'Missing: {", ".join(missing) or "a full set of agents"}.'),
         },
     }

@@ -3,7 +3,7 @@
 import stat
 
 import grammar
-from harness import contains, equal, holds, lacks
+from harness import contains, equal, lacks
 from registry import requirement
 from stub import task
 

@@ -11,7 +11,7 @@ WORKING, DONE = 'TASK_STATE_WORKING', 'TASK_STATE_COMPLETED'
 
 
 def commands(case):
-    """A call of every task command on a live agent, with the id and the state it must name; each made when it is due."""
+    """A call of every task command on a live agent, with the id and state it must name; made when it is due."""
     yield ('send', 'echo hi'), None, DONE
     yield ('send', 'ask'), None, 'TASK_STATE_INPUT_REQUIRED'
     yield ('send', 'slow 1', '--async'), None, None
