@@ -7,7 +7,7 @@ use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::{Answer, Call, Fault};
-use sabir_wire::{Asked, Losses, read_answer, read_error, write_call};
+use sabir_wire::{Asked, Dialect, Losses, read_answer, read_error, write_call};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -80,7 +80,13 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
         headers.insert("last-event-id", after);
     }
     let answer = line.post(headers, ready.body.clone()).await?;
-    if answer.status.is_success() && answer.media_type() == "text/event-stream" {
+    let is_stream = match answer.media_type().as_str() {
+        "text/event-stream" => true,
+        // Some servers of @agent-native/core say nothing about what they send.
+        "" => line.chosen.dialect == Dialect::Native,
+        _ => false,
+    };
+    if answer.status.is_success() && is_stream {
         let events = Events::new(line.clone(), answer, Framing::JsonRpc(ready.id));
         return Ok(Opened::Sse(Box::new(events)));
     }
@@ -156,7 +162,9 @@ pub(super) fn event<'a>(line: &Line, id: &str, text: &'a str) -> Result<&'a str,
 fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<&'a str, Error> {
     // An answer to somebody else's question must not be taken for ours. One without an id is ours by the connection.
     let theirs = reply.id.map(RawValue::get).filter(|id| *id != "null");
-    if theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
+    // The servers of @agent-native/core number the events of every stream 0, and its client looks at no id.
+    let unnumbered = line.chosen.dialect == Dialect::Native;
+    if !unnumbered && theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
         return Err(invalid("an answer to another request: its id is not ours"));
     }
     if let Some(error) = reply.error.filter(|e| e.get() != "null") {
