@@ -15,6 +15,7 @@ use clap::Args;
 use sabir_client::Agent;
 use sabir_proto::{Authentication, DeletePush, PushConfig, TaskRef, TaskState, Tenant};
 use std::net::SocketAddr;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Receive the notifications of a task: registers a webhook, prints what arrives, and removes it again.
 ///
@@ -68,13 +69,16 @@ impl Listen {
             None => format!("http://{}/", receiver.address()),
         };
         session.out.note(&format!("Listening: http://{}", receiver.address()));
+        // Heard from before we register: whoever stops us in between is still to be told how to go on.
+        let mut interrupt = signal(SignalKind::interrupt())
+            .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
         let registered = match &task {
             Some(task) => Some(register(session, task, &url, &token).await?),
             None => None,
         };
         let outcome = tokio::select! {
             outcome = print(session, &mut receiver, registered.as_ref()) => outcome,
-            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+            _ = interrupt.recv() => Ok(Exit::Interrupted),
         };
         receiver.finish().await;
         if let (Some(registered), false) = (&registered, self.keep) {
