@@ -6,7 +6,7 @@
 
 use crate::problem::{Problem, Stop};
 use crate::redact::Redactor;
-use crate::render::{dangerous, escape};
+use crate::render::{Floor, dangerous, escape};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -52,6 +52,16 @@ impl Output {
 
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    /// Prints in the form of text, where text was asked for.
+    pub(crate) fn text(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
+        if self.is_json() {
+            return Ok(());
+        }
+        let mut floor = Floor::new();
+        write(&mut floor);
+        self.payload(&floor.finish())
     }
 
     /// A result as it stands, with its line ends.

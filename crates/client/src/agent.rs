@@ -65,9 +65,13 @@ impl Agent {
 
     /// Sends a message, and waits as long as the request says.
     pub async fn send(&self, request: SendMessage) -> Result<Said<Answer>, Error> {
+        let asked = request.message.task_id.clone();
         let said = self.call(Call::Send(Box::new(request))).await?;
         match &said.value {
-            Answer::SentTask(task) => self.known(task),
+            Answer::SentTask(task) => match &asked {
+                Some(asked) if *asked != task.id => return Err(another_task(asked, &task.id)),
+                _ => self.known(task),
+            },
             Answer::SentMessage(_) => {}
             _ => return Err(mismatch()),
         }

@@ -4,7 +4,7 @@ use crate::discover::Found;
 use crate::{Error, reference};
 use sabir_proto::Fault;
 use sabir_proto::card::Interface;
-use sabir_wire::card::Form;
+use sabir_wire::card::{A2A, Form, NATIVE};
 use sabir_wire::{Dialect, version};
 use std::fmt;
 use std::str::FromStr;
@@ -195,9 +195,6 @@ fn parse(text: &str, binding: Binding, at: Option<&Url>) -> Result<Url, String> 
         other => Err(format!("{other} is not a scheme we speak")),
     }
 }
-
-const NATIVE: &str = "/_agent-native/a2a";
-const A2A: &str = "/a2a";
 
 /// Where an agent-native server may be, in the order its own client tries: the card's address where it looks like an
 /// endpoint, then the two usual ones below the base of the card, then below the card's address.

@@ -255,7 +255,7 @@ impl Fetched {
 }
 
 /// A well-known path below a URL.
-fn below(base: &Url, path: &str) -> Url {
+pub fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url.set_query(None);

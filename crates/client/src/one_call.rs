@@ -8,15 +8,13 @@ use crate::wait::{Outcome, Pace, message_text};
 use crate::{Agent, Client, Credentials, Egress, Error, Reference, Secret, text_message};
 use sabir_proto::{Answer, Code, Fault, Object};
 use sabir_wire::Dialect;
+use sabir_wire::card::{A2A, NATIVE};
 use serde_json::json;
 use std::time::Duration;
 use url::Url;
 
 /// The longest text that is taken for an answer, in characters.
 pub const TEXT_CHARS_MAX: usize = 32_768;
-/// How agent-native endpoints end, the long form and what all have in common.
-const NATIVE: &str = "/_agent-native/a2a";
-const A2A: &str = "/a2a";
 /// How long a card is waited for here: an answer is wanted, not a card.
 const CARD_TIME_MAX: Duration = Duration::from_secs(3);
 

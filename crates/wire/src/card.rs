@@ -29,6 +29,7 @@ mod v01;
 mod v03;
 mod xpr;
 
+pub use interfaces::{A2A, NATIVE};
 pub use lint::{LINTS_MAX, Lint};
 pub use read::{CARD_BYTES_MAX, Read, read};
 pub use xpr::XprIdentity;

@@ -13,11 +13,10 @@ impl Session {
     }
 
     /// Prints every event as it comes.
-    pub(crate) async fn print_events(&self, events: &mut Events, asked: Option<&TaskRef>) -> Outcome {
+    pub(crate) async fn print_events(&self, events: &mut Events) -> Outcome {
         let mut last = None;
         while let Some(next) = events.next().await {
             let said = next.map_err(|error| self.failed(error))?;
-            self.same_task(asked, task_of(&said.value))?;
             self.report_event(said.json())?;
             last = Some(said);
         }
@@ -28,11 +27,10 @@ impl Session {
     }
 
     /// Waits for the last event and says nothing on the way. Returns it as `{"task": …}` or `{"message": …}`.
-    pub(crate) async fn last_event(&self, events: &mut Events, asked: Option<&TaskRef>) -> Result<Last, Stop> {
+    pub(crate) async fn last_event(&self, events: &mut Events) -> Result<Last, Stop> {
         let mut last = None;
         while let Some(next) = events.next().await {
             let said = next.map_err(|error| self.failed(error))?;
-            self.same_task(asked, task_of(&said.value))?;
             last = Some(said);
         }
         match last {
@@ -48,23 +46,18 @@ impl Session {
     }
 
     /// Sends a message and stays until something came of it: by a stream where there is one, by asking otherwise.
-    pub(crate) async fn send_and_stay(
-        &self,
-        agent: &Agent,
-        request: SendMessage,
-        asked: Option<&TaskRef>,
-    ) -> Result<String, Stop> {
+    pub(crate) async fn send_and_stay(&self, agent: &Agent, request: SendMessage) -> Result<String, Stop> {
         let mut events = match agent.stream(request.clone(), self.follow()).await {
             Ok(events) => events,
             // The card promises a stream and the agent knows nothing of it: ask instead. It has refused the message, so
             // nothing is done twice.
             Err(error) if report::is_no_stream(&error) => {
                 self.watcher.debug("the agent does not stream after all; asking for the task instead");
-                return self.send_and_ask(agent, request, asked).await;
+                return self.send_and_ask(agent, request).await;
             }
             Err(error) => return Err(self.failed(error).into()),
         };
-        match self.last_event(&mut events, asked).await? {
+        match self.last_event(&mut events).await? {
             Last::Whole(json) => Ok(json),
             Last::Part(task) => match agent.task(&task).await {
                 // Events are pieces; the agent's own account of the whole is better than ours.
@@ -77,16 +70,10 @@ impl Session {
         }
     }
 
-    async fn send_and_ask(
-        &self,
-        agent: &Agent,
-        mut request: SendMessage,
-        asked: Option<&TaskRef>,
-    ) -> Result<String, Stop> {
+    async fn send_and_ask(&self, agent: &Agent, mut request: SendMessage) -> Result<String, Stop> {
         request.configuration.return_immediately = true;
         let said = agent.send(request).await.map_err(|error| self.failed(error))?;
         let Answer::SentTask(task) = &said.value else { return Ok(said.json().to_owned()) };
-        self.same_task(asked, Some(&task.id))?;
         if task.status.state.is_settled() || task.status.state.is_interrupted() {
             return Ok(said.json().to_owned());
         }

@@ -4,7 +4,6 @@ use super::Session;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
 use crate::render::{self, Detail, Floor, Node};
-use sabir_proto::TaskRef;
 
 impl Session {
     /// How much is shown of a task.
@@ -100,16 +99,6 @@ impl Session {
                 self.out.warn(&format!("the task is paused at {state}"));
             }
             _ => {}
-        }
-    }
-
-    /// An answer about another task than the one that was asked about is no answer.
-    pub(crate) fn same_task(&self, asked: Option<&TaskRef>, told: Option<&TaskRef>) -> Result<(), Problem> {
-        match (asked, told) {
-            (Some(asked), Some(told)) if asked != told => {
-                Err(strange(&format!("the agent answered about task {told}, not {asked}")))
-            }
-            _ => Ok(()),
         }
     }
 }

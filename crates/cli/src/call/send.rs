@@ -55,7 +55,6 @@ impl Send {
         session.reference()?;
         let parts = self.parts.read(&mut std::io::stdin().lock())?;
         let request = request(session, parts, self.message_id.as_deref())?;
-        let asked = request.message.task_id.clone();
         let agent = session.connect().await?;
         if self.dry_run {
             return rehearse(session, &agent, request, waiting);
@@ -63,17 +62,14 @@ impl Send {
         if settings.on("stream") {
             let events = agent.stream(request, session.follow()).await;
             let mut events = events.map_err(|error| session.failed(error))?;
-            return session.print_events(&mut events, asked.as_ref()).await;
+            return session.print_events(&mut events).await;
         }
         let json = match waiting {
-            Waiting::Stay => session.send_and_stay(&agent, request, asked.as_ref()).await?,
+            Waiting::Stay => session.send_and_stay(&agent, request).await?,
             Waiting::Leave => {
                 let mut request = request;
                 request.configuration.return_immediately = true;
                 let said = agent.send(request).await.map_err(|error| session.failed(error))?;
-                if let sabir_proto::Answer::SentTask(task) = &said.value {
-                    session.same_task(asked.as_ref(), Some(&task.id))?;
-                }
                 said.json().to_owned()
             }
         };

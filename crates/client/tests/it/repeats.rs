@@ -131,3 +131,12 @@ async fn an_error_for_another_request_is_not_ours_either() {
     let error = stub.connect().await.task(&t1()).await.unwrap_err();
     assert!(error.to_string().contains("another request"), "{error}");
 }
+
+#[tokio::test]
+async fn a_message_to_a_task_is_not_answered_by_another() {
+    let stub = Stub::agent(|_, _| Do::Result(format!(r#"{{"task":{}}}"#, task("WORKING").replace("t-1", "t-2")))).await;
+    let mut request = text_message("x");
+    request.message.task_id = Some(t1());
+    let error = stub.connect().await.send(request).await.unwrap_err();
+    assert!(error.to_string().contains("t-2"), "{error}");
+}

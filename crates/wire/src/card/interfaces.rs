@@ -11,9 +11,9 @@ use std::collections::HashSet;
 /// The binding that every form has.
 pub(super) const JSONRPC: &str = "JSONRPC";
 /// How an agent-native endpoint ends.
-pub(super) const NATIVE: &str = "/_agent-native/a2a";
+pub const NATIVE: &str = "/_agent-native/a2a";
 /// How an XPR endpoint ends, and what the agent-native client takes for one of its own.
-const A2A: &str = "/a2a";
+pub const A2A: &str = "/a2a";
 
 /// Major and minor of a version; patch digits carry no meaning.
 pub(super) fn version(text: &str) -> Option<(u16, u16)> {

@@ -88,7 +88,6 @@ impl<'a> Talk<'a> {
     pub(super) async fn say(&mut self, text: String, interrupts: &mut Signal) -> Result<Turn, Stop> {
         let request = self.request(text)?;
         let line = serde_json::json!({ "sent": &request.message }).to_string();
-        let asked = request.message.task_id.clone();
         self.answer = None;
         let (agent, follow) = (self.agent.clone(), self.session.follow());
         let turn = match within(self.session, interrupts, self.listen(agent.stream(request, follow))).await? {
@@ -100,10 +99,6 @@ impl<'a> Talk<'a> {
             self.transcript.push(line);
             self.transcript.extend(self.answer.iter().map(|answer| format!(r#"{{"received":{answer}}}"#)));
             self.attached.clear();
-        }
-        let got = self.task.as_ref().map(|(id, _)| id);
-        if turn.is_ok() && got.is_some() {
-            self.session.same_task(asked.as_ref(), got)?;
         }
         turn
     }

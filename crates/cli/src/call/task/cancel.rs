@@ -52,7 +52,6 @@ impl Cancel {
             }
             Err(error) => return Err(session.failed(error).into()),
         };
-        session.same_task(Some(&id), Some(&said.value.id))?;
         session.report_task(said.json(), Node::new(said.json()))
     }
 }

@@ -59,7 +59,6 @@ impl Download {
         let directory = PathBuf::from(session.settings.text("dir").unwrap_or("."));
         let agent = session.connect().await?;
         let said = agent.task(&id).await.map_err(|error| session.failed(error))?;
-        session.same_task(Some(&id), Some(&said.value.id))?;
         let task = Node::new(said.json());
         let wanted = self.wanted(session, task, &directory)?;
         let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);

@@ -44,7 +44,6 @@ impl Get {
                 if history_length.is_some() { read().await? } else { settled }
             }
         };
-        session.same_task(Some(&id), Some(&said.value.id))?;
         session.report_task(said.json(), Node::new(said.json()))
     }
 }

@@ -33,10 +33,10 @@ impl Subscribe {
         let events = agent.subscribe(id.clone(), session.follow()).await;
         let mut events = events.map_err(|error| session.failed(error))?;
         if session.out.lines {
-            return session.print_events(&mut events, Some(&id)).await;
+            return session.print_events(&mut events).await;
         }
         // The first event is the whole task, so what the events make of it is the task; there is no gap to ask about.
-        match session.last_event(&mut events, Some(&id)).await? {
+        match session.last_event(&mut events).await? {
             Last::Whole(json) => match Node::new(&json).get("task") {
                 Some(task) => session.report_task(task.raw(), task),
                 None => session.report_response(&json),

@@ -4,7 +4,6 @@ use super::table::{Level, REQUIREMENTS, Requirement, Scope, find};
 use crate::call::Session;
 use crate::output::Output;
 use crate::problem::Stop;
-use crate::render::Floor;
 use sabir_client::Binding;
 use serde::Serialize;
 
@@ -57,7 +56,7 @@ impl<'a> Report<'a> {
     pub(super) fn new(session: &'a Session, level: Level) -> Result<Self, Stop> {
         let agent = session.settings.text("agent-card").unwrap_or_default().to_owned();
         let report = Self { out: &session.out, agent, level, open: Vec::new(), checks: Vec::new() };
-        report.print(|floor| {
+        report.out.text(|floor| {
             floor.field("Agent", &session.out.redactor.url(&report.agent));
             floor.field("Level", level.name());
         })?;
@@ -111,7 +110,7 @@ impl<'a> Report<'a> {
 
     /// Adds checks that somebody else made.
     pub(super) fn add(&mut self, checks: Vec<Check>) -> Result<(), Stop> {
-        self.print(|floor| checks.iter().for_each(|check| floor.field("Check", &line(check))))?;
+        self.out.text(|floor| checks.iter().for_each(|check| floor.field("Check", &line(check))))?;
         self.checks.extend(checks);
         Ok(())
     }
@@ -133,23 +132,13 @@ impl<'a> Report<'a> {
             });
             self.out.document(&document.to_string())?;
         }
-        self.print(|floor| {
+        self.out.text(|floor| {
             floor.field("Passed", &passed.to_string());
             floor.field("Failed", &failed.to_string());
             floor.field("Skipped", &skipped.to_string());
             floor.field("Verdict", verdict);
         })?;
         Ok(good)
-    }
-
-    /// Prints where text was asked for.
-    fn print(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
-        if self.out.is_json() {
-            return Ok(());
-        }
-        let mut floor = Floor::new();
-        write(&mut floor);
-        self.out.payload(&floor.finish())
     }
 }
 

@@ -8,7 +8,9 @@ use super::lines::Line::{
 use super::place::millis;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sabir_client::signature::{Trust, Verdict, verify};
-use sabir_client::{Chosen, Error, Found, Page, REDIRECTS_MAX, Reference, Version, WELL_KNOWN, choose, is_loopback};
+use sabir_client::{
+    Chosen, Error, Found, Page, REDIRECTS_MAX, Reference, Version, WELL_KNOWN, below, choose, is_loopback,
+};
 use sabir_wire::card::CARD_BYTES_MAX;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::{Host, Url};
@@ -301,12 +303,4 @@ fn unreachable(url: &Url, card: Option<&Url>) -> Option<String> {
 /// An interface for people.
 pub(super) fn name(chosen: &Chosen) -> String {
     format!("{} {}", chosen.binding, chosen.dialect)
-}
-
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
-    url.set_query(None);
-    url.set_fragment(None);
-    url
 }

@@ -15,7 +15,7 @@ pub(super) async fn talk(session: &Session, card: &str, texts: &[String]) -> Res
     for text in texts {
         let mut request = send::request(session, vec![Part::text(text.as_str())], None)?;
         (request.message.context_id, request.message.task_id) = (context.clone(), waiting.clone());
-        let json = session.send_and_stay(&agent, request, waiting.as_ref()).await?;
+        let json = session.send_and_stay(&agent, request).await?;
         let answer = Node::new(&json);
         let (task, message) = (answer.get("task"), answer.get("message"));
         let named = task.or(message).and_then(|said| said.word("contextId"));

@@ -4,7 +4,6 @@ use super::ask::Outcome;
 use crate::look::cassette::Exchange;
 use crate::output::Output;
 use crate::problem::Stop;
-use crate::render::Floor;
 use serde_json::{Value, json};
 
 /// Most differences of one exchange that are printed as text.
@@ -22,7 +21,7 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(out: &'a Output, agent: String) -> Result<Self, Stop> {
         let report = Self { out, agent, same: 0, different: 0, skipped: 0, exchanges: Vec::new() };
-        report.print(|floor| floor.field("Agent", &out.redactor.url(&report.agent)))?;
+        report.out.text(|floor| floor.field("Agent", &out.redactor.url(&report.agent)))?;
         Ok(report)
     }
 
@@ -38,7 +37,7 @@ impl<'a> Report<'a> {
             "different" => self.different += 1,
             _ => self.skipped += 1,
         }
-        self.print(|floor| {
+        self.out.text(|floor| {
             let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
             floor.field("Exchange", &format!("{} {operation} {result}{why}", exchange.exchange));
             for one in differences.iter().take(SHOWN_MAX) {
@@ -66,7 +65,7 @@ impl<'a> Report<'a> {
 
     /// Whether everything is as it was.
     pub(super) fn finish(self) -> Result<bool, Stop> {
-        self.print(|floor| {
+        self.out.text(|floor| {
             floor.field("Same", &self.same.to_string());
             floor.field("Different", &self.different.to_string());
             floor.field("Skipped", &self.skipped.to_string());
@@ -82,15 +81,6 @@ impl<'a> Report<'a> {
             self.out.document(&document.to_string())?;
         }
         Ok(self.different == 0)
-    }
-
-    fn print(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
-        if self.out.is_json() {
-            return Ok(());
-        }
-        let mut floor = Floor::new();
-        write(&mut floor);
-        self.out.payload(&floor.finish())
     }
 }
 
