@@ -187,10 +187,19 @@ impl Voice {
         } else {
             self.write_error(fault, &mut body);
         }
-        // agent-native refuses what is no request with a status of its own; everybody else says 200 to everything.
-        let bad_envelope = matches!(fault.code(), Code::InvalidRequest | Code::ParseError);
-        let status = if self.dialect == Dialect::Native && bad_envelope { 400 } else { 200 };
-        Refusal { status, is_stream, body }
+        Refusal { status: self.status(fault.code()), is_stream, body }
+    }
+
+    /// The HTTP status of a refusal: 200 for what the envelope says, and its own for what was refused at the door.
+    const fn status(&self, code: Code) -> u16 {
+        match (self.dialect, code) {
+            // Its client hides the message behind any other status.
+            (Dialect::Xpr, _) => 200,
+            // It refuses what is no request with a status of its own.
+            (Dialect::Native, Code::InvalidRequest | Code::ParseError) => 400,
+            (_, code) if code.is_at_the_door() => codes::numbers(code).http,
+            _ => 200,
+        }
     }
 
     pub(crate) fn write_error(&self, fault: &Fault, out: &mut Vec<u8>) {
