@@ -17,6 +17,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
+//! | `documents` | small documents of strangers, for those who only need an answer |
 //! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
 //! | `choose`, `credentials` | from a card to a line: interface, dialect, credentials |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
@@ -38,6 +39,7 @@ mod client;
 mod credentials;
 mod delegate;
 mod discover;
+mod documents;
 mod door;
 pub mod egress;
 mod error;
@@ -59,6 +61,7 @@ pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};
 pub use delegate::{Delegation, Turn};
 pub use discover::{Found, WELL_KNOWN, below};
+pub use documents::Documents;
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use error::{Error, TransportCode};
