@@ -2,8 +2,8 @@
 
 use crate::agent::Agent;
 use crate::cache::Cache;
-use crate::choose::{Binding, Version, choose};
-use crate::credentials::{Credentials, describe};
+use crate::choose::{Binding, Version, choose_for};
+use crate::credentials::{Attached, Credentials, describe};
 use crate::discover::{Finder, Found};
 use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
 use crate::transport::Line;
@@ -160,12 +160,19 @@ impl Client {
     /// is the client's to say.
     pub fn agent_with(&self, found: Found, credentials: &Credentials) -> Result<Agent, Error> {
         let settings = &*self.settings;
-        let chosen = choose(&found, &settings.prefer, settings.version)?;
-        let extensions = self.activate(&found)?;
         let certificate = settings.credentials.certificate;
-        let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card)?;
-        if attached.unasked {
-            self.warn("the card declares no security scheme; what was given is shown all the same");
+        let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card);
+        let signs_bodies = attached.as_ref().is_ok_and(Attached::signs_bodies);
+        let chosen = choose_for(&found, &settings.prefer, settings.version, signs_bodies)?;
+        let extensions = self.activate(&found)?;
+        let attached = attached?;
+        // Cards of XPR have no word for its signatures, which are how its agents are called.
+        let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
+        if attached.unasked && !usual {
+            self.warn(match found.card.security_schemes.is_empty() {
+                true => "the card declares no security scheme; what was given is shown all the same",
+                false => "the card declares other security schemes; what was given is shown all the same",
+            });
         }
         if attached.any && chosen.url.scheme() == "http" && !is_loopback(&chosen.url) {
             self.warn("the credential travels over plain http, where anyone on the way can read it");
