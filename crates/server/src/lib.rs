@@ -5,6 +5,7 @@
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
+//! | `peer` | who is at the other end of a connection, as far as sockets can tell |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
 //! | `front` | what may stand before everything that is served; nothing, in `serve` |
 //! | `door` | who may speak to a listener that asks for no credentials |
@@ -32,6 +33,7 @@ mod host;
 mod listen;
 mod losses;
 mod metrics;
+mod peer;
 mod sse;
 mod stack;
 

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::config::LimitsConfig;
 use crate::metrics::Gauged;
+use crate::peer::Peer;
 use crate::stack;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -32,8 +33,8 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
     /// Counts a connection for as long as it lives.
     fn connection(&self) -> Option<Gauged>;
 
-    /// Answers one request.
-    fn answer(&self, request: Request<Incoming>) -> Answering;
+    /// Answers one request of a peer.
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering;
 
     /// No more connections are taken.
     fn begin_stop(&self);
@@ -51,11 +52,11 @@ impl Behind for Arc<App> {
         Some(self.metrics.connection())
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Answering {
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering {
         let app = self.clone();
         match &self.front {
-            None => Box::pin(stack::serve(app, request)),
-            Some(front) => front.clone().serve(app, request),
+            None => Box::pin(stack::serve(app, request, peer)),
+            Some(front) => front.clone().serve(app, request, peer),
         }
     }
 
@@ -86,8 +87,8 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             () = &mut stop => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely; a pause lets some of them close.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -96,7 +97,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             }
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
-        let requests = Requests { behind: behind.clone() };
+        let requests = Requests { behind: behind.clone(), peer: Peer::plain(address) };
         tokio::spawn(async move {
             builders.serve(stream, requests, watcher).await;
             drop((gauge, slot));
@@ -114,6 +115,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
 #[derive(Clone)]
 struct Requests<B> {
     behind: B,
+    peer: Peer,
 }
 
 impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
@@ -122,7 +124,7 @@ impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Future = Infallibly;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Infallibly(self.behind.answer(request))
+        Infallibly(self.behind.answer(request, self.peer.clone()))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WellKnown};
 use crate::config::agent::AgentConfig;
+use crate::peer::Peer;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -31,12 +32,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id taken from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Serves one request. Never fails: a failure is an answer too.
-pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>) -> Response<Body> {
+/// Serves one request of a peer. Never fails: a failure is an answer too.
+pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
     // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
-    let Some(id) = request_id(&request) else { return dispatch(&app, request).await };
+    let Some(id) = request_id(&request) else { return dispatch(&app, request, &peer).await };
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
-    let mut response = dispatch(&app, request).instrument(span.clone()).await;
+    let mut response = dispatch(&app, request, &peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
     response
@@ -54,7 +55,7 @@ fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
     }
 }
 
-async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
+async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
@@ -62,7 +63,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
     // The rarer ways are boxed: a connection holds the future of its request by value and moves it, so its size is
     // what every request pays.
     if is_grpc(&request) {
-        return Box::pin(grpc::serve(app, request)).await;
+        return Box::pin(grpc::serve(app, request, peer)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {
@@ -80,7 +81,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
             match collect(app, &parts.headers, body).await {
                 Ok(body) => {
                     let query = parts.uri.query().unwrap_or("");
-                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, headers: &parts.headers, query };
+                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, headers: &parts.headers, query, peer };
                     jsonrpc::serve(app, arrived, body).await
                 }
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
@@ -93,11 +94,16 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
-        _ => Box::pin(http_json(app, at.as_ref(), request)).await,
+        _ => Box::pin(http_json(app, at.as_ref(), request, peer)).await,
     }
 }
 
-async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<Incoming>) -> Response<Body> {
+async fn http_json(
+    app: &Arc<App>,
+    at: Option<&Arc<Served>>,
+    request: Request<Incoming>,
+    peer: &Peer,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
@@ -105,7 +111,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
-                Ok(body) => rest_v03::serve(app, at, (route, query), &parts.headers, body).await,
+                Ok(body) => rest_v03::serve(app, at, (route, query, peer), &parts.headers, body).await,
                 Err((status, fault)) => rest_v03::refuse_early(status, &fault),
             },
             v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
@@ -117,7 +123,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
             Ok(body) => {
-                let routed = rest::Routed { route, tenant, query };
+                let routed = rest::Routed { route, tenant, query, peer };
                 rest::serve(app, at, routed, &parts.headers, body).await
             }
             Err((status, fault)) => rest::refuse_early(status, &fault),

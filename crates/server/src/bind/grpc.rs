@@ -12,6 +12,7 @@ use crate::body::Body;
 use crate::call::Ask;
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
+use crate::peer::Peer;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use sabir_engine::Watch;
@@ -28,8 +29,8 @@ use tonic::metadata::MetadataValue;
 use tower::Service as _;
 
 /// Serves one request.
-pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
-    let methods = Methods { app: app.clone() };
+pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+    let methods = Methods { app: app.clone(), peer: peer.clone() };
     let most = app.limits.body_bytes_max;
     let answered = if request.uri().path().starts_with("/a2a.v1.") {
         v03::server(methods).max_decoding_message_size(most).call(request).await
@@ -44,6 +45,7 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>) -> Respons
 
 struct Methods {
     app: Arc<App>,
+    peer: Peer,
 }
 
 type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;

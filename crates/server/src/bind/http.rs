@@ -5,6 +5,7 @@ use crate::app::{App, Served};
 use crate::body::{A2A_JSON, Body, answer};
 use crate::call::Ask;
 use crate::losses::Told;
+use crate::peer::Peer;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -22,6 +23,7 @@ pub(crate) struct Routed<'a> {
     pub(crate) route: Route<'a>,
     pub(crate) tenant: Option<&'a str>,
     pub(crate) query: &'a str,
+    pub(crate) peer: &'a Peer,
 }
 
 /// Serves one request.

@@ -6,6 +6,7 @@ use crate::app::{App, Served};
 use crate::body::{Body, EVENT_STREAM, JSON, answer};
 use crate::call::Ask;
 use crate::losses::Told;
+use crate::peer::Peer;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -32,6 +33,7 @@ pub(crate) struct Arrived<'a> {
     pub(crate) entry: Entry,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: &'a str,
+    pub(crate) peer: &'a Peer,
 }
 
 impl Arrived<'_> {

@@ -5,6 +5,7 @@ use crate::app::{App, Served};
 use crate::body::{Body, JSON, answer};
 use crate::call::Ask;
 use crate::losses::Told;
+use crate::peer::Peer;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -23,7 +24,7 @@ const DIALECT: &str = "0.3 HTTP+JSON";
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<Served>>,
-    (route, query): (Route<'_>, &str),
+    (route, query, _peer): (Route<'_>, &str, &Peer),
     headers: &HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
