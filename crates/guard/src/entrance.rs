@@ -125,7 +125,8 @@ impl<F: Fetch> Entrance<F> {
             Shown::Bearer(token) => self.bearer(token, knock, store, secrets).await,
             Shown::Key(key) => self.key(key, knock, store),
             Shown::Password(header) => self.password(header, knock),
-            Shown::Signature(headers) => self.signature(headers, knock).await,
+            // Boxed, as everything that may have to ask somebody: every request pays for the size of its future.
+            Shown::Signature(headers) => Box::pin(self.signature(headers, knock)).await,
             Shown::Certificate(der) => self.certificate(der),
             Shown::Unknown => Err(Refusal::unauthenticated(None, "unknown_scheme", self.ways())),
         }
@@ -151,7 +152,7 @@ impl<F: Fetch> Entrance<F> {
         if let Some(issuers) = &self.issuers
             && issuers.knows(token)
         {
-            let bearer = issuers.verify(token, knock.now).await?;
+            let bearer = Box::pin(issuers.verify(token, knock.now)).await?;
             return Ok(Identity::new(&bearer.who(), Proof::Issued(bearer)));
         }
         let mut refusal = None;

@@ -6,10 +6,10 @@
 //!
 //! ```compile_fail,E0451
 //! use sabir_guard::Permit;
-//! use sabir_proto::{Call, Caller, Tenant, ToolMode};
+//! use sabir_proto::{Call, Caller, Tenant};
 //!
 //! let call = Call::ExtendedCard { tenant: Tenant::none() };
-//! let permit = Permit { call, caller: Caller::anonymous(), bound_user: true };
+//! let permit = Permit { call, caller: Caller::anonymous() };
 //! ```
 //!
 //! ```compile_fail,E0599
@@ -46,8 +46,8 @@ use sabir_proto::{Call, Caller};
 #[derive(Debug)]
 pub struct Admitted {
     pub(crate) identity: Identity,
-    /// At which entrance.
-    pub(crate) entrance: usize,
+    /// Under which rules.
+    pub(crate) at: usize,
 }
 
 impl Admitted {

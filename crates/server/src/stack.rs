@@ -1,11 +1,13 @@
 //! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
 //!
 //! ```text
-//! path → door (Host, Origin, content type) → body limit → collect → binding
+//! path → door (Host, Origin, content type) → body limit → collect → agent → dialect → authenticate → rate → decode
 //! ```
 //!
 //! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
-//! has grown past the limit, never held. gRPC skips both, since its messages are framed and limited by themselves.
+//! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it.
+//! gRPC skips both, since its messages are framed and limited by themselves, and does without signatures of bodies.
+//! What follows a decoded call is in `call.rs`.
 
 use crate::app::{App, Served};
 use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
@@ -80,8 +82,8 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             let (parts, body) = request.into_parts();
             match collect(app, &parts.headers, body).await {
                 Ok(body) => {
-                    let query = parts.uri.query().unwrap_or("");
-                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, headers: &parts.headers, query, peer };
+                    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
+                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
                     jsonrpc::serve(app, arrived, body).await
                 }
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
@@ -107,11 +109,11 @@ async fn http_json(
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
-    let query = parts.uri.query().unwrap_or("");
+    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
-                Ok(body) => rest_v03::serve(app, at, (route, query, peer), &parts.headers, body).await,
+                Ok(body) => rest_v03::serve(app, at, route, head, body).await,
                 Err((status, fault)) => rest_v03::refuse_early(status, &fault),
             },
             v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
@@ -122,10 +124,7 @@ async fn http_json(
     }
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
-            Ok(body) => {
-                let routed = rest::Routed { route, tenant, query, peer };
-                rest::serve(app, at, routed, &parts.headers, body).await
-            }
+            Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
             Err((status, fault)) => rest::refuse_early(status, &fault),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),
