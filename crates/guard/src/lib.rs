@@ -3,6 +3,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | [`authn`] | one verifier for each way to say who one is |
+//! | [`certificate`] | what a certificate says of itself |
 //! | [`fetch`] | the way out: key sets, metadata and chain tables are documents that somebody else fetches for us |
 //! | [`sign`] | signing cards, and the keys for it |
 //!
@@ -11,6 +12,7 @@
 //! no clock is read, and no secret is in any `Debug` or `Display`.
 
 pub mod authn;
+pub mod certificate;
 pub mod fetch;
 pub mod sign;
 
