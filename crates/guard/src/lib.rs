@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Guard`] | the way of a request: admit, clear, permit |
 //! | [`authn`] | one verifier for each way to say who one is |
+//! | [`certificate`] | what a certificate says of itself |
 //! | [`entrance`] | which of them an agent takes, made from [`config`] |
 //! | [`policy`] | how often, with which scopes, how well trusted |
 //! | [`permit`] | what only the guard can make, and nobody gets past without |
@@ -16,6 +17,7 @@
 //! no clock is read, and no secret is in any `Debug` or `Display`.
 
 pub mod authn;
+pub mod certificate;
 pub mod config;
 pub mod entrance;
 pub mod explain;

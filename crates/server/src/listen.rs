@@ -1,11 +1,14 @@
 //! Sockets: accepting, limiting, and stopping in an orderly way.
 
+mod secure;
+
 use crate::app::App;
 use crate::body::Body;
 use crate::config::LimitsConfig;
 use crate::metrics::Gauged;
 use crate::peer::Peer;
 use crate::stack;
+use crate::tls::Tls;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -33,6 +36,14 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
     /// Counts a connection for as long as it lives.
     fn connection(&self) -> Option<Gauged>;
 
+    /// What connections are secured with. `None`: with nothing.
+    fn tls(&self) -> Option<&Tls> {
+        None
+    }
+
+    /// Counts a handshake that came to nothing.
+    fn handshake_failed(&self, _reason: &'static str) {}
+
     /// Answers one request of a peer.
     fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering;
 
@@ -50,6 +61,14 @@ impl Behind for Arc<App> {
 
     fn connection(&self) -> Option<Gauged> {
         Some(self.metrics.connection())
+    }
+
+    fn tls(&self) -> Option<&Tls> {
+        self.tls.as_deref()
+    }
+
+    fn handshake_failed(&self, reason: &'static str) {
+        self.metrics.tls_failure(reason);
     }
 
     fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering {
@@ -98,10 +117,17 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
         let requests = Requests { behind: behind.clone(), peer: Peer::plain(address) };
-        tokio::spawn(async move {
-            builders.serve(stream, requests, watcher).await;
-            drop((gauge, slot));
-        });
+        // Two kinds of tasks, so that a plain connection has no room for what only the other needs.
+        match behind.tls().map(Tls::current) {
+            None => drop(tokio::spawn(async move {
+                builders.serve(stream, requests, watcher).await;
+                drop((gauge, slot));
+            })),
+            Some(tls) => drop(tokio::spawn(async move {
+                builders.serve_secured(stream, tls, requests, watcher).await;
+                drop((gauge, slot));
+            })),
+        }
     }
     behind.begin_stop();
     drop(listener);

@@ -23,6 +23,13 @@ impl Peer {
     pub(crate) fn plain(address: SocketAddr) -> Self {
         Self { address: address.ip().to_canonical(), tls: false, certificate: None }
     }
+
+    /// Now that hands were shaken.
+    pub(crate) fn learn(&mut self, session: &rustls::ServerConnection) {
+        self.tls = true;
+        let certificates = session.peer_certificates().unwrap_or_default();
+        self.certificate = certificates.first().map(|certificate| Arc::from(&**certificate));
+    }
 }
 
 #[cfg(test)]

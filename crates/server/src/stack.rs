@@ -1,7 +1,8 @@
 //! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
 //!
 //! ```text
-//! path → door (Host, Origin, content type) → body limit → collect → agent → dialect → authenticate → rate → decode
+//! proxies → path → door (Host, Origin, content type) → preflight → body limit → collect → agent → dialect
+//!         → authenticate → rate → decode
 //! ```
 //!
 //! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
@@ -16,7 +17,7 @@ use crate::card::{PublicAddress, WellKnown};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -31,15 +32,29 @@ use tracing::Instrument;
 
 /// The header by which a caller, a proxy and our log speak of the same request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// For a year, browsers speak nothing but HTTPS to this host. Its subdomains may be somebody else's.
+const HTTPS_ONLY: &str = "max-age=31536000";
 /// Longest request id taken from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Serves one request of a peer. Never fails: a failure is an answer too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+    let invitation = app.door.invitation(request.headers());
+    let strict = peer.tls && app.production;
+    let peer = app.proxies.correct(peer, request.headers());
+    let mut response = traced(&app, request, &peer).await;
+    invitation.write(response.headers_mut());
+    if strict {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
+    }
+    response
+}
+
+async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
-    let Some(id) = request_id(&request) else { return dispatch(&app, request, &peer).await };
+    let Some(id) = request_id(&request) else { return dispatch(app, request, peer).await };
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
-    let mut response = dispatch(&app, request, &peer).instrument(span.clone()).await;
+    let mut response = dispatch(app, request, peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
     response
@@ -61,6 +76,9 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
+    }
+    if let Some(answer) = app.door.preflight(&request) {
+        return answer;
     }
     // The rarer ways are boxed: a connection holds the future of its request by value and moves it, so its size is
     // what every request pays.
