@@ -253,7 +253,7 @@ fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLo
 }
 
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
-fn make_private(directory: &Path) -> std::io::Result<()> {
+pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     if directory.as_os_str().is_empty() || directory.is_dir() {
         return Ok(());

@@ -15,12 +15,14 @@
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `call` | the order of policies on a call, and the way to the engine |
 //! | `card` | well-known documents |
+//! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `sse` | event streams |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
+pub mod admin;
 pub mod agents;
 pub mod config;
 pub mod stage;
