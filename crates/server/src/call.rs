@@ -49,7 +49,7 @@ impl App {
     }
 
     /// The rules that count before it is known which agent is meant.
-    pub(crate) fn rules(&self, at: Option<&Arc<Served>>) -> &Rules {
+    pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<Served>>) -> &'a Rules {
         at.or_else(|| self.default_agent()).map_or(&self.root_rules, |served| &served.rules)
     }
 
