@@ -6,7 +6,7 @@ use crate::cors::Cors;
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
-use crate::gate::{self, Gate};
+use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::proxies::Proxies;
@@ -128,7 +128,9 @@ impl Server {
         let log = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let guard = gate::guard(&config, store_metrics, guard_metrics)?;
+        let secrets = Arc::new(ConfiguredSecrets::new(&config));
+        let writing = sqlite::Writing::Threaded;
+        let guard = gate::guard(&config, writing, secrets.clone(), store_metrics, guard_metrics)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -137,7 +139,7 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let gate = Gate::new(&config, &public)?;
+        let gate = Gate::new(&config, &public, secrets)?;
         let root_rules = gate.root()?;
         let (agents, default) = serve_agents(&gate, &config, &public, &own, front.as_deref())?;
         let route = Route::new(engine);
@@ -310,7 +312,7 @@ fn serve_agents(
     Ok((agents, default))
 }
 
-fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
+pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
             let url = url.trim_end_matches('/').to_owned();

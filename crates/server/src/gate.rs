@@ -65,13 +65,17 @@ impl Secrets for ConfiguredSecrets {
 pub(crate) struct Gate<'a> {
     config: &'a Config,
     ground: Ground,
-    secrets: ConfiguredSecrets,
+    secrets: Arc<dyn Secrets>,
     outbound: Outbound,
     shared: Arc<Entrance>,
 }
 
 impl<'a> Gate<'a> {
-    pub(crate) fn new(config: &'a Config, address: &PublicAddress) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        config: &'a Config,
+        address: &PublicAddress,
+        secrets: Arc<dyn Secrets>,
+    ) -> Result<Self, StartError> {
         // The operator has written down where to go, so private addresses are as good as public ones.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
         let ground = Ground {
@@ -79,8 +83,7 @@ impl<'a> Gate<'a> {
             client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
             public_url: config.server.public_url.as_ref().map(|_| address.url.clone()),
         };
-        let secrets = ConfiguredSecrets::new(config);
-        let shared = Entrance::new(&config.auth, &ground, &secrets, &outbound).map_err(StartError::Config)?;
+        let shared = Entrance::new(&config.auth, &ground, &*secrets, &outbound).map_err(StartError::Config)?;
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
     }
 
@@ -95,7 +98,7 @@ impl<'a> Gate<'a> {
     pub(crate) fn rules(&self, entry: &AgentConfig, name: &AgentName, skills: &[Skill]) -> Result<Rules, String> {
         let entrance = match &entry.auth {
             None => self.shared.clone(),
-            Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &self.secrets, &self.outbound)?),
+            Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)?),
         };
         let open = entry.auth.as_ref().unwrap_or(&self.config.auth).open;
         let address = self.config.server.listen;
@@ -129,6 +132,8 @@ impl<'a> Gate<'a> {
 /// The guard of a server.
 pub(crate) fn guard(
     config: &Config,
+    writing: sqlite::Writing,
+    secrets: Arc<dyn Secrets>,
     store_metrics: sabir_store::Metrics,
     metrics: sabir_guard::Metrics,
 ) -> Result<Guard, StartError> {
@@ -136,9 +141,9 @@ pub(crate) fn guard(
         None => Arc::new(MemoryGuard::new()),
         Some(path) => {
             let durability = config.store.durability.into();
-            let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics: store_metrics };
+            let options = sqlite::Options { durability, writing, metrics: store_metrics };
             Arc::new(SqliteGuard::open(&SqliteGuard::path_beside(&path), options)?)
         }
     };
-    Ok(Guard::new(store, Arc::new(ConfiguredSecrets::new(config)), metrics))
+    Ok(Guard::new(store, secrets, metrics))
 }
