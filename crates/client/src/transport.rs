@@ -240,7 +240,7 @@ impl Line {
     /// What a refusal means: who was not let in is told so in the client's words, everything else in the agent's.
     fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<Duration>) -> Error {
         match fault.code() {
-            Code::Unauthenticated => self.shut_out(fault.to_string(), transport),
+            Code::Unauthenticated | Code::Forbidden => self.shut_out(fault.to_string(), transport),
             _ => Error::Fault { fault, transport: Some(transport), retry_after },
         }
     }

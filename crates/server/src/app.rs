@@ -2,10 +2,13 @@
 
 use crate::card::{Cards, PublicAddress};
 use crate::config::{Config, Durability, LimitsConfig};
+use crate::cors::Cors;
 use crate::door::Door;
 use crate::front::Front;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::proxies::Proxies;
+use crate::tls::Tls;
 use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
@@ -60,6 +63,9 @@ pub(crate) struct App {
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) front: Option<Arc<dyn Front>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) proxies: Proxies,
+    pub(crate) production: bool,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -121,6 +127,9 @@ impl Server {
                  or set open = true in [auth] if everybody may call"
             )));
         }
+        config.refuse_plain_http().map_err(StartError::Config)?;
+        let tls = Tls::open(&config).map_err(StartError::Config)?;
+        let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let mut registry = Registry::default();
         let log = open_store(&config, &mut registry)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
@@ -140,9 +149,14 @@ impl Server {
         let app = App {
             engine,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified()),
+            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+                .inviting(invited)
+                .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
+            tls,
+            proxies: Proxies::new(config.server.proxies.clone()),
+            production: config.is_production(),
             limits: config.limits,
             front,
             agents,
@@ -159,6 +173,11 @@ impl Server {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
+    /// The same as a URL.
+    pub fn url(&self) -> String {
+        url(self.app.tls.is_some(), self.address())
+    }
+
     pub(crate) const fn app(&self) -> &Arc<App> {
         &self.app
     }
@@ -166,7 +185,11 @@ impl Server {
     /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let engine = self.app.engine.clone();
-        listen::serve(self.app, self.listener, stop, self.drain).await;
+        let following = self.app.clone().follow_certificate();
+        tokio::select! {
+            () = listen::serve(self.app, self.listener, stop, self.drain) => {}
+            () = following => {}
+        }
         engine.stop().await;
     }
 }
@@ -186,6 +209,14 @@ impl App {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Takes a new certificate when there is one; never ends.
+    async fn follow_certificate(self: Arc<Self>) {
+        match &self.tls {
+            Some(tls) => tls.clone().follow(&self.metrics).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// All metrics as text.
@@ -222,7 +253,7 @@ fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLo
 }
 
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
-fn make_private(directory: &Path) -> std::io::Result<()> {
+pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     if directory.as_os_str().is_empty() || directory.is_dir() {
         return Ok(());
@@ -294,8 +325,13 @@ fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
             PublicAddress { authority, url }
         }
-        None => PublicAddress { url: format!("http://{address}"), authority: address.to_string() },
+        None => PublicAddress { url: url(config.server.tls.is_some(), address), authority: address.to_string() },
     }
+}
+
+/// Where a server listens, as a URL.
+fn url(secured: bool, address: SocketAddr) -> String {
+    format!("{}://{address}", if secured { "https" } else { "http" })
 }
 
 /// The names under which this server may be called.

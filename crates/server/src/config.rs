@@ -4,12 +4,18 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod network;
+pub mod tls;
+
+mod platform;
 
 use agent::AgentConfig;
+use network::{Network, Origin};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tls::TlsConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,6 +34,9 @@ pub struct Config {
     /// The directory of the file; relative paths start here.
     #[serde(skip)]
     pub base: PathBuf,
+    /// The variable by which a platform of production was recognised.
+    #[serde(skip)]
+    pub platform: Option<&'static str>,
 }
 
 /// `[server]`
@@ -42,6 +51,14 @@ pub struct ServerConfig {
     pub card: CardForm,
     /// How long running requests and streams get to finish after a stop was asked for.
     pub drain_seconds: u64,
+    /// Whether this is meant seriously: no agent without authentication, no plain HTTP beyond this machine.
+    pub production: bool,
+    /// Proxies that are believed when they say whom they speak for.
+    pub proxies: Vec<Network>,
+    /// Web origins whose pages may call.
+    pub cors: Vec<Origin>,
+    /// HTTPS, and only that, on the one port.
+    pub tls: Option<TlsConfig>,
 }
 
 /// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
@@ -58,8 +75,16 @@ pub enum CardForm {
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        let listen = SocketAddr::from(([127, 0, 0, 1], 4000));
-        Self { listen, public_url: None, card: CardForm::default(), drain_seconds: 10 }
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 4000)),
+            public_url: None,
+            card: CardForm::default(),
+            drain_seconds: 10,
+            production: false,
+            proxies: Vec::new(),
+            cors: Vec::new(),
+            tls: None,
+        }
     }
 }
 
@@ -207,8 +232,11 @@ impl Config {
                 (text, path.display().to_string(), path.parent().map(Path::to_path_buf).unwrap_or_default())
             }
         };
-        let mut config = Self::parse(&text, &origin, variables)?;
+        let variables: Vec<(String, String)> = variables.collect();
+        let platform = platform::detect(&variables);
+        let mut config = Self::parse(&text, &origin, variables.into_iter())?;
         config.base = base;
+        config.platform = platform;
         Ok(config)
     }
 

@@ -59,9 +59,9 @@ pub(crate) fn named(error: &Error) -> Problem {
 /// The protocol's names, and ours for what it has no name for.
 const fn of_fault(kind: Kind) -> Code {
     match kind {
-        Kind::Unavailable => Code::Unreachable,
-        Kind::Exhausted => Code::Internal,
-        Kind::Unauthenticated => Code::AuthFailed,
+        Kind::Unavailable | Kind::Closed => Code::Unreachable,
+        Kind::Exhausted | Kind::TooMany => Code::Internal,
+        Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::PushNotificationNotSupported

@@ -14,6 +14,7 @@
 //! | what is typed is what is sent | `call` |
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
+//! | a server is administered by commands, running or not | `admin` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -29,6 +30,7 @@ mod sabir;
 mod stub;
 mod tool;
 
+mod admin;
 mod agents;
 mod bad_agents;
 mod bad_clients;
