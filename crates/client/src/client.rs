@@ -6,6 +6,7 @@ use crate::choose::{Binding, Version, choose_for};
 use crate::credentials::{Attached, Credentials, describe};
 use crate::discover::{Finder, Found};
 use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
+use crate::oauth::{Clock as _, WallClock};
 use crate::transport::Line;
 use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
 use crate::{oauth, signature};
@@ -32,6 +33,8 @@ struct Settings {
     credentials: Credentials,
     parameters: HeaderMap,
     extensions: Vec<String>,
+    mode: signature::Mode,
+    trust: signature::Trust,
 }
 
 /// A client in the making.
@@ -104,6 +107,12 @@ impl Builder {
         self
     }
 
+    /// What is asked of cards, and whom to believe about them. Where a card came from and the time are filled in.
+    pub fn trust(mut self, mode: signature::Mode, trust: signature::Trust) -> Self {
+        (self.settings.mode, self.settings.trust) = (mode, trust);
+        self
+    }
+
     /// A directory to keep cards in.
     pub fn cache(mut self, directory: Option<PathBuf>) -> Self {
         self.cache = directory;
@@ -140,9 +149,29 @@ impl Client {
         Builder::default()
     }
 
-    /// Finds the card of an agent. No credential is shown for it.
+    /// Finds the card of an agent. No credential is shown for it. A card that [`Builder::trust`] asks more of is refused.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
-        self.finder.door.within(self.finder.find(reference)).await
+        let found = async {
+            let found = self.finder.find(reference).await?;
+            self.judge(&found).await?;
+            Ok(found)
+        };
+        self.finder.door.within(found).await
+    }
+
+    /// Whether a card is what was asked for.
+    async fn judge(&self, found: &Found) -> Result<(), Error> {
+        let mode = self.settings.mode;
+        if mode == signature::Mode::Off {
+            return Ok(());
+        }
+        let now = WallClock.now();
+        let trust = signature::Trust { card_url: found.url.clone(), now, ..self.settings.trust.clone() };
+        let verdict = signature::verify(found.as_found(), &trust, self).await;
+        mode.admits(&verdict).map_err(|distrust| Error::CardUntrusted {
+            at: found.url.as_ref().map_or_else(|| "a file".into(), Url::to_string),
+            reason: Box::new(distrust),
+        })
     }
 
     /// Finds an agent and makes a line to it.

@@ -38,7 +38,7 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Timeout { .. } => (Code::Unreachable, None),
         Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
-        Error::CardInvalid { .. } => (Code::CardInvalid, None),
+        Error::CardInvalid { .. } | Error::CardUntrusted { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
         Error::TooLarge { .. } => (Code::Protocol("InvalidAgentResponseError"), None),
         Error::NoInterface { .. } => (Code::Internal, None),
