@@ -53,7 +53,8 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
 async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
     let Some(id) = request_id(&request) else { return dispatch(app, request, peer).await };
-    let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
+    let (id_text, path) = (id.to_str().unwrap_or(""), request.uri().path());
+    let span = tracing::info_span!("request", id = id_text, peer = %peer.address, path);
     let mut response = dispatch(app, request, peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
