@@ -1,6 +1,6 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{Cards, PublicAddress};
+use crate::card::{Cards, Face, PublicAddress, Security, Signer};
 use crate::config::{Config, Durability, LimitsConfig};
 use crate::door::Door;
 use crate::front::Front;
@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
+use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, TaskRef, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
@@ -60,6 +61,7 @@ pub(crate) struct App {
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) front: Option<Arc<dyn Front>>,
+    pub(crate) signer: Option<Arc<Signer>>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -70,6 +72,8 @@ pub(crate) struct App {
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
+    /// All of them, also those that not everybody may know of.
+    pub(crate) skills: Vec<Skill>,
     pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
@@ -131,7 +135,8 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let (agents, default) = serve_agents(&config, &public, &own, front.as_deref())?;
+        let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
+        let (agents, default) = serve_agents(&config, (&public, signer.as_ref()), &own, front.as_deref())?;
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
         let (resumed, failed) = engine.recover(residents).await?;
         if resumed + failed > 0 {
@@ -145,6 +150,7 @@ impl Server {
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             limits: config.limits,
             front,
+            signer,
             agents,
             default,
             registry,
@@ -236,7 +242,7 @@ type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
 
 fn serve_agents(
     config: &Config,
-    public: &PublicAddress,
+    (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
     own: &HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
@@ -255,16 +261,19 @@ fn serve_agents(
         if push {
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
-        let mut card = card::build(entry, public);
+        let (mut card, skills) = card::build(entry, public, Security::default());
         let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
         }
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let xpr = entry.xpr.as_ref().map(card::identity);
+        let face = Face { public: card.clone(), skills: skills.clone(), xpr };
         let served = Arc::new(Served {
-            cards: Cards::new(&card, entry, config.server.card, started),
+            cards: Cards::new(face, config.server.card, started, signer.cloned()).map_err(wrong)?,
             card,
+            skills,
             extended,
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push }),

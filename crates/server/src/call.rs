@@ -5,7 +5,7 @@
 
 use crate::app::{App, Served};
 use sabir_engine::Watch;
-use sabir_proto::{Call, Caller, Fault, Message, Reply, Tenant, Terms};
+use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl App {
                 engine.delete_push(&scope, &call).await?;
                 Reply::Deleted
             }
-            Call::ExtendedCard { .. } => Reply::Card(served.extended.clone().ok_or(Fault::ExtendedCardNotConfigured)?),
+            Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&scope.caller)?),
         })
     }
 
@@ -152,7 +152,7 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
 /// A part whose media type the agent does not take is refused before the agent sees it.
 fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     let modes = || {
-        let skills = served.card.skills.iter().flat_map(|s| &s.input_modes);
+        let skills = served.skills.iter().flat_map(|s| &s.input_modes);
         served.card.default_input_modes.iter().chain(skills)
     };
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
@@ -175,6 +175,16 @@ fn takes(mode: &str, media_type: &str) -> bool {
 }
 
 impl Served {
+    /// The card for this caller. A front that lets callers in by itself has made one; otherwise it is for callers who
+    /// said who they are.
+    fn extended_card(&self, caller: &Caller) -> Result<Arc<AgentCard>, Fault> {
+        match &self.extended {
+            Some(card) => Ok(card.clone()),
+            None if *caller == Caller::anonymous() => Err(Fault::ExtendedCardNotConfigured),
+            None => Ok(Arc::new(self.cards.extended(|_| true))),
+        }
+    }
+
     /// The owner of what a caller does here.
     pub(crate) fn scope(&self, tenant: &Tenant, caller: &Caller) -> Arc<Scope> {
         if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {

@@ -4,9 +4,11 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod signing;
 
 use agent::AgentConfig;
 use serde::Deserialize;
+use signing::SigningConfig;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub struct ServerConfig {
     pub card: CardForm,
     /// How long running requests and streams get to finish after a stop was asked for.
     pub drain_seconds: u64,
+    /// The keys that vouch for cards.
+    pub signing: SigningConfig,
 }
 
 /// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
@@ -59,7 +63,13 @@ pub enum CardForm {
 impl Default for ServerConfig {
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 4000));
-        Self { listen, public_url: None, card: CardForm::default(), drain_seconds: 10 }
+        Self {
+            listen,
+            public_url: None,
+            card: CardForm::default(),
+            drain_seconds: 10,
+            signing: SigningConfig::default(),
+        }
     }
 }
 
