@@ -15,7 +15,7 @@ mod skills;
 mod tests;
 
 pub(crate) use build::{PublicAddress, Security, build};
-pub(crate) use signer::Signer;
+pub(crate) use signer::{Signer, read_reference};
 
 use crate::body::Body;
 use crate::config::CardForm;

@@ -33,7 +33,8 @@ impl Signer {
         }
         let mut keys: Vec<SigningKey> = Vec::new();
         for reference in &signing.keys {
-            let key = read(config, "keys", reference, |text| SigningKey::read(text, None))?;
+            let key = read_reference(config, reference, |text| SigningKey::read(text, None));
+            let key = key.map_err(|what| format!("server.signing.keys: {what}"))?;
             if keys.iter().any(|known| known.id() == key.id()) {
                 return Err(format!(
                     "server.signing.keys: {reference} is the same key, or has the same name, as another"
@@ -46,7 +47,8 @@ impl Signer {
         }
         let mut set: Vec<Value> = keys.iter().map(SigningKey::public).collect();
         for reference in &signing.retired {
-            let key = read(config, "retired", reference, published)?;
+            let key = read_reference(config, reference, published);
+            let key = key.map_err(|what| format!("server.signing.retired: {what}"))?;
             if !set.iter().any(|known| known["kid"] == key["kid"]) {
                 set.push(key);
             }
@@ -107,24 +109,23 @@ impl Signer {
     }
 }
 
-/// Reads what a reference leads to. The contents stay out of every message.
-fn read<T>(
+/// Reads what a reference leads to; relative paths start at the configuration's directory. The contents stay out of every
+/// message.
+pub(crate) fn read_reference<T>(
     config: &Config,
-    member: &str,
     reference: &str,
     parse: impl FnOnce(&Secret) -> Result<T, KeyFault>,
 ) -> Result<T, String> {
-    let wrong = |what: String| format!("server.signing.{member}: {what}");
-    let place = SecretRef::parse(reference).map_err(|_| wrong("a key is given as file:PATH or env:NAME".into()))?;
+    let place = SecretRef::parse(reference).map_err(|_| "a key is given as file:PATH or env:NAME".to_owned())?;
     let (place, text) = match &place {
         SecretRef::Env(name) => {
-            (name.clone(), std::env::var(name).map_err(|_| wrong(format!("the variable {name} is not set")))?)
+            (name.clone(), std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?)
         }
         SecretRef::File(path) => {
             let path = config.resolve(path);
-            let text = std::fs::read_to_string(&path).map_err(|e| wrong(format!("{}: {e}", path.display())))?;
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             (path.display().to_string(), text)
         }
     };
-    parse(&Secret::new(text)).map_err(|fault| wrong(format!("{place}: {fault}")))
+    parse(&Secret::new(text)).map_err(|fault| format!("{place}: {fault}"))
 }
