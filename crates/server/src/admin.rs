@@ -1,13 +1,15 @@
-//! Administration: keys, organisations and the audit, for commands that work with or without a server running.
+//! Administration: keys, organisations, the audit and signatures of cards, for commands that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
 //! notices within a second. Every change is in the audit, with whoever was at the keyboard.
 //!
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
+mod cards;
 mod keys;
 mod terms;
 
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub use keys::{Issued, KeyOrder, standing};
 pub use sabir_store::{
     ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,

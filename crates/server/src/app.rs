@@ -1,6 +1,6 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{Cards, PublicAddress};
+use crate::card::{Cards, Face, PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
 use crate::door::Door;
@@ -16,6 +16,8 @@ use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_guard::Guard;
+use sabir_guard::entrance::Posture;
+use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
@@ -72,6 +74,7 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
+    pub(crate) signer: Option<Arc<Signer>>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -82,6 +85,8 @@ pub(crate) struct App {
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
+    /// All of them, also those that not everybody may know of.
+    pub(crate) skills: Vec<Skill>,
     pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
@@ -141,7 +146,8 @@ impl Server {
         let public = public_address(&config, address);
         let gate = Gate::new(&config, &public, secrets)?;
         let root_rules = gate.root()?;
-        let (agents, default) = serve_agents(&gate, &config, &public, &own, front.as_deref())?;
+        let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
+        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
         let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
         let (resumed, failed) = route.recover(residents).await?;
@@ -163,6 +169,7 @@ impl Server {
             production: config.is_production(),
             limits: config.limits,
             front,
+            signer,
             agents,
             default,
             registry,
@@ -260,7 +267,7 @@ type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
 fn serve_agents(
     gate: &Gate<'_>,
     config: &Config,
-    public: &PublicAddress,
+    (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
     own: &HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
@@ -279,21 +286,27 @@ fn serve_agents(
         if push {
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
-        let mut card = card::build(entry, public);
-        let rules = gate.rules(entry, &name, &card.skills).map_err(wrong)?;
+        let (mut card, skills) = card::build(entry, public);
+        let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding != "GRPC");
         }
-        rules.entrance.describe(&mut card).map_err(wrong)?;
+        rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
+        if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {
+            return Err(wrong("extended_card = true is for callers who say who they are; name them in [auth]".into()));
+        }
         let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
         }
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let xpr = entry.xpr.as_ref().map(card::identity);
+        let face = Face { public: card.clone(), skills: skills.clone(), xpr };
         let served = Arc::new(Served {
-            cards: Cards::new(&card, entry, config.server.card, started),
+            cards: Cards::new(face, config.server.card, started, signer.cloned()).map_err(wrong)?,
             card,
+            skills,
             extended,
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod network;
+pub mod signing;
 pub mod tls;
 
 mod aliases;
@@ -17,6 +18,7 @@ use sabir_guard::policy::rate::{Pace, usual_tiers};
 use sabir_proto::ToolMode;
 use sabir_store::sqlite;
 use serde::Deserialize;
+use signing::SigningConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +67,8 @@ pub struct ServerConfig {
     pub cors: Vec<Origin>,
     /// HTTPS, and only that, on the one port.
     pub tls: Option<TlsConfig>,
+    /// The keys that vouch for cards.
+    pub signing: SigningConfig,
 }
 
 /// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
@@ -90,6 +94,7 @@ impl Default for ServerConfig {
             proxies: Vec::new(),
             cors: Vec::new(),
             tls: None,
+            signing: SigningConfig::default(),
         }
     }
 }

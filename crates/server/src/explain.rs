@@ -31,7 +31,7 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     let public = public_address(config, config.server.listen);
     let gate = Gate::new(config, &public, secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
-    let rules = gate.rules(entry, &name, &card::build(entry, &public).skills).map_err(wrong)?;
+    let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
     let guard = gate::guard(config, sqlite::Writing::Inline, secrets, Default::default(), Default::default())?;
     guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
 }

@@ -16,6 +16,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | cards that somebody vouches for | `signed_cards` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -69,6 +70,7 @@ mod push;
 mod resume;
 mod retry;
 mod shutdown;
+mod signed_cards;
 mod start;
 mod store;
 mod stream;
