@@ -14,7 +14,7 @@ import importlib
 import pkgutil
 
 CHECKS = {}
-AREAS = ('own', 'xpr', 'chain', 'oidc', 'mtls', 'cards', 'variables', 'input', 'admin', 'policy')
+AREAS = ('own', 'xpr', 'chain', 'oidc', 'mtls', 'cards', 'variables', 'input', 'admin', 'policy', 'peers')
 
 
 class Inexpressible(Exception):
