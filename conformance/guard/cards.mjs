@@ -1,7 +1,7 @@
 // The signatures of the JavaScript SDK: verifies a card, or signs one. Reads one JSON document from standard input.
 //
-//     {"do": "verify", "card": …, "keys": [JWK, …]}                       → {"ok": true} or {"ok": false, "why": "…"}
-//     {"do": "sign", "card": …, "key": private JWK, "header": {alg, kid}}  → {"card": …}
+//     {"do": "verify", "card": …, "keys": [JWK, …]}                → {"ok": true} or {"ok": false, "why": "…"}
+//     {"do": "sign", "card": …, "key": JWK, "header": {alg, kid}}   → {"card": …}
 
 import { readFileSync } from 'node:fs';
 import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk';

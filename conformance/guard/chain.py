@@ -32,20 +32,45 @@ class Chain(Server):
 
     def agent(self, name, registered_days=400, active=1, kyc=None, stake=0, score=None, owner='', **row):
         registered = int(time.time()) - registered_days * DAY
-        self.row('agentcore', 'agents', name, {
-            'account': name, 'owner': owner, 'pending_owner': '', 'name': name.title(), 'description': f'agent {name}',
-            'endpoint': f'https://{name}.test', 'protocol': 'https', 'capabilities': '["compute"]', 'total_jobs': '0',
-            'registered_at': str(registered), 'active': active, 'claim_deposit': '0', 'deposit_payer': '', **row,
-        })
+        self.row(
+            'agentcore',
+            'agents',
+            name,
+            {
+                'account': name,
+                'owner': owner,
+                'pending_owner': '',
+                'name': name.title(),
+                'description': f'agent {name}',
+                'endpoint': f'https://{name}.test',
+                'protocol': 'https',
+                'capabilities': '["compute"]',
+                'total_jobs': '0',
+                'registered_at': str(registered),
+                'active': active,
+                'claim_deposit': '0',
+                'deposit_payer': '',
+                **row,
+            },
+        )
         if kyc is not None:
             self.kyc(name, kyc)
         if stake:
             self.row('eosio', 'voters', name, {'owner': name, 'staked': str(stake)})
         if score is not None:
-            self.row('agentfeed', 'agentscores', name, {
-                'agent': name, 'total_score': '1', 'total_weight': '1', 'feedback_count': '1', 'avg_score': str(score),
-                'last_updated': '0',
-            })
+            self.row(
+                'agentfeed',
+                'agentscores',
+                name,
+                {
+                    'agent': name,
+                    'total_score': '1',
+                    'total_weight': '1',
+                    'feedback_count': '1',
+                    'avg_score': str(score),
+                    'last_updated': '0',
+                },
+            )
 
     def kyc(self, name, level):
         claims = {'kyc_provider': 'test', 'kyc_level': f'test:{level}', 'kyc_date': '0'}
@@ -63,7 +88,11 @@ class Chain(Server):
     def answer(self, path, body):
         asked = json.loads(body or b'{}')
         if path in self.broken:
-            return 500, {'code': 500, 'message': 'Internal Service Error', 'error': {'details': [{'message': 'broken'}]}}
+            return 500, {
+                'code': 500,
+                'message': 'Internal Service Error',
+                'error': {'details': [{'message': 'broken'}]},
+            }
         if path == ACCOUNT:
             return self.answer_account(asked['account_name'])
         if path == ROWS:

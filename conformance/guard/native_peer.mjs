@@ -12,8 +12,8 @@ const [base, what, userEmail, orgDomain] = process.argv.slice(2);
 process.env.AGENT_NATIVE_A2A_ALLOWED_ORIGINS = base;
 const options = { userEmail, orgDomain, orgSecret: process.env.PEER_ORG_SECRET, pollIntervalMs: 100 };
 try {
-  const result = what === 'call' ? await callAgent(base, 'hello', options) : await callAction(base, 'demo', { a: 1 }, options);
-  say(JSON.stringify({ result }));
+  const calling = what === 'call' ? callAgent(base, 'hello', options) : callAction(base, 'demo', { a: 1 }, options);
+  say(JSON.stringify({ result: await calling }));
 } catch (error) {
   say(JSON.stringify({ error: String(error.message) }));
 }

@@ -34,7 +34,13 @@ MEANINGS = {
 
 
 def text(outcomes):
-    out = [HEAD, '## Answers', '', 'HTTP status (gRPC: number of the status), JSON-RPC code, headers that are there.', '']
+    out = [
+        HEAD,
+        '## Answers',
+        '',
+        'HTTP status (gRPC: number of the status), JSON-RPC code, headers that are there.',
+        '',
+    ]
     out += grid(
         ['', *FAMILIES.values()],
         [[MEANINGS[name], *(str(answers[family]) for family in FAMILIES)] for name, answers in table.ANSWERS.items()],

@@ -106,9 +106,7 @@ class Server:
 
     def environment(self):
         dropped = ('SABIR_', 'A2A_', 'A2ACLI_', 'XDG_', 'XPR_')
-        kept = {
-            k: v for k, v in os.environ.items() if not k.startswith(dropped) and not k.lower().endswith('_proxy')
-        }
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped) and not k.lower().endswith('_proxy')}
         local = {'NO_PROXY': '127.0.0.1,localhost', 'HOME': str(self.scratch), 'SABIR_LOG': 'debug'}
         return {**kept, **local, **self.extra}
 
@@ -118,7 +116,11 @@ class Server:
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
                 [self.program, 'serve', '--config', self.config, '--listen', '127.0.0.1:0', *self.arguments],
-                cwd=self.scratch, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                cwd=self.scratch,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         found, seen = [], threading.Event()
 
@@ -183,14 +185,21 @@ class Server:
 
     def sabir(self, *words, env=None, seconds=30):
         return subprocess.run(
-            [self.program, *map(str, words)], cwd=self.scratch, env={**self.environment(), **(env or {})},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
+            [self.program, *map(str, words)],
+            cwd=self.scratch,
+            env={**self.environment(), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
         )
 
     def command(self, *words, **more):
         """A command about this server's data, which must succeed; the document it printed."""
         done = self.sabir(*words, '--config', self.config, '-o', 'json', **more)
-        assert done.returncode == 0, f'sabir {" ".join(map(str, words))} ended with {done.returncode}: {done.stderr[-400:]}{done.stdout[-400:]}'
+        assert done.returncode == 0, (
+            f'sabir {" ".join(map(str, words))} ended with {done.returncode}: {done.stderr[-400:]}{done.stdout[-400:]}'
+        )
         return json.loads(done.stdout) if done.stdout.strip() else None
 
     def key(self, *words):

@@ -9,7 +9,8 @@ const client = new A2AClient(base, { callerAccount: account, signingKey: process
 try {
   const sent = await client.sendMessage({ role: 'user', parts: [{ type: 'text', text: 'hello' }] }, { jobId: 42 });
   const read = await client.getTask(sent.id);
-  console.log(JSON.stringify({ state: sent.status.state, owner: sent.owner, metadata: sent.metadata, read: read.id === sent.id }));
+  const { owner, metadata, status } = sent;
+  console.log(JSON.stringify({ state: status.state, owner, metadata, read: read.id === sent.id }));
 } catch (error) {
   console.log(JSON.stringify({ code: error.code, message: error.message }));
 }

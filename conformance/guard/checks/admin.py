@@ -74,8 +74,10 @@ def an_organisation_comes_and_goes_while_the_server_runs(world):
 @check
 def native_tokens_are_held_to_their_claims(world):
     """Stricter than the peer on purpose: HS256 alone, an expiry, and issuers where they are configured."""
-    config = '[auth]\naccept = ["jwt"]\n[auth.jwt]\nsecret = "env:S"\naudience = "https://guard.test"\n' \
+    config = (
+        '[auth]\naccept = ["jwt"]\n[auth.jwt]\nsecret = "env:S"\naudience = "https://guard.test"\n'
         'issuers = ["https://app.test"]\n'
+    )
     good = {'iss': 'https://app.test', 'aud': 'https://guard.test'}
     with running(world, config, env={'S': SECRET}, agents=WHOAMI) as server:
         holds(RPC.send(server, bearer(tokens.shared(SECRET, 'ana@example.org', **good))).served, 'a good token')
@@ -111,8 +113,19 @@ def explain_says_which_rule_decided(world):
     with running(world, KEYS) as server:
         reader = server.key('--scope', 'read')
         may = server.command('explain', '--as', f'key:{reader["id"]}', '--agent', 'demo', '--operation', 'get')
-        done = server.sabir('explain', '--config', server.config, '--as', f'key:{reader["id"]}', '--agent', 'demo',
-                            '--operation', 'send', '-o', 'json')
+        done = server.sabir(
+            'explain',
+            '--config',
+            server.config,
+            '--as',
+            f'key:{reader["id"]}',
+            '--agent',
+            'demo',
+            '--operation',
+            'send',
+            '-o',
+            'json',
+        )
         holds(done.stdout.strip().startswith('{'), f'exit {done.returncode}: {done.stdout[:200]} {done.stderr[:300]}')
         text = json.dumps(may), done.stdout
         holds('scope' in text[1] and text[0] != text[1], f'it says {text[1][:300]}')
@@ -189,7 +202,7 @@ def the_audit_notices_when_it_was_altered(world):
 
 @check
 def no_secret_is_written_anywhere(world):
-    """Every scheme, right and wrong; then all the server wrote and stored is searched for every secret that was used."""
+    """Every scheme, right and wrong; then all the server wrote and stored is searched for each secret that was used."""
     found = []
     for name in ('api_key', 'native', 'native-org', 'legacy_key', 'jwt', 'basic'):
         scheme = SCHEMES[name](world)
@@ -210,7 +223,11 @@ def no_secret_is_written_anywhere(world):
         for path, data in server.written():
             found += [f'{name}: {path}' for secret in used if secret.encode() in data]
             # A token is also given away by its last part.
-            found += [f'{name}: signature in {path}' for s in used if s.count('.') == 2 and s.rsplit('.', 1)[1].encode() in data]
+            found += [
+                f'{name}: signature in {path}'
+                for s in used
+                if s.count('.') == 2 and s.rsplit('.', 1)[1].encode() in data
+            ]
     equal('places where a secret stands', sorted(set(found)), [])
 
 

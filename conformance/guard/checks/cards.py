@@ -12,11 +12,15 @@ from stage import running
 WELL_KNOWN = '/.well-known/agent-card.json'
 # No empty member, so that every reading of the specification gives the same bytes.
 CARD = {
-    'name': 'Signed', 'description': 'a card for the tests, with an ü', 'version': '1.0.0',
+    'name': 'Signed',
+    'description': 'a card for the tests, with an ü',
+    'version': '1.0.0',
     'supportedInterfaces': [
         {'url': 'https://agent.test/', 'protocolBinding': 'JSONRPC', 'protocolVersion': '1.0'},
     ],
-    'capabilities': {'streaming': True}, 'defaultInputModes': ['text/plain'], 'defaultOutputModes': ['text/plain'],
+    'capabilities': {'streaming': True},
+    'defaultInputModes': ['text/plain'],
+    'defaultOutputModes': ['text/plain'],
     'skills': [{'id': 's', 'name': 'S', 'description': 'does', 'tags': ['t']}],
 }
 

@@ -21,7 +21,11 @@ def served(outcome):
 @check
 def only_registered_and_active_agents_enter(world):
     with xpr(world) as (server, chain):
-        said(XPR.send(server, account(chain, 'mallory', registered=False)), -32000, "Account 'mallory' is not a registered agent")
+        said(
+            XPR.send(server, account(chain, 'mallory', registered=False)),
+            -32000,
+            "Account 'mallory' is not a registered agent",
+        )
         said(XPR.send(server, account(chain, 'idle', active=0)), -32000, "Agent 'idle' is not active")
         served(XPR.send(server, account(chain, 'alice', active=True)))
         served(XPR.send(server, account(chain, 'bob', active=1)))
@@ -70,9 +74,7 @@ def the_gate_of_the_runner_counts_less(world):
     equal('the score of the test', score, 23)
     for minimum, wanted in ((score, True), (score + 1, False)):
         with xpr(world, f'min_trust = {minimum}\ngate = "runner"') as (server, chain):
-            alice = account(
-                chain, 'alice', registered_days=100, kyc=2, stake=5000 * 10000, score=9000, owner='carol'
-            )
+            alice = account(chain, 'alice', registered_days=100, kyc=2, stake=5000 * 10000, score=9000, owner='carol')
             chain.kyc('carol', 3)
             outcome = XPR.send(server, alice)
             if wanted:
@@ -225,22 +227,44 @@ def card(server):
 def the_card_has_what_the_chain_says(world):
     with xpr(world, agents=MINE) as (server, chain):
         chain.agent(
-            'myagent', registered_days=100, stake=5000 * 10000, score=5000, owner='carol', name='My Agent',
-            description='does sums', endpoint='https://myagent.test', protocol='grpc', capabilities='["compute","ai"]',
+            'myagent',
+            registered_days=100,
+            stake=5000 * 10000,
+            score=5000,
+            owner='carol',
+            name='My Agent',
+            description='does sums',
+            endpoint='https://myagent.test',
+            protocol='grpc',
+            capabilities='["compute","ai"]',
         )
         chain.kyc('carol', 2)
         shown = until(lambda: (c := card(server)) and 'xpr:owner' in c and c, 'the card with members of the chain', 5)
         row = chain.tables['agentcore', 'agents', 'myagent']
-        equal('members', {k: v for k, v in shown.items() if k.startswith('xpr:')}, {
-            'xpr:account': 'myagent', 'xpr:protocol': 'grpc', 'xpr:trustScore': 53, 'xpr:kycLevel': 2,
-            'xpr:registeredAt': int(row['registered_at']), 'xpr:owner': 'carol',
-        })
+        equal(
+            'members',
+            {k: v for k, v in shown.items() if k.startswith('xpr:')},
+            {
+                'xpr:account': 'myagent',
+                'xpr:protocol': 'grpc',
+                'xpr:trustScore': 53,
+                'xpr:kycLevel': 2,
+                'xpr:registeredAt': int(row['registered_at']),
+                'xpr:owner': 'carol',
+            },
+        )
         equal('name', shown['name'], 'My Agent')
         equal('description', shown['description'], 'does sums')
         skills = {skill['id']: skill for skill in shown['skills']}
-        equal('a skill', {k: skills['compute'][k] for k in ('name', 'description', 'tags')}, {
-            'name': 'compute', 'description': 'compute capability', 'tags': ['compute'],
-        })
+        equal(
+            'a skill',
+            {k: skills['compute'][k] for k in ('name', 'description', 'tags')},
+            {
+                'name': 'compute',
+                'description': 'compute capability',
+                'tags': ['compute'],
+            },
+        )
         holds('ai' in skills, f'skills are {list(skills)}')
         asked = chain.asked_rows('agents')
         for _ in range(5):

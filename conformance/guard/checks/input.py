@@ -45,7 +45,9 @@ def two_credentials_at_once_are_none(world):
             'bearers in one line': [authorization(f'Bearer {one}, Bearer {other}')],
             'a bearer and a password': [authorization(f'Bearer {one}'), authorization('Basic YW5hOmI=')],
             'a key and a signature': [
-                authorization(f'Bearer {one}'), ('X-XPR-Account', 'alice'), ('X-XPR-Timestamp', '1'),
+                authorization(f'Bearer {one}'),
+                ('X-XPR-Account', 'alice'),
+                ('X-XPR-Timestamp', '1'),
                 ('X-XPR-Signature', 'SIG_K1_x'),
             ],
         }.items():
@@ -80,8 +82,20 @@ def odd_headers_let_nobody_in(world):
     context, keys = keyed(world, 1)
     with context as server:
         key = keys[0]['key']
-        for text in ('Bearer', 'Bearer ', f'Basic {key}', f'Bearer {key} x', f'Bearer {key}x', f'Bearer x{key}', key,
-                     f'Bearer "{key}"', f'Digest {key}', f'Bearer {key[:-1]}', f'Bearer {key.upper()}', 'Bearer \xff'):
+        for text in (
+            'Bearer',
+            'Bearer ',
+            f'Basic {key}',
+            f'Bearer {key} x',
+            f'Bearer {key}x',
+            f'Bearer x{key}',
+            key,
+            f'Bearer "{key}"',
+            f'Digest {key}',
+            f'Bearer {key[:-1]}',
+            f'Bearer {key.upper()}',
+            'Bearer \xff',
+        ):
             outcome = RPC.send(server, Credential(authorization(text)))
             holds(outcome.status in (400, 401), f'{text[:12]!r}…: {outcome}')
         outcome = RPC.send(server, Credential(authorization(f'bearer   {key}')))
@@ -96,8 +110,12 @@ def a_header_in_two_lines_lets_nobody_in(world):
     with context as server:
         key = keys[0]['key']
         body = RPC.sending('hello')[3]
-        for split in (f'Authorization: Bearer\r\n {key}', f'Authorization:\r\n Bearer {key}',
-                      f'Authorization : Bearer {key}', f'Authorization: Bearer {key[:10]}\r\n\t{key[10:]}'):
+        for split in (
+            f'Authorization: Bearer\r\n {key}',
+            f'Authorization:\r\n Bearer {key}',
+            f'Authorization : Bearer {key}',
+            f'Authorization: Bearer {key[:10]}\r\n\t{key[10:]}',
+        ):
             head = f'POST / HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
             with socket.create_connection(server.address, timeout=10) as raw:
                 raw.sendall(f'{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n'.encode() + body)
@@ -144,8 +162,8 @@ class Pipe:
     def ask(self, credentials):
         """A cheap call with each of these headers; how often each status came back."""
         body = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"none"}}'
-        head = b'POST / HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n'
-        start = head % len(body)
+        head = b'POST / HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n'
+        start = head + b'Content-Length: %d\r\n' % len(body)
         self.raw.sendall(b''.join(start + line + b'\r\n\r\n' + body for line in credentials))
         counts, data, left = {}, b'', len(credentials)
         while left:
@@ -160,7 +178,7 @@ class Pipe:
                     break
                 status = int(lines[0].split()[1])
                 counts[status] = counts.get(status, 0) + 1
-                data, left = data[end + 4 + length:], left - 1
+                data, left = data[end + 4 + length :], left - 1
         return counts
 
     def __enter__(self):
@@ -181,8 +199,11 @@ def a_hundred_thousand_callers_are_counted_in_bounded_memory(world):
     count = 10_000 if world.short else 100_000
     config = '[auth]\naccept = ["jwt"]\n[auth.jwt]\nsecret = "env:S"\n[limits]\nrate_per_minute = 5\n'
     with running(world, config, env={'S': SECRET, 'SABIR_LOG': 'warn'}) as server, Pipe(server) as pipe:
+
         def callers(numbers):
-            return [f'Authorization: Bearer {tokens.shared(SECRET, f"caller-{n}@example.org")}'.encode() for n in numbers]
+            return [
+                f'Authorization: Bearer {tokens.shared(SECRET, f"caller-{n}@example.org")}'.encode() for n in numbers
+            ]
 
         merge(counts := {}, pipe.ask(callers(range(200))))
         before, began = server.rss(), time.monotonic()
@@ -274,9 +295,12 @@ def a_stream_is_guarded_as_well(world):
             answer = server.call('POST', '/', {'A2A-Version': '1.0', **headers}, json.dumps(call).encode())
             equal('a stream', answer.status, wanted)
         sent = server.call(
-            'POST', '/message:send', {'A2A-Version': '1.0', 'Authorization': f'Bearer {ana}'},
-            json.dumps({'message': {**message, 'parts': [{'text': 'hold'}]},
-                        'configuration': {'returnImmediately': True}}).encode(),
+            'POST',
+            '/message:send',
+            {'A2A-Version': '1.0', 'Authorization': f'Bearer {ana}'},
+            json.dumps(
+                {'message': {**message, 'parts': [{'text': 'hold'}]}, 'configuration': {'returnImmediately': True}}
+            ).encode(),
         )
         task = sent.json['task']['id']
         subscribe = f'/tasks/{task}:subscribe'

@@ -111,7 +111,8 @@ def beside_a_certificate_the_header_decides(world):
 @check
 def the_version_of_tls_can_be_raised(world):
     for minimum, version, wanted in (
-        ('1.2', ssl.TLSVersion.TLSv1_2, True), ('1.3', ssl.TLSVersion.TLSv1_2, False),
+        ('1.2', ssl.TLSVersion.TLSv1_2, True),
+        ('1.3', ssl.TLSVersion.TLSv1_2, False),
         ('1.3', ssl.TLSVersion.TLSv1_3, True),
     ):
         with secured(world, tls=f'min_version = "{minimum}"') as server:

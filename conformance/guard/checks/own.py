@@ -25,7 +25,9 @@ def the_signer_makes_the_recorded_signatures(world):
         forms = (key.public, key.legacy, key.wif, key.private)
         want = tuple(case[name] for name in ('public_key_k1', 'public_key_legacy', 'wif', 'pvt_k1'))
         equal(f'key of {case["name"]}', forms, want)
-        equal(f'digest of {case["name"]}', k1.digest(case['account'], case['timestamp'], body).hex(), case['digest_hex'])
+        equal(
+            f'digest of {case["name"]}', k1.digest(case['account'], case['timestamp'], body).hex(), case['digest_hex']
+        )
         equal(f'signature of {case["name"]}', key.sign(case['account'], case['timestamp'], body), case['signature'])
     return f'{len(valid)} signatures'
 

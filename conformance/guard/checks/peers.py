@@ -42,11 +42,25 @@ def the_sdk_of_xpr_is_served_when_it_signs(world):
 @check
 def the_client_of_agent_native_is_served_when_it_signs(world):
     with running(world, '', env={'A2A_SECRET': SECRET}) as server:
-        got = node(AGENT_NATIVE, 'native_peer.mjs', server.url, 'call', 'ana@example.org', 'example.org',
-                   env={'A2A_SECRET': SECRET})
+        got = node(
+            AGENT_NATIVE,
+            'native_peer.mjs',
+            server.url,
+            'call',
+            'ana@example.org',
+            'example.org',
+            env={'A2A_SECRET': SECRET},
+        )
         holds('hello' in json.dumps(got.get('result', '')), f'it got {got}')
-        got = node(AGENT_NATIVE, 'native_peer.mjs', server.url, 'call', 'ana@example.org', 'example.org',
-                   env={'A2A_SECRET': 'a secret of somebody else'})
+        got = node(
+            AGENT_NATIVE,
+            'native_peer.mjs',
+            server.url,
+            'call',
+            'ana@example.org',
+            'example.org',
+            env={'A2A_SECRET': 'a secret of somebody else'},
+        )
         holds('error' in got, f'with another secret it got {got}')
 
 
@@ -55,8 +69,15 @@ def the_client_of_agent_native_is_served_with_the_secret_of_its_organisation(wor
     config = '[auth]\naccept = ["jwt"]\n[auth.jwt]\n'
     with running(world, config, env={'ORG': SECRET}) as server:
         server.command('org', 'add', 'example.org', '--secret', 'env:ORG')
-        got = node(AGENT_NATIVE, 'native_peer.mjs', server.url, 'call', 'ana@example.org', 'example.org',
-                   env={'PEER_ORG_SECRET': SECRET})
+        got = node(
+            AGENT_NATIVE,
+            'native_peer.mjs',
+            server.url,
+            'call',
+            'ana@example.org',
+            'example.org',
+            env={'PEER_ORG_SECRET': SECRET},
+        )
         holds('hello' in json.dumps(got.get('result', '')), f'it got {got}')
 
 
@@ -64,8 +85,15 @@ def the_client_of_agent_native_is_served_with_the_secret_of_its_organisation(wor
 def an_action_needs_an_identity_for_this_audience(world):
     """The client names the address it calls as the audience."""
     with running(world, '', env={'A2A_SECRET': SECRET}) as server:
-        got = node(AGENT_NATIVE, 'native_peer.mjs', server.url, 'action', 'ana@example.org', 'example.org',
-                   env={'A2A_SECRET': SECRET})
+        got = node(
+            AGENT_NATIVE,
+            'native_peer.mjs',
+            server.url,
+            'action',
+            'ana@example.org',
+            'example.org',
+            env={'A2A_SECRET': SECRET},
+        )
         holds('result' in got and got['result'].get('status') == 'completed', f'it got {got}')
 
 
@@ -84,8 +112,19 @@ def our_command_signs_as_an_account(world):
             done = ours(server, 'send', 'hello', '-a', server.url, '--xpr-account', 'alice', XPR_PRIVATE_KEY=form)
             equal(f'exit: {done.stdout[-300:]} {done.stderr[-300:]}', done.returncode, 0)
             holds('COMPLETED' in done.stdout, done.stdout[-300:])
-        done = ours(server, 'send', 'hello', '-a', server.url, '--xpr-account', 'alice', '--verbose', '--debug', '--curl',
-                    XPR_PRIVATE_KEY=k1.Key.named('bob').private)
+        done = ours(
+            server,
+            'send',
+            'hello',
+            '-a',
+            server.url,
+            '--xpr-account',
+            'alice',
+            '--verbose',
+            '--debug',
+            '--curl',
+            XPR_PRIVATE_KEY=k1.Key.named('bob').private,
+        )
         equal(f'exit with another key: {done.stdout[-200:]}', done.returncode, 4)
         holds(k1.Key.named('bob').private not in done.stdout + done.stderr, 'the key is in the output')
 

@@ -23,7 +23,9 @@ def keyed(world, words, config=KEYS, **more):
 
 @check
 def a_scope_is_what_a_key_may_do(world):
-    context, keys = keyed(world, [('--scope', 'send'), ('--scope', 'read'), ('--scope', 'send', '--scope', 'cancel'), ()])
+    context, keys = keyed(
+        world, [('--scope', 'send'), ('--scope', 'read'), ('--scope', 'send', '--scope', 'cancel'), ()]
+    )
     with context as server:
         send, read, both, every = (bearer(key['key']) for key in keys)
         task = RPC.send(server, every).task
@@ -73,7 +75,9 @@ def the_api_key_may_be_in_its_own_header(world):
 def keys_of_a_tier_have_the_form_and_the_quota_of_it(world):
     clock = Clock(world)
     config = KEYS + '[limits.tier.free]\nper_day = 3\n'
-    context, keys = keyed(world, [('--tier', 'free'), ('--tier', 'pro'), ('--tier', 'free', '--test')], config, env=clock.env)
+    context, keys = keyed(
+        world, [('--tier', 'free'), ('--tier', 'pro'), ('--tier', 'free', '--test')], config, env=clock.env
+    )
     with context as server:
         holds(keys[0]['key'].startswith('agnt_live_') and len(keys[0]['key']) == 42, 'form of a live key')
         holds(keys[2]['key'].startswith('agnt_test_') and len(keys[2]['key']) == 42, 'form of a test key')
@@ -121,7 +125,9 @@ def garbage_counts_too(world):
     context, keys = keyed(world, [()], KEYS + '[limits]\nrate_per_minute = 2\n')
     with context as server:
         headers = {'Authorization': f'Bearer {keys[0]["key"]}', 'A2A-Version': '1.0'}
-        got = [server.call('POST', '/', headers, b'{"jsonrpc":"2.0","id":1,"method":"GetTask"}').status for _ in range(3)]
+        got = [
+            server.call('POST', '/', headers, b'{"jsonrpc":"2.0","id":1,"method":"GetTask"}').status for _ in range(3)
+        ]
         equal('malformed calls', got, [200, 200, 429])
 
 
@@ -138,8 +144,10 @@ def strangers_are_limited_by_their_address(world):
 
 @check
 def a_proxy_is_believed_when_it_is_named(world):
-    config = '[server]\nproxies = ["127.0.0.1"]\n[auth]\naccept = ["api_key"]\nrequired = false\n' \
+    config = (
+        '[server]\nproxies = ["127.0.0.1"]\n[auth]\naccept = ["api_key"]\nrequired = false\n'
         '[limits]\nanonymous_per_minute = 1\n'
+    )
     with running(world, config) as server:
         for address in ('203.0.113.9', '203.0.113.10'):
             credential = Credential(('X-Forwarded-For', address))
@@ -148,7 +156,9 @@ def a_proxy_is_believed_when_it_is_named(world):
 
 @check
 def an_agent_may_have_a_door_of_its_own(world):
-    agents = AGENTS.replace('name = "other"\nkind = "echo"\n', 'name = "other"\nkind = "echo"\n[agent.auth]\naccept = []\n')
+    agents = AGENTS.replace(
+        'name = "other"\nkind = "echo"\n', 'name = "other"\nkind = "echo"\n[agent.auth]\naccept = []\n'
+    )
     context, keys = keyed(world, [()], agents=agents)
     with context as server:
         equal('the default agent', RPC.send(server, NOBODY).status, 401)
@@ -165,16 +175,28 @@ def the_tenant_does_not_lead_around_the_door(world):
         equal('the closed one by path', RPC.send(server, NOBODY, agent='other').status, 401)
         equal('the closed one by tenant, JSON-RPC', RPC.send(server, NOBODY, tenant='other').status, 401)
         equal('the closed one by tenant, gRPC', GRPC.send(server, NOBODY, agent='other').status, 16)
-        equal('the closed one by tenant, HTTP', server.call(
-            'POST', '/other/message:send', {'A2A-Version': '1.0'},
-            json.dumps({'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'x'}]}}).encode(),
-        ).status, 401)
+        equal(
+            'the closed one by tenant, HTTP',
+            server.call(
+                'POST',
+                '/other/message:send',
+                {'A2A-Version': '1.0'},
+                json.dumps({'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'x'}]}}).encode(),
+            ).status,
+            401,
+        )
 
 
 @check
 def production_needs_authentication(world):
-    for env, arguments in (({}, ('--production',)), ({'NODE_ENV': 'production'}, ()), ({'FLY_APP_NAME': 'x'}, ()),
-                           ({'VERCEL': '1'}, ()), ({'K_SERVICE': 'x'}, ()), ({'NETLIFY': 'true'}, ())):
+    for env, arguments in (
+        ({}, ('--production',)),
+        ({'NODE_ENV': 'production'}, ()),
+        ({'FLY_APP_NAME': 'x'}, ()),
+        ({'VERCEL': '1'}, ()),
+        ({'K_SERVICE': 'x'}, ()),
+        ({'NETLIFY': 'true'}, ()),
+    ):
         with running(world, '', env=env, arguments=arguments) as server:
             outcome = RPC.send(server, NOBODY)
             equal(f'{env or arguments}', (outcome.status, outcome.code), (503, -32000))
@@ -183,7 +205,11 @@ def production_needs_authentication(world):
         equal('a local Netlify', RPC.send(server, NOBODY).status, 200)
     with running(world, '[server]\nproduction = true\n') as server:
         equal('by the file', RPC.send(server, NOBODY).status, 503)
-        equal('agent-native', BINDINGS['agent-native'].send(server, NOBODY).message[:33], 'A2A authentication not configured')
+        equal(
+            'agent-native',
+            BINDINGS['agent-native'].send(server, NOBODY).message[:33],
+            'A2A authentication not configured',
+        )
 
 
 @check
