@@ -68,3 +68,4 @@ mod stream;
 mod subscribe;
 mod turns;
 mod v03;
+mod xpr;
