@@ -13,9 +13,12 @@ fn signed(desk: &Desk, arguments: &[&str]) -> Ran {
     finished(command.env("XPR_PRIVATE_KEY", format!("{KEY}\n")).spawn().unwrap())
 }
 
-/// An agent that completes whatever it is asked, and the requests it heard: the account, the signature, the body.
-fn agent(card: fn(&str) -> String) -> (String, Arc<Mutex<Vec<(String, String, Value)>>>) {
-    let heard: Arc<Mutex<Vec<(String, String, Value)>>> = Arc::default();
+/// The requests that were heard: the account, the signature, the body.
+type Heard = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+/// An agent that completes whatever it is asked.
+fn agent(card: fn(&str) -> String) -> (String, Heard) {
+    let heard = Heard::default();
     let log = heard.clone();
     let at = Arc::new(Mutex::new(String::new()));
     let place = at.clone();
