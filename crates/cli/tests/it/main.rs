@@ -70,3 +70,4 @@ mod stream;
 mod subscribe;
 mod turns;
 mod v03;
+mod xpr;
