@@ -4,6 +4,8 @@
 //! may read the data directory may administer it, so there is nothing to log in to.
 
 pub(crate) mod audit;
+pub(crate) mod card;
+pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
 mod span;

@@ -68,6 +68,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
     entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
+    entry::<call::card::Verify>("card verify", Group::Talk, Takes::Settings),
     entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
     entry::<call::task::Cancel>("task cancel", Group::Talk, Takes::Settings),
@@ -99,15 +100,18 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::org::Add>("org add", Group::Administer, Takes::Output),
     entry::<admin::org::List>("org list", Group::Administer, Takes::Output),
     entry::<admin::org::Remove>("org remove", Group::Administer, Takes::Output),
+    entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
+    entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];
 
 /// Commands that only hold others, with what is said about them.
 const FAMILIES: &[(&str, &str)] = &[
-    ("card", "Read an agent's card"),
+    ("card", "Read cards, check who vouches for them, and vouch for one's own"),
     ("task", "Look at tasks and steer them"),
     ("task push-config", "Have an agent notify a webhook about a task"),
     ("auth", "Log in to agents"),

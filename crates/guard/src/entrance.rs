@@ -146,7 +146,7 @@ impl<F: Fetch> Entrance<F> {
         store: &dyn GuardStore,
         secrets: &dyn Secrets,
     ) -> Result<Identity, Refusal> {
-        if self.takes(Accept::ApiKey) && api_key::has_form(token) {
+        if self.takes(Accept::ApiKey) && api_key::Kind::of(token).is_some() {
             return self.key(token, knock, store);
         }
         if let Some(issuers) = &self.issuers

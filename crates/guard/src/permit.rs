@@ -5,11 +5,12 @@
 //! program that does not compile:
 //!
 //! ```compile_fail,E0451
-//! use sabir_guard::Permit;
-//! use sabir_proto::{Call, Caller, Tenant};
+//! use sabir_guard::{Identity, Permit};
+//! use sabir_proto::Call;
 //!
-//! let call = Call::ExtendedCard { tenant: Tenant::none() };
-//! let permit = Permit { call, caller: Caller::anonymous() };
+//! fn forge(call: Call, identity: Identity) -> Permit {
+//!     Permit { call, identity }
+//! }
 //! ```
 //!
 //! ```compile_fail,E0599
@@ -67,7 +68,7 @@ pub struct Cleared {
 #[derive(Debug)]
 pub struct Permit {
     pub(crate) call: Call,
-    pub(crate) caller: Caller,
+    pub(crate) identity: Identity,
 }
 
 impl Permit {
@@ -78,11 +79,11 @@ impl Permit {
 
     /// Who made it.
     pub const fn caller(&self) -> &Caller {
-        &self.caller
+        self.identity.caller()
     }
 
-    /// Both, to be served.
-    pub fn into_parts(self) -> (Call, Caller) {
-        (self.call, self.caller)
+    /// The call to be served, and all that is known of its caller.
+    pub fn into_parts(self) -> (Call, Identity) {
+        (self.call, self.identity)
     }
 }

@@ -100,6 +100,14 @@ pub fn covered(card: &Value, form: Form) -> Value {
     }
 }
 
+/// The members of a card that 1.0 knows, empty ones too.
+pub fn known_members(card: &Value) -> Value {
+    fn keep(value: Value, shape: &Shape) -> Value {
+        each(value, shape, &|value, member| member.map(|(_, _, shape)| keep(value, shape)))
+    }
+    keep(card.clone(), &Shape::Message(CARD))
+}
+
 /// Whether a member stays when it is at its default.
 #[derive(Clone, Copy, PartialEq)]
 enum Keep {

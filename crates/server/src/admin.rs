@@ -1,13 +1,15 @@
-//! Administration: keys, organisations and the audit, for commands that work with or without a server running.
+//! Administration: keys, organisations, the audit and signatures of cards, for commands that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
 //! notices within a second. Every change is in the audit, with whoever was at the keyboard.
 //!
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
+mod cards;
 mod keys;
 mod terms;
 
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub use keys::{Issued, KeyOrder, standing};
 pub use sabir_store::{
     ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
@@ -15,7 +17,7 @@ pub use sabir_store::{
 };
 pub use terms::{SCOPES, scope_fault};
 
-use crate::config::{Config, Durability};
+use crate::config::{Config, store_path};
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_proto::{Caller, Timestamp};
@@ -37,7 +39,7 @@ pub enum AdminError {
     )]
     Memory,
     /// `store.url` is something else.
-    #[error("store.url = {0:?} is not known; write sqlite:PATH or memory:")]
+    #[error("{0}")]
     Url(String),
     /// No server was ever here.
     #[error("there is no store at {}", .0.display())]
@@ -84,10 +86,7 @@ impl Admin {
             crate::app::make_private(directory)
                 .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
         }
-        let durability = match config.store.durability {
-            Durability::Full => sqlite::Durability::Full,
-            Durability::Normal => sqlite::Durability::Normal,
-        };
+        let durability = config.store.durability.into();
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
         let operator = Caller::named(&format!("operator:{user}"));
         Ok(Self { store: SqliteGuard::open(&path, options)?, operator })
@@ -156,13 +155,7 @@ impl Admin {
 
 /// The task log of a configuration, beside which the guard keeps its own.
 fn task_log(config: &Config) -> Result<PathBuf, AdminError> {
-    match config.store.url.as_str() {
-        "memory:" => Err(AdminError::Memory),
-        url => match url.strip_prefix("sqlite:") {
-            Some(path) => Ok(config.resolve(Path::new(path))),
-            None => Err(AdminError::Url(url.to_owned())),
-        },
-    }
+    store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)
 }
 
 /// Who sits at this machine, as far as it knows.

@@ -14,8 +14,8 @@
 
 use crate::app::{App, Rules, Served};
 use sabir_engine::Watch;
-use sabir_guard::{Admitted, Guard, Knock};
-use sabir_proto::{Call, Caller, Fault, Message, Reply, Tenant, Terms};
+use sabir_guard::{Admitted, Guard, Identity, Knock};
+use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl App {
     }
 
     /// The rules that count before it is known which agent is meant.
-    pub(crate) fn rules(&self, at: Option<&Arc<Served>>) -> &Rules {
+    pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<Served>>) -> &'a Rules {
         at.or_else(|| self.default_agent()).map_or(&self.root_rules, |served| &served.rules)
     }
 
@@ -144,7 +144,7 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
 /// A part whose media type the agent does not take is refused before the agent sees it.
 fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     let modes = || {
-        let skills = served.card.skills.iter().flat_map(|s| &s.input_modes);
+        let skills = served.skills.iter().flat_map(|s| &s.input_modes);
         served.card.default_input_modes.iter().chain(skills)
     };
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
@@ -167,6 +167,16 @@ fn takes(mode: &str, media_type: &str) -> bool {
 }
 
 impl Served {
+    /// The card for this caller. A front that lets callers in by itself has made one; otherwise it is for callers who
+    /// said who they are.
+    pub(crate) fn extended_card(&self, identity: &Identity) -> Result<Arc<AgentCard>, Fault> {
+        match &self.extended {
+            Some(card) => Ok(card.clone()),
+            None if identity.scheme().is_none() => Err(Fault::ExtendedCardNotConfigured),
+            None => Ok(Arc::new(self.cards.extended(|skill| Guard::may_use(&self.rules, identity, skill)))),
+        }
+    }
+
     /// The owner of what a caller does here.
     pub(crate) fn scope(&self, tenant: &Tenant, caller: &Caller) -> Arc<Scope> {
         if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {

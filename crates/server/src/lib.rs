@@ -13,7 +13,10 @@
 //! | `cors` | which web pages may call |
 //! | `proxies` | whom proxies speak for, and which of them are believed |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
-//! | `call` | the order of policies on a call, and the way to the engine |
+//! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
+//! | `call` | the order of policies on a call |
+//! | `route` | the way from a permit to the engine, and the only one |
+//! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
 //! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `sse` | event streams |
@@ -25,6 +28,7 @@
 pub mod admin;
 pub mod agents;
 pub mod config;
+pub mod explain;
 pub mod stage;
 
 mod app;
@@ -35,12 +39,14 @@ mod card;
 mod cors;
 mod door;
 mod front;
+mod gate;
 mod host;
 mod listen;
 mod losses;
 mod metrics;
 mod peer;
 mod proxies;
+mod route;
 mod sse;
 mod stack;
 mod tls;

@@ -101,6 +101,13 @@ impl Metrics {
         self.tls_failures.get_or_create(&Failure { reason }).inc();
     }
 
+    /// From the start on, so that whoever watches for the first failure sees it.
+    pub(crate) fn tls_begin(&self) {
+        for outcome in ["ok", "failed"] {
+            drop(self.tls_reloads.get_or_create(&Reload { outcome }));
+        }
+    }
+
     pub(crate) fn tls_reload(&self, outcome: &'static str) {
         self.tls_reloads.get_or_create(&Reload { outcome }).inc();
     }

@@ -13,7 +13,7 @@
 use crate::app::{App, Served};
 use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
-use crate::card::{PublicAddress, WellKnown};
+use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use bytes::Bytes;
@@ -53,7 +53,8 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
 async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
     let Some(id) = request_id(&request) else { return dispatch(app, request, peer).await };
-    let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
+    let (id_text, path) = (id.to_str().unwrap_or(""), request.uri().path());
+    let span = tracing::info_span!("request", id = id_text, peer = %peer.address, path);
     let mut response = dispatch(app, request, peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
@@ -109,6 +110,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         }
         ("GET" | "HEAD", "/.well-known/agent-card.json") => card(app, at.as_ref(), &request, WellKnown::AgentCard),
         ("GET" | "HEAD", "/.well-known/agent.json") => card(app, at.as_ref(), &request, WellKnown::Agent),
+        ("GET" | "HEAD", WELL_KNOWN_KEYS) if at.is_none() => match &app.signer {
+            Some(signer) => signer.key_set().respond(request.headers(), None),
+            None => not_found("no card is signed here, so there are no keys"),
+        },
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => ready(app),
         ("GET" | "HEAD", "/metrics") if at.is_none() => {

@@ -66,6 +66,7 @@ impl Tls {
     /// Follows the files for as long as it is polled: looks at them every second, and at once when the process gets a
     /// SIGHUP.
     pub(crate) async fn follow(self: Arc<Self>, metrics: &Metrics) {
+        metrics.tls_begin();
         metrics.tls_expiry(self.loaded().not_after);
         let mut hangups = self.hangups.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut known = self.stamp().await;

@@ -1,6 +1,9 @@
-//! `sabir card get`.
+//! `sabir card get`, `sabir card verify`.
 
 mod validate;
+mod verify;
+
+pub(crate) use verify::Verify;
 
 use super::{Interrupts, Session, drive};
 use crate::Invocation;

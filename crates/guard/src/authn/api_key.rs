@@ -54,11 +54,6 @@ pub fn imprint(text: &str) -> Option<Imprint> {
     Kind::of(text).map(|_| Imprint::of(text))
 }
 
-/// Whether a text has the form of a key of ours.
-pub fn has_form(text: &str) -> bool {
-    Imprint::of(text).is_some()
-}
-
 /// The caller behind a key, by the key's id: a rotated key is the same caller, and an owner's two keys are two.
 pub fn who(key_id: &str) -> Who {
     Who::new(Scheme::ApiKey, key_id)

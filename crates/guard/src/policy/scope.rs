@@ -80,14 +80,8 @@ fn covers(word: &str, action: Action) -> bool {
     }
 }
 
-/// Whether a text is a scope that means something here.
-pub fn is_known(word: &str) -> bool {
-    match kind(word) {
-        Kind::Everything => true,
-        Kind::Skill(name) | Kind::Agent(name) => !name.is_empty(),
-        Kind::Operation(word) => Action::ALL.into_iter().any(|action| covers(word, action)),
-    }
-}
+/// The words that stand alone; `skill:ID` and `agent:NAME` name one.
+pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
 
 /// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {

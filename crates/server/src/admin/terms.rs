@@ -2,8 +2,7 @@
 
 use sabir_proto::AgentName;
 
-/// The scopes that stand alone; `skill:ID` and `agent:NAME` name one.
-pub const SCOPES: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
+pub use sabir_guard::policy::scope::WORDS as SCOPES;
 
 /// What is wrong with a scope, in words.
 pub fn scope_fault(scope: &str) -> Option<String> {
