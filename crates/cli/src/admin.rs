@@ -5,6 +5,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod card;
+pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
 mod span;

@@ -100,6 +100,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::org::Add>("org add", Group::Administer, Takes::Output),
     entry::<admin::org::List>("org list", Group::Administer, Takes::Output),
     entry::<admin::org::Remove>("org remove", Group::Administer, Takes::Output),
+    entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),

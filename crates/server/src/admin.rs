@@ -15,9 +15,9 @@ pub use sabir_store::{
     ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
     SecretRef, StoreError, Verified,
 };
-pub use terms::{SCOPES, scope_fault};
+pub use terms::scope_fault;
 
-use crate::config::{Config, Durability};
+use crate::config::{Config, store_path};
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_proto::{Caller, Timestamp};
@@ -39,7 +39,7 @@ pub enum AdminError {
     )]
     Memory,
     /// `store.url` is something else.
-    #[error("store.url = {0:?} is not known; write sqlite:PATH or memory:")]
+    #[error("{0}")]
     Url(String),
     /// No server was ever here.
     #[error("there is no store at {}", .0.display())]
@@ -77,7 +77,7 @@ pub struct Admin {
 impl Admin {
     /// Opens the store of a configuration; `user` is who sits here, as the operating system knows them.
     pub fn open(config: &Config, user: &str, expect: Expect) -> Result<Self, AdminError> {
-        let task_log = task_log(config)?;
+        let task_log = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
         let path = SqliteGuard::path_beside(&task_log);
         if expect == Expect::Existing && !path.exists() && !task_log.exists() {
             return Err(AdminError::NoStore(task_log));
@@ -86,10 +86,7 @@ impl Admin {
             crate::app::make_private(directory)
                 .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
         }
-        let durability = match config.store.durability {
-            Durability::Full => sqlite::Durability::Full,
-            Durability::Normal => sqlite::Durability::Normal,
-        };
+        let durability = config.store.durability.into();
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
         let operator = Caller::named(&format!("operator:{user}"));
         Ok(Self { store: SqliteGuard::open(&path, options)?, operator })
@@ -153,17 +150,6 @@ impl Admin {
     /// Follows the audit from its first entry to its last.
     pub async fn verify_audit(&self, known: Option<Known>) -> Result<Verified, AdminError> {
         Ok(self.store.verify(known).await?)
-    }
-}
-
-/// The task log of a configuration, beside which the guard keeps its own.
-fn task_log(config: &Config) -> Result<PathBuf, AdminError> {
-    match config.store.url.as_str() {
-        "memory:" => Err(AdminError::Memory),
-        url => match url.strip_prefix("sqlite:") {
-            Some(path) => Ok(config.resolve(Path::new(path))),
-            None => Err(AdminError::Url(url.to_owned())),
-        },
     }
 }
 

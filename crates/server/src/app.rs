@@ -1,16 +1,23 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{Cards, Face, PublicAddress, Security, Signer};
-use crate::config::{Config, Durability, LimitsConfig};
+use crate::card::{Cards, Face, PublicAddress, Signer};
+use crate::config::{Config, LimitsConfig, store_path};
+use crate::cors::Cors;
 use crate::door::Door;
 use crate::front::Front;
+pub(crate) use crate::gate::Rules;
+use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::proxies::Proxies;
+use crate::route::Route;
+use crate::tls::Tls;
 use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
+use sabir_guard::Guard;
 use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller, TaskRef, Tenant};
+use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Scope, StoreError};
@@ -54,7 +61,9 @@ pub struct Server {
 
 /// What every request sees.
 pub(crate) struct App {
-    pub(crate) engine: Engine,
+    pub(crate) guard: Guard,
+    pub(crate) route: Route,
+    pub(crate) root_rules: Rules,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
     pub(crate) door: Door,
@@ -62,6 +71,9 @@ pub(crate) struct App {
     pub(crate) body_time_max: Duration,
     pub(crate) front: Option<Arc<dyn Front>>,
     pub(crate) signer: Option<Arc<Signer>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) proxies: Proxies,
+    pub(crate) production: bool,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -77,6 +89,7 @@ pub(crate) struct Served {
     pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
+    pub(crate) rules: Rules,
 }
 
 impl std::fmt::Debug for Served {
@@ -88,15 +101,6 @@ impl std::fmt::Debug for Served {
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App").field("agents", &self.agents.len()).finish_non_exhaustive()
-    }
-}
-
-impl App {
-    /// Whether an anonymous caller of this agent goes by that name for a task. A store that does not answer says no: the
-    /// call itself will find out.
-    pub(crate) async fn is_alias(&self, at: Option<&Arc<Served>>, name: &TaskRef) -> bool {
-        let Some(served) = at.or(self.default.as_ref()) else { return false };
-        self.engine.is_alias(&served.plain_scope, name).await.unwrap_or(false)
     }
 }
 
@@ -119,14 +123,18 @@ impl Server {
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
         let address = config.server.listen;
-        if !address.ip().is_loopback() && !config.auth.open {
-            return Err(StartError::Config(format!(
-                "{address} is reachable from other machines and no authentication is configured; listen on 127.0.0.1, \
-                 or set open = true in [auth] if everybody may call"
-            )));
-        }
+        config.refuse_plain_http().map_err(StartError::Config)?;
+        let tls = Tls::open(&config).map_err(StartError::Config)?;
+        let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let mut registry = Registry::default();
-        let log = open_store(&config, &mut registry)?;
+        let store_metrics = sabir_store::Metrics::default();
+        store_metrics.register(&mut registry);
+        let log = open_store(&config, store_metrics.clone())?;
+        let guard_metrics = sabir_guard::Metrics::default();
+        guard_metrics.register(&mut registry);
+        let secrets = Arc::new(ConfiguredSecrets::new(&config));
+        let writing = sqlite::Writing::Threaded;
+        let guard = gate::guard(&config, writing, secrets.clone(), store_metrics, guard_metrics)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -136,18 +144,28 @@ impl Server {
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
-        let (agents, default) = serve_agents(&config, (&public, signer.as_ref()), &own, front.as_deref())?;
+        let gate = Gate::new(&config, &public, secrets)?;
+        let root_rules = gate.root()?;
+        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
+        let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
-        let (resumed, failed) = engine.recover(residents).await?;
+        let (resumed, failed) = route.recover(residents).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let app = App {
-            engine,
+            guard,
+            route,
+            root_rules,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified()),
+            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+                .inviting(invited)
+                .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
+            tls,
+            proxies: Proxies::new(config.server.proxies.clone()),
+            production: config.is_production(),
             limits: config.limits,
             front,
             signer,
@@ -165,15 +183,24 @@ impl Server {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
+    /// The same as a URL.
+    pub fn url(&self) -> String {
+        url(self.app.tls.is_some(), self.address())
+    }
+
     pub(crate) const fn app(&self) -> &Arc<App> {
         &self.app
     }
 
     /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let engine = self.app.engine.clone();
-        listen::serve(self.app, self.listener, stop, self.drain).await;
-        engine.stop().await;
+        let app = self.app.clone();
+        let following = self.app.clone().follow_certificate();
+        tokio::select! {
+            () = listen::serve(self.app, self.listener, stop, self.drain) => {}
+            () = following => {}
+        }
+        app.route.stop().await;
     }
 }
 
@@ -194,6 +221,14 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// Takes a new certificate when there is one; never ends.
+    async fn follow_certificate(self: Arc<Self>) {
+        match &self.tls {
+            Some(tls) => tls.clone().follow(&self.metrics).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// All metrics as text.
     pub(crate) fn exposition(&self) -> String {
         let mut text = String::new();
@@ -203,25 +238,13 @@ impl App {
     }
 }
 
-fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLog>, StartError> {
-    let metrics = sabir_store::Metrics::default();
-    metrics.register(registry);
-    if config.store.url == "memory:" {
-        return Ok(Arc::new(MemoryLog::new()));
-    }
-    let Some(path) = config.store.url.strip_prefix("sqlite:") else {
-        let problem = format!("store.url = {:?} is not known; write sqlite:PATH or memory:", config.store.url);
-        return Err(StartError::Config(problem));
-    };
-    let path = config.resolve(Path::new(path));
+fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Arc<dyn TaskLog>, StartError> {
+    let Some(path) = store_path(config).map_err(StartError::Config)? else { return Ok(Arc::new(MemoryLog::new())) };
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
-    let durability = match config.store.durability {
-        Durability::Full => sqlite::Durability::Full,
-        Durability::Normal => sqlite::Durability::Normal,
-    };
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics };
+    let options =
+        sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
     let log = SqliteLog::open(&path, options)?;
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Arc::new(log))
@@ -241,6 +264,7 @@ pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
 type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
 
 fn serve_agents(
+    gate: &Gate<'_>,
     config: &Config,
     (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
     own: &HashMap<String, Arc<dyn AnyAgent>>,
@@ -261,7 +285,12 @@ fn serve_agents(
         if push {
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
-        let (mut card, skills) = card::build(entry, public, Security::default());
+        let (mut card, skills) = card::build(entry, public);
+        let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
+        if rules.entrance.wants_body_signatures() {
+            card.supported_interfaces.retain(|interface| interface.protocol_binding != "GRPC");
+        }
+        rules.entrance.describe(&mut card).map_err(wrong)?;
         let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
@@ -276,7 +305,8 @@ fn serve_agents(
             skills,
             extended,
             plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push }),
+            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
+            rules,
         });
         if agents.insert(entry.name.clone(), served.clone()).is_some() {
             return Err(wrong("there are two agents with this name".into()));
@@ -291,7 +321,7 @@ fn serve_agents(
     Ok((agents, default))
 }
 
-fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
+pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
             let url = url.trim_end_matches('/').to_owned();
@@ -303,8 +333,13 @@ fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
             PublicAddress { authority, url }
         }
-        None => PublicAddress { url: format!("http://{address}"), authority: address.to_string() },
+        None => PublicAddress { url: url(config.server.tls.is_some(), address), authority: address.to_string() },
     }
+}
+
+/// Where a server listens, as a URL.
+fn url(secured: bool, address: SocketAddr) -> String {
+    format!("{}://{address}", if secured { "https" } else { "http" })
 }
 
 /// The names under which this server may be called.

@@ -14,7 +14,7 @@ mod skills;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::{PublicAddress, Security, build};
+pub(crate) use build::{PublicAddress, build};
 pub(crate) use signer::{Signer, read_reference};
 
 use crate::body::Body;

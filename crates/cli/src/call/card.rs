@@ -130,7 +130,8 @@ impl Signature {
             Verdict::Verified { kid, source, .. } => {
                 let from = match source {
                     Source::Given => "--trusted-keys".to_owned(),
-                    Source::Fetched(url) => url.to_string(),
+                    Source::Certified => "its certificate".to_owned(),
+                    Source::Registered(url) | Source::Fetched(url) => url.to_string(),
                 };
                 Self { words: format!("verified kid={kid} {from}"), wrong: false }
             }

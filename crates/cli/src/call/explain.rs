@@ -38,7 +38,7 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Timeout { .. } => (Code::Unreachable, None),
         Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
-        Error::CardInvalid { .. } => (Code::CardInvalid, None),
+        Error::CardInvalid { .. } | Error::CardUntrusted { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
         Error::TooLarge { .. } => (Code::Protocol("InvalidAgentResponseError"), None),
         Error::NoInterface { .. } => (Code::Internal, None),
@@ -59,9 +59,9 @@ pub(crate) fn named(error: &Error) -> Problem {
 /// The protocol's names, and ours for what it has no name for.
 const fn of_fault(kind: Kind) -> Code {
     match kind {
-        Kind::Unavailable => Code::Unreachable,
-        Kind::Exhausted => Code::Internal,
-        Kind::Unauthenticated => Code::AuthFailed,
+        Kind::Unavailable | Kind::Closed => Code::Unreachable,
+        Kind::Exhausted | Kind::TooMany => Code::Internal,
+        Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::PushNotificationNotSupported

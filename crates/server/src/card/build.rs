@@ -3,7 +3,7 @@
 use super::skills::is_public;
 use crate::config::agent::AgentConfig;
 use sabir_proto::AgentCard;
-use sabir_proto::card::{Capabilities, Interface, SecurityRequirement, SecurityScheme, Skill};
+use sabir_proto::card::{Capabilities, Interface, Skill};
 use std::collections::BTreeMap;
 
 /// Where a server is reached, as its cards say.
@@ -15,20 +15,13 @@ pub(crate) struct PublicAddress {
     pub(crate) authority: String,
 }
 
-/// What the card says about credentials: which there are, and which are needed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Security {
-    pub(crate) schemes: BTreeMap<String, SecurityScheme>,
-    pub(crate) requirements: Vec<SecurityRequirement>,
-}
-
 /// Where an agent is reached.
 pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
     if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) }
 }
 
 /// Builds the card of an agent that everybody may see, and all of its skills.
-pub(crate) fn build(config: &AgentConfig, address: &PublicAddress, security: Security) -> (AgentCard, Vec<Skill>) {
+pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard, Vec<Skill>) {
     let card = &config.card;
     let base = base(config, address);
     let interface = |url: &str, binding: &str, version: &str, tenant: Option<String>| Interface {
@@ -83,8 +76,9 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress, security: Sec
             extensions: card.extensions.clone(),
             extended_agent_card: card.capabilities.extended_card.then_some(true),
         },
-        security_schemes: security.schemes,
-        security_requirements: security.requirements,
+        // What is asked of callers is written in by whoever asks it.
+        security_schemes: BTreeMap::new(),
+        security_requirements: Vec::new(),
         default_input_modes: modes(&card.input_modes, &["text/plain", "application/json", "*/*"]),
         default_output_modes: modes(&card.output_modes, &["text/plain", "application/json"]),
         skills: public,

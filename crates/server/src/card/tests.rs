@@ -53,7 +53,7 @@ fn agent(text: &str) -> AgentConfig {
 }
 
 fn face(text: &str) -> Face {
-    let (public, skills) = build(&agent(text), &address(), Security::default());
+    let (public, skills) = build(&agent(text), &address());
     Face { public, skills, xpr: None }
 }
 

@@ -1,5 +1,7 @@
 //! `[[agent]]`: one agent each.
 
+use super::ToolModeConfig;
+use sabir_guard::config::AuthConfig;
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -30,9 +32,25 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
+    /// What it asks of callers, in place of `[auth]`.
+    #[serde(default)]
+    pub auth: Option<AuthConfig>,
+    /// Limits of its own, in place of those of `[limits]`.
+    #[serde(default)]
+    pub limits: AgentLimits,
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+}
+
+/// `[agent.limits]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentLimits {
+    /// Requests of one caller within a minute; 0 for no limit.
+    pub rate_per_minute: Option<u32>,
+    /// What its tools may do.
+    pub tool_mode: Option<ToolModeConfig>,
 }
 
 /// `[agent.xpr]`
@@ -74,6 +92,8 @@ impl AgentConfig {
             command: None,
             stdin: Stdin::default(),
             env: Vec::new(),
+            auth: None,
+            limits: AgentLimits::default(),
             xpr: None,
         }
     }
