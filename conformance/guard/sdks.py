@@ -1,8 +1,8 @@
 """Card signatures in the hands of others: the signers and verifiers of the Python and the JavaScript SDK."""
 
 import json
+import os
 import pathlib
-import shutil
 import subprocess
 import threading
 
@@ -34,11 +34,18 @@ def python_signs(card, key):
     return MessageToDict(sign(parse_agent_card(card)))
 
 
-def javascript(asked):
+def beside(package, name):
+    """A script where its packages are, because Node looks for them next to it; whole at any time, for others run it."""
+    target = package.home / name
     with LOCK:
-        # Node looks for packages next to the script.
-        script = pathlib.Path(shutil.copy(HERE / 'cards.mjs', JS.home))
-    done = subprocess.run(['node', script], input=json.dumps(asked), capture_output=True, text=True, timeout=30)
+        fresh = target.with_name(f'{name}.{os.getpid()}')
+        fresh.write_bytes((HERE / name).read_bytes())
+        fresh.replace(target)
+    return target
+
+
+def javascript(asked):
+    done = subprocess.run(['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, f'cards.mjs: {done.stderr[-400:]}'
     # The SDK has remarks of its own before that.
     return json.loads(done.stdout.splitlines()[-1])

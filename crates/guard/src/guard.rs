@@ -250,3 +250,6 @@ fn job(call: &Call) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 //! new key can be announced before the old one goes.
 
 mod key;
+mod older;
 mod public;
 
 pub use key::{Algorithm, KeyFault, SigningKey};
@@ -79,8 +80,9 @@ pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<V
 /// The canonical bytes of a card, once for each reading that differs from those before.
 fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
     let mut payloads = Vec::new();
-    for form in Form::ALL {
-        let payload = digest::card(card, form)?;
+    let mut forms = Form::ALL.into_iter().map(|form| digest::card(card, form)).collect::<Result<Vec<_>, _>>()?;
+    forms.extend(older::reading(card)?);
+    for payload in forms {
         if !payloads.contains(&payload) {
             payloads.push(payload);
         }

@@ -328,7 +328,7 @@ fn is_default(value: &Value) -> bool {
 
 /// Drops empty strings, lists, objects and nulls at every depth, and what becomes empty by that. Numbers and booleans
 /// are never empty.
-fn without_empties(value: Value) -> Option<Value> {
+pub fn without_empties(value: Value) -> Option<Value> {
     let value = match value {
         Value::Object(members) => {
             let full = members.into_iter().filter_map(|(name, value)| Some((name, without_empties(value)?)));

@@ -15,7 +15,7 @@ pub use sabir_store::{
     ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
     SecretRef, StoreError, Verified,
 };
-pub use terms::{SCOPES, scope_fault};
+pub use terms::scope_fault;
 
 use crate::config::{Config, store_path};
 use crate::host::TokioHost;
@@ -77,7 +77,7 @@ pub struct Admin {
 impl Admin {
     /// Opens the store of a configuration; `user` is who sits here, as the operating system knows them.
     pub fn open(config: &Config, user: &str, expect: Expect) -> Result<Self, AdminError> {
-        let task_log = task_log(config)?;
+        let task_log = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
         let path = SqliteGuard::path_beside(&task_log);
         if expect == Expect::Existing && !path.exists() && !task_log.exists() {
             return Err(AdminError::NoStore(task_log));
@@ -151,11 +151,6 @@ impl Admin {
     pub async fn verify_audit(&self, known: Option<Known>) -> Result<Verified, AdminError> {
         Ok(self.store.verify(known).await?)
     }
-}
-
-/// The task log of a configuration, beside which the guard keeps its own.
-fn task_log(config: &Config) -> Result<PathBuf, AdminError> {
-    store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)
 }
 
 /// Who sits at this machine, as far as it knows.

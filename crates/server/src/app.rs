@@ -127,15 +127,15 @@ impl Server {
         config.refuse_plain_http().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
+        let secrets = Arc::new(ConfiguredSecrets::new(&config));
+        let gate = Gate::new(&config, secrets.clone())?;
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
         let log = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let writing = sqlite::Writing::Threaded;
-        let guard = gate::guard(&config, writing, secrets.clone(), store_metrics, guard_metrics)?;
+        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -144,7 +144,6 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let gate = Gate::new(&config, &public, secrets)?;
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;

@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use sabir_client::{Error, Found, TransportCode};
 use sabir_proto::Code as Kind;
 use sabir_proto::card::SecurityScheme;
+use sabir_wire::card::Form;
 use sabir_wire::codes;
 
 /// What is known when something fails.
@@ -155,13 +156,21 @@ fn credentials(words: &Words<'_>) -> String {
         schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, words)).collect();
     ways.dedup();
     if ways.is_empty() {
-        ways.push("set A2ACLI_BEARER".into());
+        // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
+        ways.push(match words.found.map(|found| found.form) {
+            Some(Form::Xpr) => SIGN.into(),
+            _ => "set A2ACLI_BEARER".into(),
+        });
     }
     ways.join(", or ")
 }
 
+/// The way in to agents of XPR Network.
+const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
+
 fn way_in(name: &str, scheme: &SecurityScheme, words: &Words<'_>) -> String {
     match scheme {
+        SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => SIGN.into(),
         SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
         SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
         SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),

@@ -86,8 +86,6 @@ impl<F: Fetch> Entrance<F> {
                     let (location, header) = ("header".into(), "X-XPR-Signature".into());
                     schemes.insert(name, SecurityScheme::ApiKey { description, location, name: header });
                 }
-                // Its endpoint is not one of A2A's.
-                Accept::Agnt => {}
             }
         }
         schemes

@@ -7,26 +7,34 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
 use clap::Args;
-use sabir_client::signature::{Form, Jwks, Source, Trust, Verdict, verify};
+use sabir_client::signature::{Authorities, Form, Jwks, Source, Trust, Verdict, verify};
 use sabir_client::{Found, Reference};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use url::Url;
 
 /// Check who vouches for a card.
 ///
-/// The keys are those that were given, else those that the card's own host publishes. Exit code 1 unless a signature
-/// holds.
+/// The keys are those that were given, that a given authority vouches for, or that a given registry has for the card's
+/// host; where none of these is given, those that the card's own host publishes. Exit code 1 unless a signature holds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir card verify https://agent.example\n  \
-    sabir card verify signed.json --jwks jwks.json")]
+    sabir card verify signed.json --jwks jwks.json\n  \
+    sabir card verify https://agent.example --ca ca.pem --registry https://keys.example/agents")]
 pub(crate) struct Verify {
     /// The card: a host, a URL or a file. In place of --agent-card.
     #[arg(value_name = "CARD")]
     card: Option<String>,
-    /// A key set, or one key, whose signatures count; no others do then. Repeatable.
+    /// A key set, or one key, whose signatures count; repeatable.
     #[arg(long, value_name = "FILE")]
     jwks: Vec<PathBuf>,
+    /// PEM file with authorities that may vouch for a signer's certificate.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// A registry of keys: below this URL, the key set of each host.
+    #[arg(long, value_name = "URL")]
+    registry: Option<Url>,
 }
 
 impl Verb for Verify {
@@ -45,7 +53,7 @@ impl Verify {
             let problem = Problem::new(Code::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
             let hint = match &verdict {
                 Verdict::Absent => "nobody signed this card; its owner may with sabir card sign",
-                _ => "give the keys you trust with --jwks FILE",
+                _ => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
             };
             return Err(problem.hint(hint).into());
         };
@@ -82,14 +90,30 @@ impl Verify {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
-        let trust = Trust { card_url: found.url.clone(), now, plain_loopback, ..Trust::default() };
+        let authorities = match &self.ca {
+            None => Authorities::default(),
+            Some(path) => {
+                let text = read("--ca", path)?;
+                Authorities::parse(&text).map_err(|fault| wrong("--ca", path, &fault.to_string()))?
+            }
+        };
+        let trust = Trust {
+            card_url: found.url.clone(),
+            authorities,
+            registry: self.registry.clone(),
+            roots_only: !self.jwks.is_empty() || self.ca.is_some() || self.registry.is_some(),
+            plain_loopback,
+            now,
+            ..Trust::default()
+        };
         if self.jwks.is_empty() {
             return Ok(verify(found.as_found(), &trust, &session.client).await);
         }
         let mut last = Verdict::Absent;
         for path in &self.jwks {
-            let trust = Trust { keys: key_set(path)?, ..trust.clone() };
-            last = verify(found.as_found(), &trust, &sabir_client::signature::NoFetch).await;
+            let keys = Jwks::parse(&read("--jwks", path)?);
+            let keys = keys.map_err(|fault| wrong("--jwks", path, &fault.to_string()))?;
+            last = verify(found.as_found(), &Trust { keys, ..trust.clone() }, &session.client).await;
             if matches!(last, Verdict::Verified { .. }) {
                 break;
             }
@@ -98,10 +122,12 @@ impl Verify {
     }
 }
 
-fn key_set(path: &Path) -> Result<Jwks, Problem> {
-    let wrong = |what: String| Problem::usage(format!("--jwks {}: {what}", path.display())).hint("give a JWKS file");
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    Jwks::parse(&text).map_err(|fault| wrong(fault.to_string()))
+fn wrong(flag: &str, path: &Path, what: &str) -> Problem {
+    Problem::usage(format!("{flag} {}: {what}", path.display())).hint("sabir card verify --help")
+}
+
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Problem> {
+    std::fs::read(path).map_err(|error| wrong(flag, path, &error.to_string()))
 }
 
 fn from(source: &Source) -> String {
