@@ -30,8 +30,6 @@ pub struct AuthConfig {
     pub mtls: Option<MtlsConfig>,
     /// Requests signed by accounts of XPR Network.
     pub xpr: Option<XprConfig>,
-    /// Payloads signed under AGNT's key.
-    pub agnt: Option<AgntConfig>,
 }
 
 /// A way to say who one is, as the configuration names it.
@@ -45,7 +43,6 @@ pub enum Accept {
     Basic,
     Mtls,
     Xpr,
-    Agnt,
 }
 
 impl Accept {
@@ -58,7 +55,6 @@ impl Accept {
             Self::Basic => "basic",
             Self::Mtls => "mtls",
             Self::Xpr => "xpr",
-            Self::Agnt => "agnt",
         }
     }
 
@@ -72,7 +68,6 @@ impl Accept {
                 | (Self::Basic, Scheme::Basic)
                 | (Self::Mtls, Scheme::Mtls)
                 | (Self::Xpr, Scheme::Xpr)
-                | (Self::Agnt, Scheme::Agnt)
         )
     }
 }
@@ -89,7 +84,6 @@ impl AuthConfig {
             (Accept::Basic, self.basic.is_some()),
             (Accept::Mtls, self.mtls.is_some()),
             (Accept::Xpr, self.xpr.is_some()),
-            (Accept::Agnt, self.agnt.is_some()),
         ];
         sections.into_iter().filter(|(_, given)| *given).map(|(accept, _)| accept).collect()
     }
@@ -356,14 +350,6 @@ impl From<Gate> for trust::Reading {
             Gate::Runner => Self::Gate,
         }
     }
-}
-
-/// `[auth.agnt]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AgntConfig {
-    /// The network's key.
-    pub signing_key: Reference,
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@
 
 mod build;
 mod schemes;
-#[cfg(test)]
-mod tests;
 
 pub use build::Ground;
 
@@ -86,7 +84,7 @@ impl<F: Fetch> Entrance<F> {
 
     /// Whether whoever enters must have signed the body, which cannot be done over gRPC.
     pub fn wants_body_signatures(&self) -> bool {
-        let only_signed = self.accepts.iter().all(|accept| matches!(accept, Accept::Xpr | Accept::Agnt));
+        let only_signed = self.accepts.iter().all(|accept| *accept == Accept::Xpr);
         self.posture == Posture::Required && only_signed
     }
 
@@ -283,7 +281,6 @@ impl<F: Fetch> Entrance<F> {
             Accept::Basic => "a user name and a password, over TLS (Authorization: Basic)",
             Accept::Mtls => "a client certificate",
             Accept::Xpr => "X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are required",
-            Accept::Agnt => "a signed payload",
         };
         let mut ways: Vec<&str> = self.accepts.iter().map(way).collect();
         ways.dedup();

@@ -10,7 +10,7 @@
 //! refusal is counted and goes into the audit, here and nowhere else.
 
 use crate::authn::{Scheme, Who};
-use crate::entrance::{Entrance, Secrets};
+use crate::entrance::{Entrance, Posture, Secrets};
 use crate::explain::{Explanation, Question};
 use crate::fetch::Fetch;
 use crate::identity::{Identity, Knock, Proof, scheme_name};
@@ -76,6 +76,7 @@ impl Guard {
         now: Timestamp,
     ) -> Result<Cleared, Refusal> {
         let wanted = Wanted::of(call, scope::skill_matters(rules, &admitted.identity));
+        // Decided again for every call: what was allowed a moment ago may have been taken away since.
         match decide(rules, &admitted.identity, &wanted, now, &mut ()).await {
             Ok(()) => Ok(Cleared { admitted }),
             Err(refusal) => {
@@ -117,7 +118,7 @@ impl Guard {
                 return Err(refusal);
             }
         }
-        Ok(Permit { call, caller: identity.caller().clone() })
+        Ok(Permit { call, identity })
     }
 
     /// Whether a caller may use a skill; for cards that show each caller what is there for it.
@@ -209,6 +210,10 @@ async fn decide<F: Fetch>(
     now: Timestamp,
     notes: &mut impl Notes,
 ) -> Result<(), Refusal> {
+    if wanted.action == Action::Card && identity.scheme().is_none() && rules.entrance.posture() == Posture::Optional {
+        let words = "The extended card is for callers who say who they are";
+        return Err(Refusal::unauthenticated(None, "card_anonymous", words));
+    }
     scope::check(rules, identity, wanted, notes)?;
     match identity.proof() {
         Proof::Account { .. } => Box::pin(trust::check(rules, identity, now, notes)).await,
@@ -245,3 +250,6 @@ fn job(call: &Call) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,12 @@
 //! program that does not compile:
 //!
 //! ```compile_fail,E0451
-//! use sabir_guard::Permit;
-//! use sabir_proto::{Call, Caller, Tenant};
+//! use sabir_guard::{Identity, Permit};
+//! use sabir_proto::Call;
 //!
-//! let call = Call::ExtendedCard { tenant: Tenant::none() };
-//! let permit = Permit { call, caller: Caller::anonymous() };
+//! fn forge(call: Call, identity: Identity) -> Permit {
+//!     Permit { call, identity }
+//! }
 //! ```
 //!
 //! ```compile_fail,E0599
@@ -32,10 +33,43 @@
 //! }
 //! ```
 //!
+//! Nor is there a way round, from somebody who was recognised to somebody who may do everything, or from nobody to
+//! somebody:
+//!
 //! ```compile_fail,E0451
-//! // Nor is there a way round, from a caller that was recognised to one that may do everything.
-//! fn promote(admitted: sabir_guard::Admitted, call: sabir_proto::Call) -> sabir_guard::Cleared {
+//! fn promote(admitted: sabir_guard::Admitted) -> sabir_guard::Cleared {
 //!     sabir_guard::Cleared { admitted }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0451
+//! fn pretend(identity: sabir_guard::Identity) -> sabir_guard::Admitted {
+//!     sabir_guard::Admitted { identity, at: 0 }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0624
+//! let somebody = sabir_guard::Identity::anonymous();
+//! ```
+//!
+//! What does compile is to ask. The names above are right, and only what is forbidden is wrong with them:
+//!
+//! ```
+//! use sabir_guard::fetch::Fetch;
+//! use sabir_guard::policy::Rules;
+//! use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit, Refusal};
+//! use sabir_proto::Call;
+//!
+//! async fn ask<F: Fetch>(
+//!     guard: &Guard,
+//!     rules: &Rules<F>,
+//!     knock: Knock<'_>,
+//!     call: Call,
+//! ) -> Result<(Call, Identity), Refusal> {
+//!     let admitted: Admitted = guard.admit(rules, &knock).await?;
+//!     let cleared: Cleared = guard.clear(rules, admitted, &call, knock.now).await?;
+//!     let permit: Permit = guard.permit(rules, cleared, call, knock.now).await?;
+//!     Ok(permit.into_parts())
 //! }
 //! ```
 
@@ -67,7 +101,7 @@ pub struct Cleared {
 #[derive(Debug)]
 pub struct Permit {
     pub(crate) call: Call,
-    pub(crate) caller: Caller,
+    pub(crate) identity: Identity,
 }
 
 impl Permit {
@@ -78,11 +112,11 @@ impl Permit {
 
     /// Who made it.
     pub const fn caller(&self) -> &Caller {
-        &self.caller
+        self.identity.caller()
     }
 
-    /// Both, to be served.
-    pub fn into_parts(self) -> (Call, Caller) {
-        (self.call, self.caller)
+    /// The call to be served, and all that is known of its caller.
+    pub fn into_parts(self) -> (Call, Identity) {
+        (self.call, self.identity)
     }
 }

@@ -16,6 +16,7 @@ use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_guard::Guard;
+use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryLog;
@@ -70,10 +71,10 @@ pub(crate) struct App {
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) front: Option<Arc<dyn Front>>,
-    pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
+    pub(crate) signer: Option<Arc<Signer>>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -126,15 +127,15 @@ impl Server {
         config.refuse_plain_http().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
+        let secrets = Arc::new(ConfiguredSecrets::new(&config));
+        let gate = Gate::new(&config, secrets.clone())?;
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
         let log = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let writing = sqlite::Writing::Threaded;
-        let guard = gate::guard(&config, writing, secrets.clone(), store_metrics, guard_metrics)?;
+        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -143,9 +144,8 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
-        let gate = Gate::new(&config, &public, secrets)?;
         let root_rules = gate.root()?;
+        let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
         let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
@@ -290,7 +290,10 @@ fn serve_agents(
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding != "GRPC");
         }
-        rules.entrance.describe(&mut card).map_err(wrong)?;
+        rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
+        if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {
+            return Err(wrong("extended_card = true is for callers who say who they are; name them in [auth]".into()));
+        }
         let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);

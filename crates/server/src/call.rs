@@ -14,7 +14,7 @@
 
 use crate::app::{App, Rules, Served};
 use sabir_engine::Watch;
-use sabir_guard::{Admitted, Guard, Knock};
+use sabir_guard::{Admitted, Guard, Identity, Knock};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
 use std::sync::Arc;
@@ -169,11 +169,11 @@ fn takes(mode: &str, media_type: &str) -> bool {
 impl Served {
     /// The card for this caller. A front that lets callers in by itself has made one; otherwise it is for callers who
     /// said who they are.
-    pub(crate) fn extended_card(&self, caller: &Caller) -> Result<Arc<AgentCard>, Fault> {
+    pub(crate) fn extended_card(&self, identity: &Identity) -> Result<Arc<AgentCard>, Fault> {
         match &self.extended {
             Some(card) => Ok(card.clone()),
-            None if *caller == Caller::anonymous() => Err(Fault::ExtendedCardNotConfigured),
-            None => Ok(Arc::new(self.cards.extended(|_| true))),
+            None if identity.scheme().is_none() => Err(Fault::ExtendedCardNotConfigured),
+            None => Ok(Arc::new(self.cards.extended(|skill| Guard::may_use(&self.rules, identity, skill)))),
         }
     }
 

@@ -1,12 +1,12 @@
 //! What the guard stands on here: its store, its secrets, its way out, and the rules of each agent.
 
 use crate::app::StartError;
-use crate::card::PublicAddress;
 use crate::config::agent::AgentConfig;
 use crate::config::{Config, store_path};
 use sabir_gateway::{Egress, Outbound};
 use sabir_guard::Guard;
-use sabir_guard::entrance::{Ground, Posture, Secrets};
+use sabir_guard::config::AuthConfig;
+use sabir_guard::entrance::{Ground, Secrets};
 use sabir_guard::policy::rate::Limits;
 use sabir_guard::policy::scope::SkillRule;
 use sabir_proto::card::Skill;
@@ -71,17 +71,14 @@ pub(crate) struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    pub(crate) fn new(
-        config: &'a Config,
-        address: &PublicAddress,
-        secrets: Arc<dyn Secrets>,
-    ) -> Result<Self, StartError> {
+    pub(crate) fn new(config: &'a Config, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
+        refuse_open(config).map_err(StartError::Config)?;
         // The operator has written down where to go, so private addresses are as good as public ones.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
         let ground = Ground {
             production: config.is_production(),
             client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
-            public_url: config.server.public_url.as_ref().map(|_| address.url.clone()),
+            public_url: config.server.public_url.clone(),
         };
         let shared = Entrance::new(&config.auth, &ground, &*secrets, &outbound).map_err(StartError::Config)?;
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
@@ -105,14 +102,6 @@ impl<'a> Gate<'a> {
             None => self.shared.clone(),
             Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)?),
         };
-        let open = entry.auth.as_ref().unwrap_or(&self.config.auth).open;
-        let address = self.config.server.listen;
-        if entrance.posture() == Posture::Open && !address.ip().is_loopback() && !open {
-            return Err(format!(
-                "{address} is reachable from other machines and no authentication is configured; listen on 127.0.0.1, \
-                 name who may call in [auth] (accept = …), or set open = true there if everybody may"
-            ));
-        }
         let rule =
             |skill: &Skill| SkillRule { id: skill.id.clone(), requirements: skill.security_requirements.clone() };
         let (limits, tools) = self.limits(Some(entry));
@@ -131,6 +120,25 @@ impl<'a> Gate<'a> {
             callers: Arc::new(limits.callers()),
         };
         (limits, tools.into())
+    }
+}
+
+/// Whoever asks nobody for credentials stays on this machine, unless it is said that everybody may call. In production
+/// such an agent answers nobody, so it may be reached.
+fn refuse_open(config: &Config) -> Result<(), String> {
+    let address = config.server.listen;
+    if address.ip().is_loopback() || config.is_production() {
+        return Ok(());
+    }
+    let auth = |agent: &'_ AgentConfig| agent.auth.clone().unwrap_or_else(|| config.auth.clone());
+    let meant = |auth: &AuthConfig| !auth.is_open() || auth.open;
+    match config.agent.iter().find(|agent| !meant(&auth(agent))) {
+        None => Ok(()),
+        Some(agent) => Err(format!(
+            "{address} is reachable from other machines and no authentication is configured for the agent {:?}; listen \
+             on 127.0.0.1, name who may call in [auth] (accept = …), or set open = true there if everybody may",
+            agent.name
+        )),
     }
 }
 

@@ -26,12 +26,13 @@ impl Route {
         terms: &Terms,
     ) -> Result<(Reply<Watch>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
-        let (call, _) = permit.into_parts();
+        let (call, identity) = permit.into_parts();
         let reply = match call {
             Call::Send(request) => {
                 Reply::Sent(self.engine.send(&served.resident, scope.clone(), request, terms).await?)
             }
             // Boxed, so that the future of a send is not as large as the largest of them all.
+            Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
             call => Box::pin(self.serve_other(served, scope.clone(), call, terms)).await?,
         };
         Ok((reply, scope))
@@ -74,7 +75,7 @@ impl Route {
                 engine.delete_push(&scope, &call).await?;
                 Reply::Deleted
             }
-            Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&scope.caller)?),
+            Call::ExtendedCard { .. } => return Err(Fault::ExtendedCardNotConfigured),
         })
     }
 

@@ -27,6 +27,8 @@ const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 3600);
 /// The certificate of this server, as it is at the moment.
 pub(crate) struct Tls {
     files: Files,
+    /// What the files were like before they were first read: whatever changes after that has to be seen.
+    first: Stamp,
     loaded: RwLock<Arc<Loaded>>,
     /// From the beginning on: a signal that nobody waits for ends the process.
     hangups: Mutex<Option<Signal>>,
@@ -43,10 +45,16 @@ impl Tls {
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let Some(tls) = &config.server.tls else { return Ok(None) };
         let files = Files::new(tls, |path| config.resolve(path))?;
+        let first = files.stamp();
         let loaded = files.load().map_err(|problem| problem.to_string())?;
         loaded.tell(SystemTime::now());
         let hangups = signal(SignalKind::hangup()).map_err(|e| format!("cannot listen for SIGHUP: {e}"))?;
-        Ok(Some(Arc::new(Self { files, loaded: RwLock::new(Arc::new(loaded)), hangups: Mutex::new(Some(hangups)) })))
+        Ok(Some(Arc::new(Self {
+            files,
+            first,
+            loaded: RwLock::new(Arc::new(loaded)),
+            hangups: Mutex::new(Some(hangups)),
+        })))
     }
 
     fn loaded(&self) -> Arc<Loaded> {
@@ -69,7 +77,7 @@ impl Tls {
         metrics.tls_begin();
         metrics.tls_expiry(self.loaded().not_after);
         let mut hangups = self.hangups.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut known = self.stamp().await;
+        let mut known = Some(self.first.clone());
         let mut seen = known.clone();
         loop {
             let asked = tokio::select! {

@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use sabir_client::{Error, Found, TransportCode};
 use sabir_proto::Code as Kind;
 use sabir_proto::card::SecurityScheme;
+use sabir_wire::card::Form;
 use sabir_wire::codes;
 
 /// What is known when something fails.
@@ -155,7 +156,11 @@ fn credentials(words: &Words<'_>) -> String {
         schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, words)).collect();
     ways.dedup();
     if ways.is_empty() {
-        ways.push("set A2ACLI_BEARER".into());
+        // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
+        ways.push(match words.found.map(|found| found.form) {
+            Some(Form::Xpr) => "set XPR_PRIVATE_KEY and give --xpr-account <name>".into(),
+            _ => "set A2ACLI_BEARER".into(),
+        });
     }
     ways.join(", or ")
 }

@@ -80,3 +80,4 @@ mod tls_clients;
 mod tls_files;
 mod turns;
 mod v03;
+mod xpr;

@@ -3,7 +3,6 @@
 use super::{Entrance, Posture};
 use crate::config::{Accept, JwtConfig, OauthConfig};
 use crate::fetch::Fetch;
-use crate::identity::API_KEY;
 use sabir_proto::card::{AgentCard, OAuthFlows, SecurityRequirement, SecurityScheme, Skill, StringList};
 use std::collections::BTreeMap;
 
@@ -11,8 +10,8 @@ use std::collections::BTreeMap;
 const ISSUED: &str = "oidc";
 
 impl<F: Fetch> Entrance<F> {
-    /// Writes into a card what callers must show, and checks what its skills ask for beyond that.
-    pub fn describe(&self, card: &mut AgentCard) -> Result<(), String> {
+    /// Writes into a card what callers must show, and checks what all skills, shown or not, ask for beyond that.
+    pub fn describe(&self, card: &mut AgentCard, skills: &[Skill]) -> Result<(), String> {
         card.security_schemes = self.schemes();
         let alone = |(name, scopes): (&String, Vec<String>)| SecurityRequirement {
             schemes: BTreeMap::from([(name.clone(), StringList { list: scopes })]),
@@ -23,7 +22,7 @@ impl<F: Fetch> Entrance<F> {
             // One that asks for nothing says that the others are not needed.
             card.security_requirements.push(SecurityRequirement { schemes: BTreeMap::new() });
         }
-        card.skills.iter().try_for_each(|skill| self.check_skill(skill, &card.security_schemes))
+        skills.iter().try_for_each(|skill| self.check_skill(skill, &card.security_schemes))
     }
 
     fn check_skill(&self, skill: &Skill, schemes: &BTreeMap<String, SecurityScheme>) -> Result<(), String> {
@@ -54,7 +53,7 @@ impl<F: Fetch> Entrance<F> {
                 Accept::ApiKey => {
                     let description = Some("A key of this server; also taken as a bearer token".into());
                     let location = "header".into();
-                    schemes.insert(name, SecurityScheme::ApiKey { description, location, name: API_KEY.to_string() });
+                    schemes.insert(name, SecurityScheme::ApiKey { description, location, name: "X-API-Key".into() });
                 }
                 Accept::Jwt => {
                     let Some(jwt) = &self.config.jwt else { continue };
@@ -87,8 +86,6 @@ impl<F: Fetch> Entrance<F> {
                     let (location, header) = ("header".into(), "X-XPR-Signature".into());
                     schemes.insert(name, SecurityScheme::ApiKey { description, location, name: header });
                 }
-                // Its endpoint is not one of A2A's.
-                Accept::Agnt => {}
             }
         }
         schemes

@@ -20,7 +20,8 @@ pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
     if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) }
 }
 
-/// Builds the card of an agent that everybody may see, and all of its skills.
+/// Builds the card of an agent that everybody may see, and all of its skills. What it says about credentials is for
+/// those who ask for them to write.
 pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard, Vec<Skill>) {
     let card = &config.card;
     let base = base(config, address);
@@ -76,7 +77,6 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard
             extensions: card.extensions.clone(),
             extended_agent_card: card.capabilities.extended_card.then_some(true),
         },
-        // What is asked of callers is written in by whoever asks it.
         security_schemes: BTreeMap::new(),
         security_requirements: Vec::new(),
         default_input_modes: modes(&card.input_modes, &["text/plain", "application/json", "*/*"]),

@@ -133,7 +133,7 @@ fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Problem> {
 fn from(source: &Source) -> String {
     match source {
         Source::Given => "given".to_owned(),
-        Source::Certified => "certified".to_owned(),
+        Source::Certified => "its certificate".to_owned(),
         Source::Registered(url) | Source::Fetched(url) => url.to_string(),
     }
 }
