@@ -3,6 +3,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
+//! | `signer`, `job` | an account of XPR Network that signs, and its jobs |
 //! | `explain`, `resume` | what is said when it fails, and the command to go on with |
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
 //! | the rest | one file per command |
@@ -14,12 +15,14 @@ pub(crate) mod config;
 mod curl;
 mod explain;
 mod follow;
+mod job;
 mod parts;
 pub(crate) mod push;
 mod report;
 mod resume;
 pub(crate) mod send;
 mod session;
+mod signer;
 pub(crate) mod task;
 mod watch;
 

@@ -1,8 +1,8 @@
 //! The commands: one table from which come the parser, the groups of `help`, the manual and the dispatch.
 
 use crate::problem::{Outcome, Problem};
-use crate::settings::{Layers, arguments};
-use crate::{Invocation, call, look, manual, run};
+use crate::settings::{Layers, arguments, output_alone};
+use crate::{Invocation, admin, call, look, manual, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
@@ -20,6 +20,7 @@ pub(crate) enum Group {
     Talk,
     Look,
     Run,
+    Administer,
     Tool,
     /// Not shown.
     Hidden,
@@ -30,6 +31,8 @@ pub(crate) enum Group {
 enum Takes {
     /// Every setting that is global, and its own.
     Settings,
+    /// The format of the result: it talks to nobody, but has something to say.
+    Output,
     /// None: it talks to nobody.
     Nothing,
 }
@@ -65,6 +68,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::send::Send>("send", Group::Talk, Takes::Settings),
     entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
     entry::<call::card::Get>("card get", Group::Talk, Takes::Settings),
+    entry::<call::card::Verify>("card verify", Group::Talk, Takes::Settings),
     entry::<call::task::Get>("task get", Group::Talk, Takes::Settings),
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
     entry::<call::task::Cancel>("task cancel", Group::Talk, Takes::Settings),
@@ -89,17 +93,32 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
+    entry::<admin::key::Create>("key create", Group::Administer, Takes::Output),
+    entry::<admin::key::List>("key list", Group::Administer, Takes::Output),
+    entry::<admin::key::Rotate>("key rotate", Group::Administer, Takes::Output),
+    entry::<admin::key::Revoke>("key revoke", Group::Administer, Takes::Output),
+    entry::<admin::org::Add>("org add", Group::Administer, Takes::Output),
+    entry::<admin::org::List>("org list", Group::Administer, Takes::Output),
+    entry::<admin::org::Remove>("org remove", Group::Administer, Takes::Output),
+    entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
+    entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
+    entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
+    entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];
 
 /// Commands that only hold others, with what is said about them.
 const FAMILIES: &[(&str, &str)] = &[
-    ("card", "Read an agent's card"),
+    ("card", "Read cards, check who vouches for them, and vouch for one's own"),
     ("task", "Look at tasks and steer them"),
     ("task push-config", "Have an agent notify a webhook about a task"),
     ("auth", "Log in to agents"),
     ("config", "See what is configured"),
+    ("key", "Issue API keys and take them back"),
+    ("org", "Say whose tokens are signed with a secret of their own"),
+    ("audit", "See who was refused and who changed what"),
 ];
 
 /// The parser. What is configured now is shown in its help.
@@ -140,6 +159,7 @@ fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, lay
         let leaf = (entry.build)(Command::new(*word).disable_version_flag(true)).hide(entry.group == Group::Hidden);
         let leaf = match entry.takes {
             Takes::Settings => arguments(leaf, &path, layers),
+            Takes::Output => output_alone(leaf, layers),
             Takes::Nothing => leaf,
         };
         return parent.subcommand(leaf.arg(version()));
@@ -159,6 +179,7 @@ fn groups() -> String {
         (Group::Talk, "Talk to an agent"),
         (Group::Look, "Look into agents and messages"),
         (Group::Run, "Run agents"),
+        (Group::Administer, "Administer a server"),
         (Group::Tool, "This tool"),
     ] {
         let entries: Vec<&Entry> = COMMANDS.iter().filter(|entry| entry.group == group).collect();
@@ -214,6 +235,12 @@ pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
     }
 }
 
+/// Whether what was typed is a command with no use for the settings; its `--config` is then a file of its own.
+pub(crate) fn is_apart(arguments: &[String]) -> bool {
+    let path = path_of(arguments);
+    COMMANDS.iter().any(|entry| entry.path == path && !entry.takes_settings())
+}
+
 /// The words of the arguments that name a command.
 fn path_of(arguments: &[String]) -> String {
     let mut path = String::new();
@@ -265,5 +292,9 @@ mod tests {
         assert_eq!(path("sabir config show --x"), "config show");
         assert_eq!(path("sabir config --x"), "config");
         assert_eq!(path("sabir nonsense"), "");
+        let apart = |text: &str| is_apart(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(
+            apart("sabir serve --config a") && apart("sabir key list --config a") && !apart("sabir send --config a")
+        );
     }
 }

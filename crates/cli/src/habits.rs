@@ -66,19 +66,19 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) fn of(arguments: &[String]) -> Self {
         let mut scan = Self::default();
-        // The file of `serve` is another one, which it reads itself.
-        let serves = arguments.get(1).is_some_and(|verb| verb == "serve");
+        // The file of `serve` is another one, which it reads itself; and so with others that talk to no agent.
+        let apart = crate::cli::is_apart(arguments);
         let mut words = arguments.iter().skip(1).map(String::as_str);
         while let Some(word) = words.next() {
             match word {
                 "--" => break,
                 "-o" | "--output" => scan.output = words.next().map(str::to_owned),
-                "--config" if !serves => scan.config = words.next().map(str::to_owned),
+                "--config" if !apart => scan.config = words.next().map(str::to_owned),
                 _ => {
                     let given = |flag: &str| word.strip_prefix(flag).map(str::to_owned);
                     let short = given("-o").map(|value| value.trim_start_matches('=').to_owned());
                     scan.output = given("--output=").or(short).or(scan.output);
-                    scan.config = given("--config=").filter(|_| !serves).or(scan.config);
+                    scan.config = given("--config=").filter(|_| !apart).or(scan.config);
                 }
             }
         }
@@ -126,5 +126,6 @@ mod tests {
         }
         assert_eq!(Scan::of(&words("sabir send --config a.env")).config.as_deref(), Some("a.env"));
         assert_eq!(Scan::of(&words("sabir serve --config a.toml")).config, None);
+        assert_eq!(Scan::of(&words("sabir key list --config=a.toml")).config, None);
     }
 }

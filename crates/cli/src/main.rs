@@ -1,5 +1,6 @@
 //! The `sabir` binary: parse, run, exit code.
 
+mod admin;
 mod call;
 mod cli;
 mod exit;

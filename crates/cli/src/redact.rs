@@ -18,8 +18,16 @@ const SECRET_BYTES_MIN: usize = 8;
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
 /// Headers that are secrets throughout.
-const SECRET_HEADERS: [&str; 6] =
-    ["cookie", "set-cookie", "x-api-key", "api-key", "x-a2a-notification-token", "a2a-notification-token"];
+const SECRET_HEADERS: [&str; 7] = [
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "api-key",
+    "x-a2a-notification-token",
+    "a2a-notification-token",
+    // Good for minutes, at any agent.
+    "x-xpr-signature",
+];
 /// Service parameters that may be shown; all others are hidden.
 const OPEN_PARAMETERS: [&str; 6] =
     ["a2a-version", "a2a-extensions", "traceparent", "tracestate", "x-trace-id", "x-request-id"];

@@ -15,7 +15,7 @@ mod resolve;
 mod show;
 mod table;
 
-pub(crate) use help::arguments;
+pub(crate) use help::{arguments, output_alone};
 pub(crate) use kind::{Kind, duration};
 pub(crate) use layers::Layers;
 pub(crate) use resolve::{Settings, Source, Waiting, format_of};

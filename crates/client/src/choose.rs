@@ -101,11 +101,43 @@ pub struct Chosen {
 /// Chooses an interface. With wishes, the first binding that is wished for and offered; otherwise, and if none is, the
 /// first entry of the card that we speak.
 pub fn choose(found: &Found, wishes: &[Binding], version: Version) -> Result<Chosen, Error> {
+    choose_among(found, wishes, version, |_| true)
+}
+
+/// The same for somebody whose credential may be a signature over bodies, which gRPC cannot carry: it is taken only where
+/// nothing else was wished for, or is there, and that is then the end of the matter.
+pub(crate) fn choose_for(
+    found: &Found,
+    wishes: &[Binding],
+    version: Version,
+    signs_bodies: bool,
+) -> Result<Chosen, Error> {
+    let insists = !wishes.is_empty() && wishes.iter().all(|wish| *wish == Binding::Grpc);
+    if signs_bodies && !insists {
+        let others = choose_among(found, wishes, version, |binding| binding != Binding::Grpc);
+        if others.is_ok() {
+            return others;
+        }
+    }
+    let chosen = choose(found, wishes, version)?;
+    if signs_bodies && chosen.binding == Binding::Grpc {
+        let why = "the credential is a signature over the body of a request, and gRPC has no place for it";
+        return Err(Error::Usage(format!("{why}; call the agent over JSON-RPC or HTTP+JSON, if it offers them")));
+    }
+    Ok(chosen)
+}
+
+fn choose_among(
+    found: &Found,
+    wishes: &[Binding],
+    version: Version,
+    usable: impl Fn(Binding) -> bool,
+) -> Result<Chosen, Error> {
     let offered = &found.card.supported_interfaces;
     let spoken: Vec<(&Interface, Binding, Dialect)> = offered
         .iter()
         .filter_map(|i| Some((i, i.protocol_binding.parse().ok()?, dialect(found.form, i, version)?)))
-        .filter(|(_, binding, dialect)| reaches(*binding, *dialect))
+        .filter(|(_, binding, dialect)| reaches(*binding, *dialect) && usable(*binding))
         .collect();
     let admitted: Vec<_> = spoken.iter().filter(|(_, _, dialect)| version.admits(*dialect)).collect();
     let wished = wishes.iter().find_map(|wish| admitted.iter().find(|(_, binding, _)| binding == wish));
@@ -277,6 +309,23 @@ mod tests {
         // A wish that the card cannot grant is passed over.
         assert_eq!(pick(&[Binding::HttpJson]), Binding::Grpc);
         assert_eq!(choose(&found, &[], Version::Highest).unwrap().url.as_str(), "https://h/");
+    }
+
+    #[test]
+    fn a_signature_over_bodies_goes_where_there_are_bodies() {
+        let (grpc, rpc) = (interface("GRPC", "1.0", "h:443"), interface("JSONRPC", "1.0", "https://h/rpc"));
+        let both = card(&[grpc.clone(), rpc].join(","));
+        let pick = |found: &Found, wishes: &[Binding]| choose_for(found, wishes, Version::Highest, true);
+        assert_eq!(pick(&both, &[]).unwrap().binding, Binding::JsonRpc);
+        assert_eq!(pick(&both, &[Binding::Grpc, Binding::JsonRpc]).unwrap().binding, Binding::JsonRpc);
+        assert_eq!(choose_for(&both, &[], Version::Highest, false).unwrap().binding, Binding::Grpc);
+        for refused in [pick(&both, &[Binding::Grpc]), pick(&card(&grpc), &[]), pick(&card(&grpc), &[Binding::JsonRpc])]
+        {
+            assert!(matches!(&refused, Err(Error::Usage(why)) if why.contains("gRPC has no place")), "{refused:?}");
+        }
+        // What is wrong with the card is said as ever.
+        let old = card(&interface("JSONRPC", "0.3.0", "https://h/rpc"));
+        assert!(matches!(pick(&old, &[]), Err(Error::Fault { fault: Fault::VersionNotSupported(_), .. })));
     }
 
     #[test]

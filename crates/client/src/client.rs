@@ -2,10 +2,11 @@
 
 use crate::agent::Agent;
 use crate::cache::Cache;
-use crate::choose::{Binding, Version, choose};
-use crate::credentials::{Credentials, describe};
+use crate::choose::{Binding, Version, choose_for};
+use crate::credentials::{Attached, Credentials, describe};
 use crate::discover::{Finder, Found};
 use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
+use crate::oauth::{Clock as _, WallClock};
 use crate::transport::Line;
 use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
 use crate::{oauth, signature};
@@ -32,6 +33,8 @@ struct Settings {
     credentials: Credentials,
     parameters: HeaderMap,
     extensions: Vec<String>,
+    mode: signature::Mode,
+    trust: signature::Trust,
 }
 
 /// A client in the making.
@@ -104,6 +107,12 @@ impl Builder {
         self
     }
 
+    /// What is asked of cards, and whom to believe about them. Where a card came from and the time are filled in.
+    pub fn trust(mut self, mode: signature::Mode, trust: signature::Trust) -> Self {
+        (self.settings.mode, self.settings.trust) = (mode, trust);
+        self
+    }
+
     /// A directory to keep cards in.
     pub fn cache(mut self, directory: Option<PathBuf>) -> Self {
         self.cache = directory;
@@ -140,9 +149,29 @@ impl Client {
         Builder::default()
     }
 
-    /// Finds the card of an agent. No credential is shown for it.
+    /// Finds the card of an agent. No credential is shown for it. A card that [`Builder::trust`] asks more of is refused.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
-        self.finder.door.within(self.finder.find(reference)).await
+        let found = async {
+            let found = self.finder.find(reference).await?;
+            self.judge(&found).await?;
+            Ok(found)
+        };
+        self.finder.door.within(found).await
+    }
+
+    /// Whether a card is what was asked for.
+    async fn judge(&self, found: &Found) -> Result<(), Error> {
+        let mode = self.settings.mode;
+        if mode == signature::Mode::Off {
+            return Ok(());
+        }
+        let now = WallClock.now();
+        let trust = signature::Trust { card_url: found.url.clone(), now, ..self.settings.trust.clone() };
+        let verdict = signature::verify(found.as_found(), &trust, self).await;
+        mode.admits(&verdict).map_err(|distrust| Error::CardUntrusted {
+            at: found.url.as_ref().map_or_else(|| "a file".into(), Url::to_string),
+            reason: Box::new(distrust),
+        })
     }
 
     /// Finds an agent and makes a line to it.
@@ -160,12 +189,19 @@ impl Client {
     /// is the client's to say.
     pub fn agent_with(&self, found: Found, credentials: &Credentials) -> Result<Agent, Error> {
         let settings = &*self.settings;
-        let chosen = choose(&found, &settings.prefer, settings.version)?;
-        let extensions = self.activate(&found)?;
         let certificate = settings.credentials.certificate;
-        let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card)?;
-        if attached.unasked {
-            self.warn("the card declares no security scheme; what was given is shown all the same");
+        let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card);
+        let signs_bodies = attached.as_ref().is_ok_and(Attached::signs_bodies);
+        let chosen = choose_for(&found, &settings.prefer, settings.version, signs_bodies)?;
+        let extensions = self.activate(&found)?;
+        let attached = attached?;
+        // Cards of XPR have no word for its signatures, which are how its agents are called.
+        let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
+        if attached.unasked && !usual {
+            self.warn(match found.card.security_schemes.is_empty() {
+                true => "the card declares no security scheme; what was given is shown all the same",
+                false => "the card declares other security schemes; what was given is shown all the same",
+            });
         }
         if attached.any && chosen.url.scheme() == "http" && !is_loopback(&chosen.url) {
             self.warn("the credential travels over plain http, where anyone on the way can read it");

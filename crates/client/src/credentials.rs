@@ -3,12 +3,14 @@
 //! A card lists alternatives; all schemes of one alternative are needed together. The first alternative that we can
 //! satisfy is taken, and a credential goes exactly where its scheme says, to that agent and no other.
 
+use crate::authorise::Authorise;
 use crate::door::sensitive;
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What we can show.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +25,9 @@ pub struct Credentials {
     pub tokens: BTreeMap<String, Secret>,
     /// Our TLS configuration holds a certificate.
     pub certificate: bool,
+    /// A credential that is made for each request. It is shown where a scheme asks for it, and where nothing else that
+    /// we hold satisfies the card: cards cannot declare every kind of signature.
+    pub signer: Option<Arc<dyn Authorise>>,
 }
 
 /// Credentials in their places.
@@ -36,6 +41,15 @@ pub(crate) struct Attached {
     pub(crate) unasked: bool,
     /// Our certificate may be shown.
     pub(crate) certificate: bool,
+    /// Made for each request when it leaves.
+    pub(crate) signer: Option<Arc<dyn Authorise>>,
+}
+
+impl Attached {
+    /// Whether it can only travel where bodies are bytes.
+    pub(crate) fn signs_bodies(&self) -> bool {
+        self.signer.as_ref().is_some_and(|signer| signer.signs_bodies())
+    }
 }
 
 impl Credentials {
@@ -46,6 +60,7 @@ impl Credentials {
             && self.basic.is_none()
             && self.tokens.is_empty()
             && !self.certificate
+            && self.signer.is_none()
     }
 
     /// Puts credentials where the card wants them.
@@ -60,7 +75,7 @@ impl Credentials {
         }
         let anonymous = requirements.is_empty() || requirements.iter().any(|r| r.schemes.is_empty());
         if !anonymous {
-            return Err(self.missing(card));
+            return self.undeclared_signer().ok_or_else(|| self.missing(card));
         }
         // Nothing is demanded; what fits a declared scheme is shown all the same.
         let fitting = card.security_schemes.iter().find(|(name, scheme)| self.holds(name, scheme));
@@ -71,12 +86,22 @@ impl Credentials {
                 Ok(attached)
             }
             None if Self { certificate: false, ..self.clone() }.is_empty() => Ok(Attached::default()),
-            None => Err(self.missing(card)),
+            None => self.undeclared_signer().ok_or_else(|| self.missing(card)),
         }
+    }
+
+    /// What is made for each request, for a card that does not say that it is taken.
+    fn undeclared_signer(&self) -> Option<Attached> {
+        let signer = self.signer.clone()?;
+        Some(Attached { signer: Some(signer), any: true, unasked: true, ..Attached::default() })
     }
 
     /// A card without schemes: many agents want a token and do not say so, but nobody can guess where a key goes.
     fn attach_undeclared(&self) -> Result<Attached, Error> {
+        // Before all others: two credentials at once are none.
+        if let Some(attached) = self.undeclared_signer() {
+            return Ok(Attached { certificate: self.certificate, ..attached });
+        }
         let mut attached = Attached { certificate: self.certificate, ..Attached::default() };
         match (&self.bearer, &self.basic, &self.api_key) {
             (Some(token), _, _) => bearer(token, &mut attached.headers)?,
@@ -113,6 +138,9 @@ impl Credentials {
 
     fn holds(&self, name: &str, scheme: &SecurityScheme) -> bool {
         let token = self.tokens.contains_key(name);
+        if self.signs(scheme) {
+            return true;
+        }
         match scheme {
             SecurityScheme::ApiKey { location, .. } => {
                 matches!(location.as_str(), "header" | "query" | "cookie") && (self.api_key.is_some() || token)
@@ -128,8 +156,17 @@ impl Credentials {
         }
     }
 
+    /// Whether a scheme asks for what is made for each request.
+    fn signs(&self, scheme: &SecurityScheme) -> bool {
+        self.signer.as_ref().is_some_and(|signer| signer.fits(scheme))
+    }
+
     fn put(&self, name: &str, scheme: &SecurityScheme, attached: &mut Attached) -> Result<(), Error> {
         attached.any = true;
+        if self.signs(scheme) {
+            attached.signer.clone_from(&self.signer);
+            return Ok(());
+        }
         // What was given for this call goes before what was stored for the scheme.
         let token = || self.bearer.as_ref().or_else(|| self.tokens.get(name));
         match scheme {

@@ -80,6 +80,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Nobody we believe vouches for the card.
+    #[error("the agent card at {at} cannot be trusted: {reason}")]
+    CardUntrusted {
+        /// Where it is.
+        at: String,
+        /// Why not.
+        reason: Box<crate::signature::Distrust>,
+    },
     /// The card offers nothing that we speak.
     #[error("the card offers no interface that can be used: {}", if offered.is_empty() { "it lists none".into() } else { offered.join(", ") })]
     NoInterface {

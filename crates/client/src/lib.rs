@@ -17,8 +17,9 @@
 //! | Room | What is there |
 //! |---|---|
 //! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
+//! | `documents` | small documents of strangers, for those who only need an answer |
 //! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
-//! | `choose`, `credentials` | from a card to a line: interface, dialect, credentials |
+//! | `choose`, `credentials`, `authorise` | from a card to a line: interface, dialect, credentials |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
 //! | `agent`, `retry` | the operations; what is safe to repeat |
 //! | `events`, `wait` | following a task to its end |
@@ -31,6 +32,7 @@
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
 mod agent;
+mod authorise;
 mod cache;
 mod catalog;
 mod choose;
@@ -38,6 +40,7 @@ mod client;
 mod credentials;
 mod delegate;
 mod discover;
+mod documents;
 mod door;
 pub mod egress;
 mod error;
@@ -54,11 +57,13 @@ mod transport;
 mod wait;
 
 pub use agent::{Agent, message_id, send_message, text_message};
+pub use authorise::{Authorise, Leaving, Proof};
 pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
 pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};
 pub use delegate::{Delegation, Turn};
 pub use discover::{Found, WELL_KNOWN, below};
+pub use documents::Documents;
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use error::{Error, TransportCode};

@@ -3,6 +3,13 @@
 //! The form is theirs to the byte: header `{"alg":"HS256"}` without a type, claims in a fixed order, fifteen minutes of
 //! life. Their verifier trims the shared secret and their signer does not, which breaks calls when an environment
 //! variable ends in a newline; we trim, and so agree with every verifier.
+//!
+//! [`NativeToken`] is one token, [`Issuer`] the credential of a client: it makes a token for each request, so that none
+//! is too old, however long a conversation lasts.
+
+mod issuer;
+
+pub use issuer::{Audience, Issuer, Organisation};
 
 use crate::secret::Secret;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};

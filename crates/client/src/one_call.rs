@@ -2,14 +2,14 @@
 
 use crate::choose::Version;
 use crate::discover::Found;
-use crate::native_token::NativeToken;
-use crate::oauth::{Clock as _, WallClock};
+use crate::native_token::{Issuer, Organisation};
 use crate::wait::{Outcome, Pace, message_text};
-use crate::{Agent, Client, Credentials, Egress, Error, Reference, Secret, text_message};
+use crate::{Agent, Authorise, Client, Credentials, Egress, Error, Reference, Secret, text_message};
 use sabir_proto::{Answer, Code, Fault, Object};
 use sabir_wire::Dialect;
 use sabir_wire::card::{A2A, NATIVE};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
@@ -27,8 +27,10 @@ pub struct CallOptions {
     pub user_email: Option<String>,
     /// The organisation's domain; told likewise.
     pub org_domain: Option<String>,
-    /// The secret shared with an agent-native peer. With an email it makes a token of fifteen minutes.
+    /// The secret shared with an agent-native peer. With an email it makes tokens of fifteen minutes.
     pub shared_secret: Option<Secret>,
+    /// The secret of the organisation, which goes before the shared one. It needs the domain.
+    pub org_secret: Option<Secret>,
     /// How long the whole call may take.
     pub timeout: Duration,
     /// Let the agent hold the answer back until it is done, instead of asking for it now and then.
@@ -44,6 +46,7 @@ impl Default for CallOptions {
             user_email: None,
             org_domain: None,
             shared_secret: None,
+            org_secret: None,
             timeout: Duration::from_secs(5 * 60),
             blocking: false,
             egress: Egress::public(),
@@ -85,17 +88,15 @@ pub async fn call_agent(url: &str, text: &str, options: &CallOptions) -> Result<
 
 async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, CallError> {
     let reference = Reference::parse(url)?;
-    let token = match (&options.api_key, &options.shared_secret, &options.user_email) {
-        (Some(key), _, _) => Some(key.clone()),
-        (None, Some(secret), Some(email)) => {
-            let token = NativeToken { org_domain: options.org_domain.as_deref(), ..NativeToken::new(email) };
-            let made = token.sign(secret, WallClock.now());
-            Some(made.map_err(|fault| Error::Usage(fault.to_string()))?)
+    let signer = match (&options.api_key, &options.user_email) {
+        (None, Some(email)) if options.shared_secret.is_some() || options.org_secret.is_some() => {
+            Some(Arc::new(issuer(options, email)) as Arc<dyn Authorise>)
         }
         _ => None,
     };
     let timeouts = crate::Timeouts { answer: options.timeout, ..Default::default() };
-    let credentials = Credentials { bearer: token.clone(), api_key: options.api_key.clone(), ..Credentials::default() };
+    let key = &options.api_key;
+    let credentials = Credentials { bearer: key.clone(), api_key: key.clone(), signer, ..Credentials::default() };
     let builder = || {
         let builder = Client::builder().egress(options.egress.clone()).timeouts(timeouts);
         builder.credentials(credentials.clone())
@@ -128,6 +129,13 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
         n if n > TEXT_CHARS_MAX => Err(CallError::TooLong),
         _ => Ok(text),
     }
+}
+
+/// Makes the tokens of agent-native, for this user.
+fn issuer(options: &CallOptions, email: &str) -> Issuer {
+    let organisation =
+        options.org_domain.clone().map(|domain| Organisation { domain, secret: options.org_secret.clone() });
+    Issuer { organisation, ..Issuer::new(email, options.shared_secret.clone()) }
 }
 
 /// Sends the text, and waits for what comes of it.

@@ -2,16 +2,48 @@
 //!
 //! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are three outcomes and no fourth: [`Verdict::Absent`],
 //! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which says by which key,
-//! and where that key came from. One good signature is enough. Keys given by the user come first; a `jku` in the header
-//! is followed only to the card's own host or to a place the user has named, since it is a URL chosen by a stranger.
+//! and where that key came from. One good signature is enough.
+//!
+//! Whom we believe is in [`Trust`], and a key is looked for in this order, the surest first:
+//!
+//! 1. [`Trust::keys`]: pinned keys. A name that is among them is looked for nowhere else.
+//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's host.
+//! 3. [`Trust::registry`]: the keys that a registry has for the card's host, at `{registry}/{host}`.
+//! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both are URLs chosen by a stranger, so they are followed
+//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host.
+//!
+//! What a verdict is worth to somebody is their [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses
+//! cards by it.
+//!
+//! ```no_run
+//! # async fn example(card: &str, url: url::Url, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use sabir_client::signature::{Authorities, Jwks, Mode, Trust, verify};
+//!
+//! let trust = Trust {
+//!     card_url: Some(url),
+//!     keys: Jwks::parse(&std::fs::read("keys.json")?)?,
+//!     authorities: Authorities::parse(&std::fs::read("ca.pem")?)?,
+//!     registry: Some("https://keys.example/agents".parse()?),
+//!     roots_only: true,
+//!     now,
+//!     ..Trust::default()
+//! };
+//! let verdict = verify(card, &trust, &client).await;
+//! Mode::Require.admits(&verdict)?;
+//! # Ok(()) }
+//! ```
 //!
 //! What is signed is defined in [`sabir_proto::digest`], and the verdict repeats what was covered: a reading that leaves
 //! unknown members out says nothing about them. No socket is opened here; [`FetchKeys`] does that for us.
 
+mod chain;
 mod header;
 pub(crate) mod jwks;
+mod mode;
 
+pub use chain::{Authorities, AuthoritiesFault, CERTIFICATES_MAX};
 pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
+pub use mode::{Distrust, Mode, UnknownMode};
 pub use sabir_proto::digest::Form;
 
 use crate::reference::is_loopback;
@@ -29,9 +61,9 @@ use url::Url;
 pub const CARD_BYTES_MAX: usize = 1024 * 1024;
 /// How many signatures of one card we look at. Rotation needs two.
 pub const SIGNATURES_MAX: usize = 16;
-/// The longest protected header, encoded. A key name, a URL and an issuer fit many times.
-pub const PROTECTED_BYTES_MAX: usize = 8 * 1024;
-/// How many different `jku` URLs of one card we fetch.
+/// The longest protected header, encoded. A chain of certificates fits, which is encoded twice over.
+pub const PROTECTED_BYTES_MAX: usize = 32 * 1024;
+/// How many different key sets we fetch for one card.
 pub const KEY_FETCHES_MAX: usize = 4;
 
 /// What became of the signatures of a card.
@@ -62,6 +94,10 @@ pub enum Verdict {
 pub enum Source {
     /// The user gave it.
     Given,
+    /// A configured authority vouches for it, and that it is the card's host's.
+    Certified,
+    /// The configured registry has it for the card's host.
+    Registered(Url),
     /// It was fetched from the `jku` of the signature.
     Fetched(Url),
 }
@@ -94,6 +130,14 @@ pub enum Reason {
     /// The key is expired, revoked or not valid yet.
     #[error("key {0:?} is expired, revoked or not valid yet")]
     KeyExpired(String),
+    /// The certificates in the header are no reason to believe anything.
+    #[error("the certificate of key {key:?} is not accepted: {why}")]
+    CertificateRefused {
+        /// The name of the key.
+        key: String,
+        /// What is wrong with them.
+        why: String,
+    },
     /// The `jku` points somewhere we do not follow.
     #[error("keys at {url:?} are not trusted: {why}")]
     PlaceRefused {
@@ -135,6 +179,7 @@ impl Reason {
             Self::UnknownKey(_) => "unknown_key",
             Self::KeyMismatch(_) => "alg_key_mismatch",
             Self::KeyExpired(_) => "key_expired",
+            Self::CertificateRefused { .. } => "x5c_refused",
             Self::PlaceRefused { .. } => "jku_refused",
             Self::KeysUnavailable { .. } => "keys_unavailable",
             Self::ForeignIssuer { .. } => "foreign_issuer",
@@ -148,15 +193,22 @@ impl Reason {
     }
 }
 
-/// Whom we believe.
+/// Whom we believe. By default nobody but the card's own host.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
     /// Where the card came from; `None` for a file, which has no host of its own.
     pub card_url: Option<Url>,
     /// Keys the user gave. A key here settles the matter: its name is not looked up anywhere else.
     pub keys: Jwks,
+    /// Authorities that may vouch for the certificate of a signer. The certificate must be for the card's host.
+    pub authorities: Authorities,
+    /// A registry of keys by host: `GET {registry}/{host}` is a key set.
+    pub registry: Option<Url>,
     /// Places beyond the card's host from which keys may be fetched: same origin, and below this path.
     pub roots: Vec<Url>,
+    /// Believe nothing but what is configured here: keys at the card's own host are no reason, since whoever changes a
+    /// card there can change them too.
+    pub roots_only: bool,
     /// Also fetch keys from loopback without TLS. For tests.
     pub plain_loopback: bool,
     /// The time, in Unix seconds.
@@ -266,27 +318,59 @@ impl<F: FetchKeys> Verifier<'_, F> {
         })
     }
 
+    /// The keys to check a signature with, and where they are from. A root that does not help leaves it to the next, and
+    /// what it said is the reason if none does.
     async fn keys(&mut self, header: &Header) -> Result<(Jwks, Source), Reason> {
         if self.trust.keys.knows(&header.key) {
             return Ok((self.trust.keys.clone(), Source::Given));
         }
-        let Some(written) = &header.keys_url else { return Err(Reason::UnknownKey(header.key.clone())) };
-        let refused = |why| Reason::PlaceRefused { url: written.clone(), why };
-        let url = self.trust.place(written).map_err(refused)?;
-        let keys = match self.fetched.get(&url) {
-            Some(keys) => keys.clone(),
-            None if self.fetched.len() >= KEY_FETCHES_MAX => return Err(refused("the card names too many places")),
-            None => {
-                let unavailable = |why: String| Reason::KeysUnavailable { url: url.clone(), why };
-                let keys = match self.fetch.fetch(&url).await {
-                    Ok(body) => Jwks::parse(&body).map_err(|fault| unavailable(fault.to_string())),
-                    Err(why) => Err(unavailable(why)),
-                };
-                self.fetched.insert(url.clone(), keys.clone());
-                keys
+        let mut failed = None;
+        if !header.chain.is_empty() && !self.trust.authorities.is_empty() {
+            match self.certified(header) {
+                Ok(keys) => return Ok((keys, Source::Certified)),
+                Err(reason) => failed = Some(reason),
             }
-        }?;
+        }
+        if let Some(entry) = self.trust.entry()? {
+            match self.fetch(&entry).await {
+                Ok(keys) if keys.knows(&header.key) => return Ok((keys, Source::Registered(entry))),
+                Ok(_) => {}
+                Err(reason) => failed = failed.or(Some(reason)),
+            }
+        }
+        let stated = || self.card.get("jwks_uri").and_then(Value::as_str).map(str::to_owned);
+        let Some(written) = header.keys_url.clone().or_else(stated) else {
+            return Err(failed.unwrap_or_else(|| Reason::UnknownKey(header.key.clone())));
+        };
+        let url = match self.trust.place(&written) {
+            Ok(url) => url,
+            Err(why) => return Err(failed.unwrap_or(Reason::PlaceRefused { url: written, why })),
+        };
+        let keys = self.fetch(&url).await?;
         Ok((keys, Source::Fetched(url)))
+    }
+
+    /// The key in the certificate of a signature.
+    fn certified(&self, header: &Header) -> Result<Jwks, Reason> {
+        let refused = |why: String| Reason::CertificateRefused { key: header.key.clone(), why };
+        let host = self.trust.host().ok_or_else(|| refused("the card is a file, which has no host".to_owned()))?;
+        self.trust.authorities.key(&header.chain, host, &header.key, self.trust.now).map_err(refused)
+    }
+
+    async fn fetch(&mut self, url: &Url) -> Result<Jwks, Reason> {
+        if let Some(keys) = self.fetched.get(url) {
+            return keys.clone();
+        }
+        if self.fetched.len() >= KEY_FETCHES_MAX {
+            return Err(Reason::PlaceRefused { url: url.to_string(), why: "the card names too many places" });
+        }
+        let unavailable = |why: String| Reason::KeysUnavailable { url: url.clone(), why };
+        let keys = match self.fetch.fetch(url).await {
+            Ok(body) => Jwks::parse(&body).map_err(|fault| unavailable(fault.to_string())),
+            Err(why) => Err(unavailable(why)),
+        };
+        self.fetched.insert(url.clone(), keys.clone());
+        keys
     }
 
     /// A key set may serve many hosts; a signer that says for which one it signed is taken at its word.
@@ -302,6 +386,24 @@ impl<F: FetchKeys> Verifier<'_, F> {
 }
 
 impl Trust {
+    /// The card's host.
+    fn host(&self) -> Option<&str> {
+        self.card_url.as_ref().and_then(Url::host_str)
+    }
+
+    /// Where the registry has the keys of the card's host. A file has no host, and no entry.
+    fn entry(&self) -> Result<Option<Url>, Reason> {
+        let (Some(registry), Some(host)) = (&self.registry, self.host()) else { return Ok(None) };
+        let refused = |why| Reason::PlaceRefused { url: registry.to_string(), why };
+        // The user named it, who may have meant this machine.
+        if registry.scheme() != "https" && !is_loopback(registry) {
+            return Err(refused("a registry is asked by https only"));
+        }
+        let mut entry = registry.clone();
+        entry.path_segments_mut().map_err(|()| refused("not a place"))?.pop_if_empty().push(host);
+        Ok(Some(entry))
+    }
+
     /// Whether keys may be fetched from there, and from where exactly.
     fn place(&self, written: &str) -> Result<Url, &'static str> {
         let mut url = Url::parse(written).map_err(|_| "not a URL")?;
@@ -315,9 +417,14 @@ impl Trust {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("a URL for keys carries no credentials");
         }
-        let own = self.card_url.as_ref().and_then(Url::host).is_some_and(|own| own == host);
+        let own = !self.roots_only && self.card_url.as_ref().and_then(Url::host).is_some_and(|own| own == host);
         let below = |root: &Url| root.origin() == url.origin() && is_below(root.path(), url.path());
-        if own || self.roots.iter().any(below) { Ok(url) } else { Err("neither the card's host nor named by the user") }
+        let named = self.roots.iter().chain(&self.registry).any(below);
+        match (own || named, self.roots_only) {
+            (true, _) => Ok(url),
+            (false, false) => Err("neither the card's host nor named by the user"),
+            (false, true) => Err("not among the configured roots"),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod http;
 mod jsonrpc;
 mod sse;
 
+use crate::authorise::Leaving;
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
@@ -134,6 +135,10 @@ impl Line {
             Binding::HttpJson => http::written(self, call)?,
             Binding::Grpc => grpc::written(self, call),
         };
+        let mut headers = headers;
+        if let Some(signer) = &self.attached.signer {
+            replace(&mut headers, signer.rehearse());
+        }
         let secret_query = self.attached.query.iter().map(|(name, _)| name.clone()).collect();
         Ok(Written { method, url, headers, body, secret_query })
     }
@@ -194,13 +199,16 @@ impl Line {
         }
     }
 
+    /// Sends one request: here, and once for each, it gets what is made for it alone.
     pub(crate) async fn request(
         &self,
         method: Method,
         url: Url,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Option<Bytes>,
     ) -> Result<Incoming, Error> {
+        let leaving = Leaving { method: &method, url: &url, body: Some(body.as_deref().unwrap_or_default()) };
+        self.authorise(leaving, &mut headers).await?;
         let secret_query = self.attached.query.clone();
         let at = url.clone();
         let who = if self.attached.certificate { As::Ourselves } else { As::Nobody };
@@ -219,10 +227,20 @@ impl Line {
         Ok(answer)
     }
 
+    /// Adds what is made for this request. Whatever made the address, it is for the origin that was chosen.
+    async fn authorise(&self, leaving: Leaving<'_>, headers: &mut HeaderMap) -> Result<(), Error> {
+        let Some(signer) = &self.attached.signer else { return Ok(()) };
+        if leaving.url.origin() != self.chosen.url.origin() {
+            return Err(Error::Usage("a credential is not shown to another origin than the interface's".into()));
+        }
+        replace(headers, signer.authorise(leaving).await?);
+        Ok(())
+    }
+
     /// What a refusal means: who was not let in is told so in the client's words, everything else in the agent's.
     fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<Duration>) -> Error {
         match fault.code() {
-            Code::Unauthenticated => self.shut_out(fault.to_string(), transport),
+            Code::Unauthenticated | Code::Forbidden => self.shut_out(fault.to_string(), transport),
             _ => Error::Fault { fault, transport: Some(transport), retry_after },
         }
     }
@@ -252,6 +270,14 @@ impl Line {
         };
         Error::Fault { fault, transport: Some(transport), retry_after }
     }
+}
+
+/// Puts headers in the place of any others of their names.
+fn replace(headers: &mut HeaderMap, with: HeaderMap) {
+    for name in with.keys() {
+        headers.remove(name);
+    }
+    headers.extend(with);
 }
 
 /// What an answer with this status may hold: results are large, refusals are not.

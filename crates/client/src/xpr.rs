@@ -4,6 +4,12 @@
 //! signed as it goes out, to the byte, so signing is the last thing that happens to a request. What is signed is defined
 //! in [`sabir_proto::digest::k1`]; it does not name the receiver, so a signed request is good at any agent for as long
 //! as its time is.
+//!
+//! [`Signer`] is the arithmetic, [`Account`] the credential of a client: it signs each request when it leaves.
+
+mod account;
+
+pub use account::Account;
 
 use crate::secret::Secret;
 use ecdsa::hazmat::sign_prehashed_rfc6979;

@@ -18,7 +18,9 @@ use crate::host::BoxFuture;
 use crate::turn::Outlet;
 pub use crate::turn::Report;
 use bytes::Bytes;
-use sabir_proto::{Artifact, ArtifactId, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp};
+use sabir_proto::{
+    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
+};
 use sabir_store::Scope;
 use std::fmt;
 use std::future::Future;
@@ -175,6 +177,7 @@ pub(crate) struct TurnInfo {
     pub(crate) message: Message,
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
+    pub(crate) tools: ToolMode,
     pub(crate) host: Arc<dyn crate::Host>,
 }
 
@@ -203,6 +206,16 @@ impl Context {
     /// The tenant the caller named; none where its name only told which agent was meant.
     pub fn tenant(&self) -> &Tenant {
         &self.turn.scope.tenant
+    }
+
+    /// Who is calling, as the door has recognised it; whatever a message claims about its sender.
+    pub fn caller(&self) -> &Caller {
+        &self.turn.scope.caller
+    }
+
+    /// What tools may do on this turn. An agent that has tools must keep to it, and hand it on to whatever it starts.
+    pub fn tools(&self) -> ToolMode {
+        self.turn.tools
     }
 
     /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.

@@ -397,6 +397,7 @@ impl<'a> Incoming<'a> {
             attempt: number.1,
             message: self.request.message.clone(),
             before,
+            tools: self.resident.tools,
             host: self.core.host.clone(),
         };
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)

@@ -7,7 +7,7 @@ use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
 use crate::owed::Endings;
 use crate::retry::Retries;
-use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId};
+use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
 use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub struct Resident {
     pub agent: Arc<dyn AnyAgent>,
     /// Whether it offers push notifications.
     pub push: bool,
+    /// What its tools may do; it is told, and cannot widen it.
+    pub tools: ToolMode,
 }
 
 pub(crate) struct Core {

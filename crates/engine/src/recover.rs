@@ -95,6 +95,7 @@ impl Engine {
             attempt: number.1,
             message,
             before,
+            tools: resident.tools,
             host: core.host.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);

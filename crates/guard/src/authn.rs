@@ -55,6 +55,10 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Every one.
+    pub const ALL: [Self; 8] =
+        [Self::Xpr, Self::Native, Self::Agnt, Self::Jwt, Self::ApiKey, Self::Basic, Self::Legacy, Self::Mtls];
+
     /// A short name, as it stands in front of caller names.
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,6 +91,13 @@ impl Who {
     pub fn new(scheme: Scheme, name: impl Into<String>) -> Self {
         Self { scheme, name: name.into() }
     }
+
+    /// Reads a printed one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (scheme, name) = text.split_once(':')?;
+        let scheme = Scheme::ALL.into_iter().find(|one| one.name() == scheme)?;
+        (!name.is_empty()).then(|| Self::new(scheme, name))
+    }
 }
 
 impl fmt::Display for Who {
@@ -103,6 +114,11 @@ pub fn bearer(header: &str) -> Option<&str> {
         return None;
     }
     Some(rest.trim()).filter(|token| !token.is_empty())
+}
+
+/// Whether a text has the form of a signed token, good or bad.
+pub(crate) fn is_token(text: &str) -> bool {
+    jws::Jws::parse(text).is_ok()
 }
 
 /// Reads an integer the way JavaScript's `parseInt(text, 10)` does: white space and a sign in front, and anything

@@ -2,7 +2,13 @@
 //!
 //! | Room | What is there |
 //! |---|---|
+//! | [`Guard`] | the way of a request: admit, clear, permit |
 //! | [`authn`] | one verifier for each way to say who one is |
+//! | [`certificate`] | what a certificate says of itself |
+//! | [`entrance`] | which of them an agent takes, made from [`config`] |
+//! | [`policy`] | how often, with which scopes, how well trusted |
+//! | [`permit`] | what only the guard can make, and nobody gets past without |
+//! | [`explain`] | why a decision falls as it does |
 //! | [`fetch`] | the way out: key sets, metadata and chain tables are documents that somebody else fetches for us |
 //! | [`sign`] | signing cards, and the keys for it |
 //!
@@ -11,10 +17,26 @@
 //! no clock is read, and no secret is in any `Debug` or `Display`.
 
 pub mod authn;
+pub mod certificate;
+pub mod config;
+pub mod entrance;
+pub mod explain;
 pub mod fetch;
+pub mod permit;
+pub mod policy;
 pub mod sign;
 
+mod guard;
+mod identity;
 mod memo;
+mod metrics;
+mod refusal;
+
+pub use guard::Guard;
+pub use identity::{API_KEY, Identity, Knock};
+pub use metrics::Metrics;
+pub use permit::{Admitted, Cleared, Permit};
+pub use refusal::Refusal;
 
 use sabir_proto::Timestamp;
 

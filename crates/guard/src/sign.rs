@@ -1,12 +1,18 @@
 //! Signing our cards, so that whoever reads one knows that it is ours (A2A 1.0 §8.4).
 //!
-//! Readers differ on which members of a card a signature covers. So we sign only cards on which all readings agree, and
-//! say which members stand in the way of others: mostly a REQUIRED member that is empty. What is signed is defined in
-//! [`sabir_proto::digest`]. Several keys may sign, so that a new key can be announced before the old one goes.
+//! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs once;
+//! where they do not, each key signs each reading, since one good signature is enough for every reader. They cannot agree
+//! on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has the members of
+//! 0.3 beside those of 1.0. An empty member that could as well be filled in or left out is no such case: the card is not
+//! signed, and the member named. What is signed is defined in [`sabir_proto::digest`]. Several keys may sign, so that a
+//! new key can be announced before the old one goes.
 
 mod key;
+mod older;
+mod public;
 
 pub use key::{Algorithm, KeyFault, SigningKey};
+pub use public::published;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,6 +26,8 @@ use url::Url;
 pub const SIGNATURES_MAX: usize = 16;
 /// How many members are named when a card cannot be signed.
 const DISPUTED_MAX: usize = 8;
+/// Members below which empty values are nobody's mistake.
+const FREE: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
 
 /// Why a card was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +39,7 @@ pub enum SignFault {
     /// Not an object.
     #[error("a card is an object")]
     NotACard,
-    /// Readers would disagree on what was signed.
+    /// Readers would disagree on what was signed, over members that say nothing.
     #[error("readers disagree on what a signature of this card covers; fill in or remove {}", .0.join(", "))]
     Disputed(Vec<String>),
     /// None, or more than [`SIGNATURES_MAX`].
@@ -42,26 +50,44 @@ pub enum SignFault {
     Signing,
 }
 
-/// Signs a card with every key, and returns it with its signatures. Those that others made stay; those under the names
+/// Signs a card with every key, once for each reading, and returns it with its signatures. Those that others made stay; those under the names
 /// of our keys are replaced. `keys_url` is where our key set can be fetched.
 pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<Value, SignFault> {
     let mut card = canon::read(card)?;
-    let payload = digest::card_agreed(&card)?;
+    let payloads = readings(&card)?;
     let Value::Object(members) = &mut card else { return Err(SignFault::NotACard) };
     let mut signatures = match members.remove("signatures") {
         Some(Value::Array(signatures)) => signatures,
         _ => Vec::new(),
     };
-    let Some(payload) = payload else { return Err(SignFault::Disputed(disputed(&card))) };
+    let hollow = hollow(&card);
+    if !hollow.is_empty() {
+        return Err(SignFault::Disputed(hollow));
+    }
     signatures.retain(|signature| !keys.iter().any(|key| signer(signature).as_deref() == Some(key.id())));
     for key in keys {
-        signatures.push(signature(&payload, key, keys_url)?);
+        for payload in &payloads {
+            signatures.push(signature(payload, key, keys_url)?);
+        }
     }
     if keys.is_empty() || signatures.len() > SIGNATURES_MAX {
         return Err(SignFault::Signatures(signatures.len()));
     }
     card["signatures"] = Value::Array(signatures);
     Ok(card)
+}
+
+/// The canonical bytes of a card, once for each reading that differs from those before.
+fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
+    let mut payloads = Vec::new();
+    let mut forms = Form::ALL.into_iter().map(|form| digest::card(card, form)).collect::<Result<Vec<_>, _>>()?;
+    forms.extend(older::reading(card)?);
+    for payload in forms {
+        if !payloads.contains(&payload) {
+            payloads.push(payload);
+        }
+    }
+    Ok(payloads)
 }
 
 /// The document at `/.well-known/jwks.json`: the public halves of our keys.
@@ -86,35 +112,34 @@ fn signer(signature: &Value) -> Option<String> {
     Some(header.get("kid")?.as_str()?.to_owned())
 }
 
-/// The members that one reading covers and another does not, as JSON pointers.
-fn disputed(card: &Value) -> Vec<String> {
+/// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about security,
+/// where an empty list of scopes means something; and not those that 1.0 does not know.
+fn hollow(card: &Value) -> Vec<String> {
     let mut places = Vec::new();
-    for form in Form::ALL {
-        compare(card, &digest::covered(card, form), String::new(), &mut places);
-    }
-    places.sort_unstable();
-    places.dedup();
+    let known = digest::known_members(card);
+    walk(&known, String::new(), &mut places);
     places.truncate(DISPUTED_MAX);
     places
 }
 
-fn compare(full: &Value, covered: &Value, at: String, places: &mut Vec<String>) {
-    match (full, covered) {
-        (Value::Object(full), Value::Object(covered)) => {
-            for (name, value) in full {
+fn walk(value: &Value, at: String, places: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
                 let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
-                match covered.get(name) {
-                    Some(kept) => compare(value, kept, at, places),
-                    None => places.push(at),
-                }
+                let empty = match value {
+                    Value::Null => true,
+                    Value::String(text) => text.is_empty(),
+                    Value::Array(items) => items.is_empty(),
+                    // A message without members, such as `capabilities`, says something by being there.
+                    Value::Object(_) | Value::Bool(_) | Value::Number(_) => false,
+                };
+                if empty { places.push(at) } else { walk(value, at, places) }
             }
         }
-        (Value::Array(full), Value::Array(covered)) if full.len() == covered.len() => {
-            for (number, (value, kept)) in full.iter().zip(covered).enumerate() {
-                compare(value, kept, format!("{at}/{number}"), places);
-            }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(number, item)| walk(item, format!("{at}/{number}"), places));
         }
-        _ if full != covered => places.push(at),
         _ => {}
     }
 }

@@ -25,3 +25,28 @@ impl Caller {
         &self.name
     }
 }
+
+/// What an agent's tools may do. An agent is told, and cannot widen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolMode {
+    /// Everything.
+    #[default]
+    Full,
+    /// Look, and change nothing.
+    ReadOnly,
+}
+
+impl ToolMode {
+    /// The word in configurations and environments.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::ReadOnly => "readonly",
+        }
+    }
+
+    /// By its word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Full, Self::ReadOnly].into_iter().find(|mode| mode.name() == word)
+    }
+}

@@ -100,6 +100,14 @@ pub fn covered(card: &Value, form: Form) -> Value {
     }
 }
 
+/// The members of a card that 1.0 knows, empty ones too.
+pub fn known_members(card: &Value) -> Value {
+    fn keep(value: Value, shape: &Shape) -> Value {
+        each(value, shape, &|value, member| member.map(|(_, _, shape)| keep(value, shape)))
+    }
+    keep(card.clone(), &Shape::Message(CARD))
+}
+
 /// Whether a member stays when it is at its default.
 #[derive(Clone, Copy, PartialEq)]
 enum Keep {
@@ -320,7 +328,7 @@ fn is_default(value: &Value) -> bool {
 
 /// Drops empty strings, lists, objects and nulls at every depth, and what becomes empty by that. Numbers and booleans
 /// are never empty.
-fn without_empties(value: Value) -> Option<Value> {
+pub fn without_empties(value: Value) -> Option<Value> {
     let value = match value {
         Value::Object(members) => {
             let full = members.into_iter().filter_map(|(name, value)| Some((name, without_empties(value)?)));

@@ -25,11 +25,14 @@ pub enum Code {
     Unavailable,
     Exhausted,
     Unauthenticated,
+    Forbidden,
+    TooMany,
+    Closed,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::TaskNotFound,
         Self::TaskNotCancelable,
         Self::PushNotificationNotSupported,
@@ -48,7 +51,15 @@ impl Code {
         Self::Unavailable,
         Self::Exhausted,
         Self::Unauthenticated,
+        Self::Forbidden,
+        Self::TooMany,
+        Self::Closed,
     ];
+
+    /// Whether it is the door that refused, before anything was done.
+    pub const fn is_at_the_door(self) -> bool {
+        matches!(self, Self::Unauthenticated | Self::Forbidden | Self::TooMany | Self::Closed)
+    }
 }
 
 /// One member of a request that is wrong, and how.
@@ -146,6 +157,25 @@ pub enum Fault {
     /// The caller is not known well enough for this.
     #[error("{0}")]
     Unauthenticated(String),
+    /// The caller is known, and may not do this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The caller came too often.
+    #[error("{words}")]
+    TooMany {
+        /// Which limit it was.
+        words: String,
+        /// When it may come again, in seconds.
+        retry_after: u64,
+    },
+    /// Nobody can be let in at present, because nobody can be recognised.
+    #[error("{words}")]
+    Closed {
+        /// Why.
+        words: String,
+        /// When to try again, in seconds; none where only an operator can help.
+        retry_after: Option<u64>,
+    },
     /// What another server said, in its own words.
     #[error("{message}")]
     Peer {
@@ -187,7 +217,19 @@ impl Fault {
             Self::Unavailable(_) => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,
             Self::Unauthenticated(_) => Code::Unauthenticated,
+            Self::Forbidden(_) => Code::Forbidden,
+            Self::TooMany { .. } => Code::TooMany,
+            Self::Closed { .. } => Code::Closed,
             Self::Peer { code, .. } => *code,
+        }
+    }
+
+    /// When it is worth trying again, in seconds, where that is known.
+    pub const fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::TooMany { retry_after, .. } => Some(*retry_after),
+            Self::Closed { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 

@@ -44,7 +44,7 @@ pub use call::{
     Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, ListTasks, SendConfiguration, SendMessage, Subscribe,
     Terms,
 };
-pub use caller::Caller;
+pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
 pub use fault::{Code, Fault, FieldViolation};

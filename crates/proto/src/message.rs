@@ -86,4 +86,11 @@ impl Message {
         let named = metadata.get("urn:sabir:ext:skill:v1").or_else(|| metadata.get("skillId"))?;
         named.as_str().map(str::to_owned)
     }
+
+    /// The job on a chain that this message belongs to, if it says so. Some write the number as text; 0 is no job.
+    pub fn job(&self) -> Option<u64> {
+        let metadata = self.metadata.as_ref()?.to_map();
+        let job = metadata.get("xpr:jobId")?;
+        job.as_u64().or_else(|| job.as_str()?.trim().parse().ok()).filter(|job| *job != 0)
+    }
 }

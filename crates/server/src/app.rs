@@ -1,15 +1,24 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{Cards, PublicAddress};
-use crate::config::{Config, Durability, LimitsConfig};
+use crate::card::{Cards, Face, PublicAddress, Signer};
+use crate::config::{Config, LimitsConfig, store_path};
+use crate::cors::Cors;
 use crate::door::Door;
 use crate::front::Front;
+pub(crate) use crate::gate::Rules;
+use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::proxies::Proxies;
+use crate::route::Route;
+use crate::tls::Tls;
 use crate::{agents, card, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
-use sabir_proto::{AgentCard, AgentName, Caller, TaskRef, Tenant};
+use sabir_guard::Guard;
+use sabir_guard::entrance::Posture;
+use sabir_proto::card::Skill;
+use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Scope, StoreError};
@@ -53,13 +62,19 @@ pub struct Server {
 
 /// What every request sees.
 pub(crate) struct App {
-    pub(crate) engine: Engine,
+    pub(crate) guard: Guard,
+    pub(crate) route: Route,
+    pub(crate) root_rules: Rules,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
     pub(crate) door: Door,
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) front: Option<Arc<dyn Front>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) proxies: Proxies,
+    pub(crate) production: bool,
+    pub(crate) signer: Option<Arc<Signer>>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -70,9 +85,12 @@ pub(crate) struct App {
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
+    /// All of them, also those that not everybody may know of.
+    pub(crate) skills: Vec<Skill>,
     pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Cards,
     pub(crate) plain_scope: Arc<Scope>,
+    pub(crate) rules: Rules,
 }
 
 impl std::fmt::Debug for Served {
@@ -84,15 +102,6 @@ impl std::fmt::Debug for Served {
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App").field("agents", &self.agents.len()).finish_non_exhaustive()
-    }
-}
-
-impl App {
-    /// Whether an anonymous caller of this agent goes by that name for a task. A store that does not answer says no: the
-    /// call itself will find out.
-    pub(crate) async fn is_alias(&self, at: Option<&Arc<Served>>, name: &TaskRef) -> bool {
-        let Some(served) = at.or(self.default.as_ref()) else { return false };
-        self.engine.is_alias(&served.plain_scope, name).await.unwrap_or(false)
     }
 }
 
@@ -115,14 +124,18 @@ impl Server {
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
         let address = config.server.listen;
-        if !address.ip().is_loopback() && !config.auth.open {
-            return Err(StartError::Config(format!(
-                "{address} is reachable from other machines and no authentication is configured; listen on 127.0.0.1, \
-                 or set open = true in [auth] if everybody may call"
-            )));
-        }
+        config.refuse_plain_http().map_err(StartError::Config)?;
+        let tls = Tls::open(&config).map_err(StartError::Config)?;
+        let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
+        let secrets = Arc::new(ConfiguredSecrets::new(&config));
+        let gate = Gate::new(&config, secrets.clone())?;
         let mut registry = Registry::default();
-        let log = open_store(&config, &mut registry)?;
+        let store_metrics = sabir_store::Metrics::default();
+        store_metrics.register(&mut registry);
+        let log = open_store(&config, store_metrics.clone())?;
+        let guard_metrics = sabir_guard::Metrics::default();
+        guard_metrics.register(&mut registry);
+        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -131,20 +144,31 @@ impl Server {
         let metrics = Metrics::register(&mut registry);
         let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
         let public = public_address(&config, address);
-        let (agents, default) = serve_agents(&config, &public, &own, front.as_deref())?;
+        let root_rules = gate.root()?;
+        let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
+        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
+        let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
-        let (resumed, failed) = engine.recover(residents).await?;
+        let (resumed, failed) = route.recover(residents).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let app = App {
-            engine,
+            guard,
+            route,
+            root_rules,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified()),
+            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+                .inviting(invited)
+                .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
+            tls,
+            proxies: Proxies::new(config.server.proxies.clone()),
+            production: config.is_production(),
             limits: config.limits,
             front,
+            signer,
             agents,
             default,
             registry,
@@ -159,15 +183,24 @@ impl Server {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
+    /// The same as a URL.
+    pub fn url(&self) -> String {
+        url(self.app.tls.is_some(), self.address())
+    }
+
     pub(crate) const fn app(&self) -> &Arc<App> {
         &self.app
     }
 
     /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let engine = self.app.engine.clone();
-        listen::serve(self.app, self.listener, stop, self.drain).await;
-        engine.stop().await;
+        let app = self.app.clone();
+        let following = self.app.clone().follow_certificate();
+        tokio::select! {
+            () = listen::serve(self.app, self.listener, stop, self.drain) => {}
+            () = following => {}
+        }
+        app.route.stop().await;
     }
 }
 
@@ -188,6 +221,14 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// Takes a new certificate when there is one; never ends.
+    async fn follow_certificate(self: Arc<Self>) {
+        match &self.tls {
+            Some(tls) => tls.clone().follow(&self.metrics).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// All metrics as text.
     pub(crate) fn exposition(&self) -> String {
         let mut text = String::new();
@@ -197,32 +238,20 @@ impl App {
     }
 }
 
-fn open_store(config: &Config, registry: &mut Registry) -> Result<Arc<dyn TaskLog>, StartError> {
-    let metrics = sabir_store::Metrics::default();
-    metrics.register(registry);
-    if config.store.url == "memory:" {
-        return Ok(Arc::new(MemoryLog::new()));
-    }
-    let Some(path) = config.store.url.strip_prefix("sqlite:") else {
-        let problem = format!("store.url = {:?} is not known; write sqlite:PATH or memory:", config.store.url);
-        return Err(StartError::Config(problem));
-    };
-    let path = config.resolve(Path::new(path));
+fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Arc<dyn TaskLog>, StartError> {
+    let Some(path) = store_path(config).map_err(StartError::Config)? else { return Ok(Arc::new(MemoryLog::new())) };
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
-    let durability = match config.store.durability {
-        Durability::Full => sqlite::Durability::Full,
-        Durability::Normal => sqlite::Durability::Normal,
-    };
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics };
+    let options =
+        sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
     let log = SqliteLog::open(&path, options)?;
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Arc::new(log))
 }
 
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
-fn make_private(directory: &Path) -> std::io::Result<()> {
+pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     if directory.as_os_str().is_empty() || directory.is_dir() {
         return Ok(());
@@ -235,8 +264,9 @@ fn make_private(directory: &Path) -> std::io::Result<()> {
 type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
 
 fn serve_agents(
+    gate: &Gate<'_>,
     config: &Config,
-    public: &PublicAddress,
+    (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
     own: &HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
@@ -255,19 +285,31 @@ fn serve_agents(
         if push {
             tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
         }
-        let mut card = card::build(entry, public);
+        let (mut card, skills) = card::build(entry, public);
+        let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
+        if rules.entrance.wants_body_signatures() {
+            card.supported_interfaces.retain(|interface| interface.protocol_binding != "GRPC");
+        }
+        rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
+        if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {
+            return Err(wrong("extended_card = true is for callers who say who they are; name them in [auth]".into()));
+        }
         let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
         }
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let xpr = entry.xpr.as_ref().map(card::identity);
+        let face = Face { public: card.clone(), skills: skills.clone(), xpr };
         let served = Arc::new(Served {
-            cards: Cards::new(&card, entry, config.server.card, started),
+            cards: Cards::new(face, config.server.card, started, signer.cloned()).map_err(wrong)?,
             card,
+            skills,
             extended,
             plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push }),
+            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
+            rules,
         });
         if agents.insert(entry.name.clone(), served.clone()).is_some() {
             return Err(wrong("there are two agents with this name".into()));
@@ -282,7 +324,7 @@ fn serve_agents(
     Ok((agents, default))
 }
 
-fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
+pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
             let url = url.trim_end_matches('/').to_owned();
@@ -294,8 +336,13 @@ fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
             PublicAddress { authority, url }
         }
-        None => PublicAddress { url: format!("http://{address}"), authority: address.to_string() },
+        None => PublicAddress { url: url(config.server.tls.is_some(), address), authority: address.to_string() },
     }
+}
+
+/// Where a server listens, as a URL.
+fn url(secured: bool, address: SocketAddr) -> String {
+    format!("{}://{address}", if secured { "https" } else { "http" })
 }
 
 /// The names under which this server may be called.

@@ -5,8 +5,13 @@ pub(crate) mod http;
 pub(crate) mod jsonrpc;
 pub(crate) mod rest;
 
-use ::http::HeaderMap;
-use ::http::header::{HeaderName, HeaderValue};
+use crate::host::TokioHost;
+use crate::peer::Peer;
+use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use ::http::{HeaderMap, Uri};
+use sabir_engine::Host as _;
+use sabir_guard::Knock;
+use sabir_guard::authn::basic::Channel;
 use sabir_proto::{Fault, Seq, Terms};
 use sabir_wire::Dialect;
 
@@ -21,6 +26,46 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const KEY_BYTES_MAX: usize = 256;
 /// Most extensions one request may list.
 const EXTENSIONS_MAX: usize = 64;
+
+/// A request without its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) peer: &'a Peer,
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn query(&self) -> &'a str {
+        self.uri.query().unwrap_or("")
+    }
+
+    /// The request as it stands at the door. Without a body where there is no such thing as the bytes that were sent.
+    pub(crate) fn knock(&self, body: Option<&'a [u8]>) -> Knock<'a> {
+        let authority = self.uri.authority().map(::http::uri::Authority::as_str);
+        Knock {
+            headers: self.headers,
+            body,
+            channel: if self.peer.tls { Channel::Tls } else { Channel::Plain },
+            certificate: self.peer.certificate.as_deref(),
+            address: Some(self.peer.address),
+            host: authority.or_else(|| self.headers.get(HOST).and_then(|v| v.to_str().ok())),
+            now: TokioHost.now(),
+        }
+    }
+}
+
+/// What a refusal at the door says in headers: how to come in, or when to come again.
+pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
+    if let Some(seconds) = fault.retry_after() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if matches!(fault, Fault::Unauthenticated(_))
+        && let Some(challenge) = challenge.and_then(|text| HeaderValue::from_str(text).ok())
+    {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
+}
 
 /// What a caller says in headers beside the operation.
 pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fault> {

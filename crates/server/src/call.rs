@@ -1,11 +1,21 @@
 //! The way of a call to the engine: policies in their order, then the route.
 //!
 //! Policies are plain functions on `Call`, so every binding is governed by the same lines and none costs a boxed future.
-//! Their order: which agent → extensions → what the agent offers → media types → the engine.
+//! Their order, and why:
+//!
+//! ```text
+//! (authenticate → rate) → decode → which agent → extensions → scope → trust → what is offered → a copy? → route
+//! ```
+//!
+//! - Rate comes with authentication and before decoding: malformed requests are not free.
+//! - Scope is decided here, trust may have to ask a chain, so scope comes first.
+//! - Whether a signed request is a copy is asked last: what was refused may be mended and sent again.
+//! - A retry is recognised behind all of them, in the engine: a stored answer is not given to somebody who has lost access.
 
-use crate::app::{App, Served};
+use crate::app::{App, Rules, Served};
 use sabir_engine::Watch;
-use sabir_proto::{Call, Caller, Fault, Message, Reply, Tenant, Terms};
+use sabir_guard::{Admitted, Guard, Identity, Knock};
+use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
 use std::sync::Arc;
 
@@ -14,28 +24,50 @@ use std::sync::Arc;
 pub(crate) struct Ask<'a> {
     /// The agent of the path; `None` at the root.
     pub(crate) at: Option<&'a Arc<Served>>,
-    pub(crate) caller: Caller,
+    /// The request as it stood at the door.
+    pub(crate) knock: Knock<'a>,
+    /// Who was let in there; `None` where a binding decodes first.
+    pub(crate) admitted: Option<Admitted>,
     pub(crate) call: Call,
     pub(crate) terms: Terms,
 }
 
-/// An answer with the extensions that were active for it.
-pub(crate) type Answered = (Reply<Watch>, Vec<String>);
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) reply: Reply<Watch>,
+    /// The extensions that were active for it.
+    pub(crate) active: Vec<String>,
+    /// Whose task it is about.
+    pub(crate) scope: Arc<Scope>,
+}
 
 impl App {
+    /// Who knocks at an agent, or at the root.
+    pub(crate) async fn admit(&self, at: Option<&Arc<Served>>, knock: &Knock<'_>) -> Result<Admitted, Fault> {
+        Ok(self.guard.admit(self.rules(at), knock).await?)
+    }
+
+    /// The rules that count before it is known which agent is meant.
+    pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<Served>>) -> &'a Rules {
+        at.or_else(|| self.default_agent()).map_or(&self.root_rules, |served| &served.rules)
+    }
+
     /// Serves a call.
     pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
-        let Ask { at, caller, mut call, terms } = ask;
+        let Ask { at, knock, admitted, mut call, terms } = ask;
         let served = self.target(at, &mut call)?;
-        let active = extensions(served, &terms)?;
-        offered(served, &call)?;
-        let scope = served.scope(call.tenant(), &caller);
-        let reply = match call {
-            Call::Send(request) => Reply::Sent(self.engine.send(&served.resident, scope, request, &terms).await?),
-            // Boxed, so that the future of a send is not as large as the largest of them all.
-            call => Box::pin(self.call_other(served, scope, call, &terms)).await?,
+        let admitted = match admitted {
+            Some(admitted) if Guard::is_at(&admitted, &served.rules) => admitted,
+            // The tenant led to another agent than the path did, or nobody has knocked yet.
+            _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
         };
-        Ok((reply, active))
+        let active = extensions(served, &terms)?;
+        let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
+        offered(served, &call)?;
+        let permit = self.guard.permit(&served.rules, cleared, call, knock.now).await?;
+        let (reply, scope) = self.route.serve(served, permit, &terms).await?;
+        Ok(Answered { reply, active, scope })
     }
 
     /// Serves a call of 0.3 over gRPC, where the method for the extended card gives *the* card: the Python SDK of 0.3
@@ -44,51 +76,11 @@ impl App {
         if let Call::ExtendedCard { .. } = ask.call {
             let served = self.target(ask.at, &mut ask.call)?;
             if served.card.capabilities.extended_agent_card != Some(true) {
-                return Ok((Reply::Card(Arc::new(served.card.clone())), Vec::new()));
+                let (reply, scope) = (Reply::Card(Arc::new(served.card.clone())), served.plain_scope.clone());
+                return Ok(Answered { reply, active: Vec::new(), scope });
             }
         }
         self.call(ask).await
-    }
-
-    async fn call_other(
-        &self,
-        served: &Served,
-        scope: Arc<Scope>,
-        call: Call,
-        terms: &Terms,
-    ) -> Result<Reply<Watch>, Fault> {
-        let engine = &self.engine;
-        Ok(match call {
-            Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, request, terms).await?),
-            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, request, terms).await?),
-            Call::Get(call) => {
-                let (task, view) = engine.get(&scope, &call).await?;
-                Reply::Task(task, view)
-            }
-            Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
-            Call::Cancel(call) => {
-                let task = engine.cancel(&scope, served.resident.push, &call).await?;
-                Reply::Task(task, sabir_proto::View::WHOLE)
-            }
-            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
-            Call::CreatePush { task, config, .. } => {
-                let (task, config) = engine.create_push(&scope, &task, config).await?;
-                Reply::Push(task, config)
-            }
-            Call::GetPush(call) => {
-                let (task, config) = engine.get_push(&scope, &call).await?;
-                Reply::Push(task, config)
-            }
-            Call::ListPush(call) => {
-                let (task, page) = engine.list_push(&scope, &call).await?;
-                Reply::Pushes(task, page)
-            }
-            Call::DeletePush(call) => {
-                engine.delete_push(&scope, &call).await?;
-                Reply::Deleted
-            }
-            Call::ExtendedCard { .. } => Reply::Card(served.extended.clone().ok_or(Fault::ExtendedCardNotConfigured)?),
-        })
     }
 
     /// Which agent is meant: the path's; else the one the tenant names (that is how gRPC reaches agents other than the
@@ -152,7 +144,7 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
 /// A part whose media type the agent does not take is refused before the agent sees it.
 fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     let modes = || {
-        let skills = served.card.skills.iter().flat_map(|s| &s.input_modes);
+        let skills = served.skills.iter().flat_map(|s| &s.input_modes);
         served.card.default_input_modes.iter().chain(skills)
     };
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
@@ -175,6 +167,16 @@ fn takes(mode: &str, media_type: &str) -> bool {
 }
 
 impl Served {
+    /// The card for this caller. A front that lets callers in by itself has made one; otherwise it is for callers who
+    /// said who they are.
+    pub(crate) fn extended_card(&self, identity: &Identity) -> Result<Arc<AgentCard>, Fault> {
+        match &self.extended {
+            Some(card) => Ok(card.clone()),
+            None if identity.scheme().is_none() => Err(Fault::ExtendedCardNotConfigured),
+            None => Ok(Arc::new(self.cards.extended(|skill| Guard::may_use(&self.rules, identity, skill)))),
+        }
+    }
+
     /// The owner of what a caller does here.
     pub(crate) fn scope(&self, tenant: &Tenant, caller: &Caller) -> Arc<Scope> {
         if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {

@@ -4,12 +4,26 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod network;
+pub mod signing;
+pub mod tls;
+
+mod aliases;
+mod platform;
 
 use agent::AgentConfig;
+use network::{Network, Origin};
+use sabir_guard::config::AuthConfig;
+use sabir_guard::policy::rate::{Pace, usual_tiers};
+use sabir_proto::ToolMode;
+use sabir_store::sqlite;
 use serde::Deserialize;
+use signing::SigningConfig;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tls::TlsConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,6 +42,9 @@ pub struct Config {
     /// The directory of the file; relative paths start here.
     #[serde(skip)]
     pub base: PathBuf,
+    /// The variable by which a platform of production was recognised.
+    #[serde(skip)]
+    pub platform: Option<&'static str>,
 }
 
 /// `[server]`
@@ -42,6 +59,16 @@ pub struct ServerConfig {
     pub card: CardForm,
     /// How long running requests and streams get to finish after a stop was asked for.
     pub drain_seconds: u64,
+    /// Whether this is meant seriously: no agent without authentication, no plain HTTP beyond this machine.
+    pub production: bool,
+    /// Proxies that are believed when they say whom they speak for.
+    pub proxies: Vec<Network>,
+    /// Web origins whose pages may call.
+    pub cors: Vec<Origin>,
+    /// HTTPS, and only that, on the one port.
+    pub tls: Option<TlsConfig>,
+    /// The keys that vouch for cards.
+    pub signing: SigningConfig,
 }
 
 /// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
@@ -58,8 +85,17 @@ pub enum CardForm {
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        let listen = SocketAddr::from(([127, 0, 0, 1], 4000));
-        Self { listen, public_url: None, card: CardForm::default(), drain_seconds: 10 }
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 4000)),
+            public_url: None,
+            card: CardForm::default(),
+            drain_seconds: 10,
+            production: false,
+            proxies: Vec::new(),
+            cors: Vec::new(),
+            tls: None,
+            signing: SigningConfig::default(),
+        }
     }
 }
 
@@ -89,12 +125,25 @@ pub enum Durability {
     Normal,
 }
 
-/// `[auth]`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AuthConfig {
-    /// Listen beyond this machine without asking for credentials. Without it, only loopback addresses are taken.
-    pub open: bool,
+impl From<Durability> for sqlite::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Full => Self::Full,
+            Durability::Normal => Self::Normal,
+        }
+    }
+}
+
+/// Where the task log is; `None` where it is kept in memory.
+pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
+    let url = &config.store.url;
+    if url == "memory:" {
+        return Ok(None);
+    }
+    match url.strip_prefix("sqlite:") {
+        Some(path) => Ok(Some(config.resolve(Path::new(path)))),
+        None => Err(format!("store.url = {url:?} is not known; write sqlite:PATH or memory:")),
+    }
 }
 
 /// `[limits]`: every bound of the server, with its unit in its name.
@@ -131,6 +180,50 @@ pub struct LimitsConfig {
     pub turn_seconds_max: u64,
     /// Seconds an agent gets to end after a cancel.
     pub cancel_grace_seconds: u64,
+    /// Requests of one caller to one agent within a minute; 0 for no limit.
+    pub rate_per_minute: u32,
+    /// The same for callers without credentials where credentials are not required, from one address.
+    pub anonymous_per_minute: u32,
+    /// What tools of agents may do.
+    pub tool_mode: ToolModeConfig,
+    /// Limits by tier of a key.
+    pub tier: BTreeMap<String, Pace>,
+    /// Limits by name of a caller, such as `key:…` or `xpr:…`.
+    pub caller: Vec<CallerPace>,
+}
+
+/// `full` or `readonly`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolModeConfig {
+    /// Tools may do everything.
+    #[default]
+    Full,
+    /// Tools may look, and change nothing.
+    ReadOnly,
+}
+
+impl From<ToolModeConfig> for ToolMode {
+    fn from(config: ToolModeConfig) -> Self {
+        match config {
+            ToolModeConfig::Full => Self::Full,
+            ToolModeConfig::ReadOnly => Self::ReadOnly,
+        }
+    }
+}
+
+/// `[[limits.caller]]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallerPace {
+    /// The caller.
+    pub name: String,
+    /// Requests within a minute; 0 for no limit.
+    #[serde(default)]
+    pub per_minute: u32,
+    /// Requests on a UTC day, for keys; 0 for no limit.
+    #[serde(default)]
+    pub per_day: u64,
 }
 
 impl Default for LimitsConfig {
@@ -153,11 +246,28 @@ impl Default for LimitsConfig {
             push_configs_max: engine.push_configs_max,
             turn_seconds_max: engine.turn_time_max.as_secs(),
             cancel_grace_seconds: engine.cancel_grace.as_secs(),
+            rate_per_minute: 0,
+            anonymous_per_minute: 20,
+            tool_mode: ToolModeConfig::default(),
+            tier: BTreeMap::new(),
+            caller: Vec::new(),
         }
     }
 }
 
 impl LimitsConfig {
+    /// The tiers there are, with what is configured in place of what is usual.
+    pub(crate) fn tiers(&self) -> BTreeMap<String, Pace> {
+        let mut tiers = usual_tiers();
+        tiers.extend(self.tier.clone());
+        tiers
+    }
+
+    pub(crate) fn callers(&self) -> BTreeMap<String, Pace> {
+        let pace = |one: &CallerPace| Pace { per_minute: one.per_minute, per_day: one.per_day };
+        self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
+    }
+
     /// The engine's share.
     pub(crate) fn engine(&self) -> sabir_engine::Limits {
         sabir_engine::Limits {
@@ -207,8 +317,11 @@ impl Config {
                 (text, path.display().to_string(), path.parent().map(Path::to_path_buf).unwrap_or_default())
             }
         };
-        let mut config = Self::parse(&text, &origin, variables)?;
+        let variables: Vec<(String, String)> = variables.collect();
+        let platform = platform::detect(&variables);
+        let mut config = Self::parse(&text, &origin, variables.into_iter())?;
         config.base = base;
+        config.platform = platform;
         Ok(config)
     }
 
@@ -224,20 +337,29 @@ impl Config {
 
     fn parse(text: &str, origin: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let invalid = |origin: &str, problem: String| ConfigError::Invalid { origin: origin.into(), problem };
-        let mut overrides: Vec<(String, String)> = variables.filter(|(name, _)| name.starts_with("SABIR_")).collect();
+        let variables: Vec<(String, String)> = variables.collect();
+        let is_alias = |name: &str| aliases::ALIASES.iter().any(|(alias, _)| *alias == name);
+        let mut overrides: Vec<&(String, String)> =
+            variables.iter().filter(|(name, _)| name.starts_with("SABIR_")).collect();
         overrides.sort();
-        if overrides.is_empty() {
+        if overrides.is_empty() && !variables.iter().any(|(name, _)| is_alias(name)) {
             // The plain way keeps line numbers in messages.
             return toml::from_str(text).map_err(|e| invalid(origin, e.to_string()));
         }
         // Checked by itself first, so that a mistake in the file is shown where it stands.
         toml::from_str::<Self>(text).map_err(|e| invalid(origin, e.to_string()))?;
         let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, e.to_string()))?;
+        // One at a time, so that the message can name the variable.
+        let check = |name: &str, table: &toml::Table| {
+            toml::Value::Table(table.clone()).try_into::<Self>().map(drop).map_err(|e| invalid(name, e.to_string()))
+        };
+        aliases::apply(&mut table, &variables, |name, applied| {
+            applied.map_err(|problem| invalid(name, problem)).and_then(|table| check(name, table))
+        })?;
         for (name, value) in overrides {
-            let path: Vec<String> = name["SABIR_".len()..].split("__").map(str::to_lowercase).collect();
-            set(&mut table, &path, scalar(&value)).map_err(|problem| invalid(&name, problem))?;
-            // One at a time, so that the message can name the variable.
-            toml::Value::Table(table.clone()).try_into::<Self>().map_err(|e| invalid(&name, e.to_string()))?;
+            let path = name["SABIR_".len()..].to_lowercase();
+            set(&mut table, &path, scalar(value)).map_err(|problem| invalid(name, problem))?;
+            check(name, &table)?;
         }
         toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| invalid(origin, e.to_string()))
     }
@@ -248,14 +370,14 @@ impl Config {
     }
 }
 
-/// Puts a value at a path of tables.
-fn set(table: &mut toml::Table, path: &[String], value: toml::Value) -> Result<(), String> {
-    let [section, key] = path else {
+/// Puts a value at a path of tables, such as `auth__jwt__secret`.
+fn set(table: &mut toml::Table, path: &str, value: toml::Value) -> Result<(), String> {
+    let path: Vec<&str> = path.split("__").collect();
+    let [sections @ .., key] = &*path else { return Ok(()) };
+    if sections.is_empty() {
         return Err("variables are named SABIR_SECTION__KEY, such as SABIR_STORE__DURABILITY".into());
-    };
-    let section = table.entry(section.clone()).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-    let section = section.as_table_mut().ok_or("only keys of plain sections can be set by variables")?;
-    section.insert(key.clone(), value);
+    }
+    aliases::section(table, sections)?.insert((*key).to_owned(), value);
     Ok(())
 }
 
@@ -287,6 +409,33 @@ mod tests {
             parse(file, &[("SABIR_STORE__DURABILITY", "normal"), ("SABIR_LIMITS__PARTS_MAX", "7"), ("OTHER", "x")]);
         let config = config.unwrap();
         assert_eq!((config.store.durability, config.limits.parts_max), (Durability::Normal, 7));
+    }
+
+    #[test]
+    fn variables_of_those_we_stand_in_for_keep_their_meaning() {
+        let config = |text: &str, variables: &[(&str, &str)]| parse(text, variables).unwrap();
+        let accepts = |config: &Config| {
+            config.auth.accepted().into_iter().map(sabir_guard::config::Accept::name).collect::<Vec<_>>()
+        };
+        assert!(config("", &[]).auth.is_open());
+        assert_eq!(accepts(&config("", &[("A2A_SECRET", "s")])), ["jwt"]);
+        assert_eq!(accepts(&config("", &[("A2A_API_KEY", "k")])), ["legacy_key"]);
+        assert!(config("", &[("A2A_SECRET", " ")]).auth.is_open(), "set to nothing is not set");
+        // A way in that the file does not name is not opened.
+        assert_eq!(accepts(&config("[auth]\naccept = [\"api_key\"]", &[("A2A_SECRET", "s")])), ["api_key"]);
+        let issuer = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"";
+        assert!(config(issuer, &[("A2A_SECRET", "s")]).auth.jwt.unwrap().secret.is_none());
+        let xpr = "[auth.xpr]\nrpc_url = \"http://127.0.0.1:1\"\nmin_kyc = 0";
+        let strict = config(xpr, &[("A2A_MIN_KYC_LEVEL", "2"), ("A2A_MIN_TRUST_SCORE", "30"), ("A2A_RATE_LIMIT", "5")]);
+        let demands = strict.auth.xpr.as_ref().map(|xpr| (xpr.min_kyc, xpr.min_trust, xpr.rate_per_minute));
+        assert_eq!((demands, strict.limits.rate_per_minute), (Some((2, 30, 5)), 5));
+        assert!(config("", &[("A2A_MIN_KYC_LEVEL", "2")]).auth.xpr.is_none());
+        assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "false")]).auth.required, Some(false));
+        assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "no")]).auth.required, Some(true));
+        assert_eq!(config("", &[("A2A_TOOL_MODE", "readonly")]).limits.tool_mode, ToolModeConfig::ReadOnly);
+        let misspelt = parse("", &[("A2A_TOOL_MODE", "read-only")]).unwrap_err().to_string();
+        assert!(misspelt.starts_with("A2A_TOOL_MODE"), "{misspelt}");
+        assert_eq!(accepts(&config("", &[("SABIR_AUTH__JWT__SECRET", "env:X")])), ["jwt"]);
     }
 
     #[test]

@@ -2,16 +2,23 @@
 //!
 //! Any web page a person opens can make their browser send requests to this machine. Three checks keep such pages out:
 //! only JSON content types on POST (a page can send others without asking), only our own `Host` (a page can rebind its
-//! own name to our address), and no foreign `Origin`.
+//! own name to our address), and no foreign `Origin` but those that are invited.
 
+use crate::body::Body;
+use crate::cors::{Cors, Invitation};
+use crate::tls::Tls;
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Response};
+use std::sync::Arc;
 
 /// The names under which this server may be called.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Door {
     hosts: Vec<String>,
     any_address: bool,
+    invited: Cors,
+    tls: Option<Arc<Tls>>,
+    port: u16,
 }
 
 /// Why somebody was not let in: an HTTP status and a sentence.
@@ -22,7 +29,28 @@ impl Door {
     /// With `any_address` every IP address is one of ours, because the server listens on all of them; a page that wants
     /// to rebind needs a name.
     pub(crate) fn new(authorities: impl IntoIterator<Item = String>, any_address: bool) -> Self {
-        Self { hosts: authorities.into_iter().map(|a| a.to_ascii_lowercase()).collect(), any_address }
+        let hosts = authorities.into_iter().map(|a| a.to_ascii_lowercase()).collect();
+        Self { hosts, any_address, invited: Cors::default(), tls: None, port: 0 }
+    }
+
+    /// The same, open to pages of these origins.
+    pub(crate) fn inviting(self, invited: Cors) -> Self {
+        Self { invited, ..self }
+    }
+
+    /// The same, also called by the names of its certificate: a page that rebinds its own name has no certificate of ours.
+    pub(crate) fn certified(self, tls: Option<Arc<Tls>>, port: u16) -> Self {
+        Self { tls, port, ..self }
+    }
+
+    /// What the answer to a request with these headers says to a page.
+    pub(crate) fn invitation(&self, headers: &HeaderMap) -> Invitation {
+        self.invited.invitation(headers)
+    }
+
+    /// The answer to a browser that asks on behalf of a page that is invited. To be asked after [`Self::check`].
+    pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        self.invited.preflight(request)
     }
 
     /// Checks a request.
@@ -35,6 +63,7 @@ impl Door {
             Some(host) if self.hosts.iter().any(|ours| name(ours).eq_ignore_ascii_case(name(host))) => {}
             Some(host)
                 if self.any_address && name(host).trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() => {}
+            Some(host) if self.is_certified(name(host)) => {}
             Some(_) => {
                 return Err((421, "this server does not answer for that host; see public_url in its configuration"));
             }
@@ -42,8 +71,8 @@ impl Door {
         }
         if let Some(origin) = headers.get(ORIGIN) {
             // One that cannot be read is nobody we know.
-            let host = origin.to_str().ok().and_then(|o| o.split_once("://")).map_or("", |(_, host)| host);
-            if !self.is_ours(host) {
+            let (scheme, host) = origin.to_str().ok().and_then(|o| o.split_once("://")).unwrap_or_default();
+            if !self.is_ours(host) && !self.invited.allows(origin) && !self.is_certified_origin(scheme, host) {
                 return Err((403, "requests from other web origins are not allowed"));
             }
         }
@@ -51,6 +80,16 @@ impl Door {
             return Err((415, "send the body as application/json or application/a2a+json"));
         }
         Ok(())
+    }
+
+    fn is_certified(&self, host: &str) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_for(host))
+    }
+
+    /// A page that was loaded from this very listener, by a name of its certificate.
+    fn is_certified_origin(&self, scheme: &str, host: &str) -> bool {
+        let port = host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(443);
+        scheme == "https" && port == self.port && self.is_certified(name(host))
     }
 
     fn is_ours(&self, host: &str) -> bool {

@@ -5,6 +5,7 @@
 
 use crate::app::App;
 use crate::body::Body;
+use crate::peer::Peer;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use sabir_engine::BoxFuture;
@@ -17,5 +18,10 @@ pub(crate) trait Front: Send + Sync {
     fn introduce(&self, card: &mut AgentCard) -> Option<AgentCard>;
 
     /// Answers one request.
-    fn serve(self: Arc<Self>, app: Arc<App>, request: Request<Incoming>) -> BoxFuture<'static, Response<Body>>;
+    fn serve(
+        self: Arc<Self>,
+        app: Arc<App>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> BoxFuture<'static, Response<Body>>;
 }

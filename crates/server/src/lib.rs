@@ -5,20 +5,30 @@
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
+//! | `tls` | the certificate of this server, and whose certificates it takes |
+//! | `peer` | who is at the other end of a connection, as far as sockets can tell |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
 //! | `front` | what may stand before everything that is served; nothing, in `serve` |
 //! | `door` | who may speak to a listener that asks for no credentials |
+//! | `cors` | which web pages may call |
+//! | `proxies` | whom proxies speak for, and which of them are believed |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
-//! | `call` | the order of policies on a call, and the way to the engine |
+//! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
+//! | `call` | the order of policies on a call |
+//! | `route` | the way from a permit to the engine, and the only one |
+//! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `sse` | event streams |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
+pub mod admin;
 pub mod agents;
 pub mod config;
+pub mod explain;
 pub mod stage;
 
 mod app;
@@ -26,14 +36,20 @@ mod bind;
 mod body;
 mod call;
 mod card;
+mod cors;
 mod door;
 mod front;
+mod gate;
 mod host;
 mod listen;
 mod losses;
 mod metrics;
+mod peer;
+mod proxies;
+mod route;
 mod sse;
 mod stack;
+mod tls;
 
 pub use app::{Server, StartError};
 pub use config::Config;

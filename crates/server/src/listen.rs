@@ -1,10 +1,14 @@
 //! Sockets: accepting, limiting, and stopping in an orderly way.
 
+mod secure;
+
 use crate::app::App;
 use crate::body::Body;
 use crate::config::LimitsConfig;
 use crate::metrics::Gauged;
+use crate::peer::Peer;
 use crate::stack;
+use crate::tls::Tls;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -32,8 +36,16 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
     /// Counts a connection for as long as it lives.
     fn connection(&self) -> Option<Gauged>;
 
-    /// Answers one request.
-    fn answer(&self, request: Request<Incoming>) -> Answering;
+    /// What connections are secured with. `None`: with nothing.
+    fn tls(&self) -> Option<&Tls> {
+        None
+    }
+
+    /// Counts a handshake that came to nothing.
+    fn handshake_failed(&self, _reason: &'static str) {}
+
+    /// Answers one request of a peer.
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering;
 
     /// No more connections are taken.
     fn begin_stop(&self);
@@ -51,11 +63,19 @@ impl Behind for Arc<App> {
         Some(self.metrics.connection())
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Answering {
+    fn tls(&self) -> Option<&Tls> {
+        self.tls.as_deref()
+    }
+
+    fn handshake_failed(&self, reason: &'static str) {
+        self.metrics.tls_failure(reason);
+    }
+
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering {
         let app = self.clone();
         match &self.front {
-            None => Box::pin(stack::serve(app, request)),
-            Some(front) => front.clone().serve(app, request),
+            None => Box::pin(stack::serve(app, request, peer)),
+            Some(front) => front.clone().serve(app, request, peer),
         }
     }
 
@@ -86,8 +106,8 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             () = &mut stop => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely; a pause lets some of them close.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -96,11 +116,18 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             }
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
-        let requests = Requests { behind: behind.clone() };
-        tokio::spawn(async move {
-            builders.serve(stream, requests, watcher).await;
-            drop((gauge, slot));
-        });
+        let requests = Requests { behind: behind.clone(), peer: Peer::plain(address) };
+        // Two kinds of tasks, so that a plain connection has no room for what only the other needs.
+        match behind.tls().map(Tls::current) {
+            None => drop(tokio::spawn(async move {
+                builders.serve(stream, requests, watcher).await;
+                drop((gauge, slot));
+            })),
+            Some(tls) => drop(tokio::spawn(async move {
+                builders.serve_secured(stream, tls, requests, watcher).await;
+                drop((gauge, slot));
+            })),
+        }
     }
     behind.begin_stop();
     drop(listener);
@@ -114,6 +141,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
 #[derive(Clone)]
 struct Requests<B> {
     behind: B,
+    peer: Peer,
 }
 
 impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
@@ -122,7 +150,7 @@ impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Future = Infallibly;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Infallibly(self.behind.answer(request))
+        Infallibly(self.behind.answer(request, self.peer.clone()))
     }
 }
 

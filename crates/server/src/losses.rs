@@ -1,6 +1,6 @@
 //! What translations lost, on its way to those who want to know: the log at debug, a counter, and a note beside the task.
 
-use crate::app::{App, Served};
+use crate::app::App;
 use crate::host::TokioHost;
 use sabir_engine::Host;
 use sabir_proto::{FrozenTask, Reply, Sent, TaskId};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Told {
     dialect: Dialect,
-    /// Whose task it is; `None` where there is no agent to have one.
+    /// Whose task it is; `None` until the call was served.
     scope: Option<Arc<Scope>>,
     // Boxed, because a stream that loses nothing never has one.
     task: Option<Box<TaskId>>,
@@ -20,10 +20,14 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Of a request to the agent of a path, or to the default one.
-    pub(crate) fn new(dialect: Dialect, losses: Losses, at: Option<&Arc<Served>>, app: &App) -> Self {
-        let scope = at.or_else(|| app.default_agent()).map(|served| served.plain_scope.clone());
-        Self { dialect, scope, task: None, losses }
+    /// What a request lost so far.
+    pub(crate) const fn new(dialect: Dialect, losses: Losses) -> Self {
+        Self { dialect, scope: None, task: None, losses }
+    }
+
+    /// Whose task the answer is about.
+    pub(crate) fn in_scope(&mut self, scope: Arc<Scope>) {
+        self.scope = Some(scope);
     }
 
     /// Where to note more of them.
@@ -65,7 +69,7 @@ impl Told {
         if let (Some(task), Some(scope)) = (&self.task, &self.scope) {
             let now = TokioHost.now();
             let note = |loss: &Loss| Note::new(dialect.name(), loss.kind.name(), &loss.path, now);
-            app.engine.note(scope, **task, losses.notes().iter().map(note).collect());
+            app.route.note(scope, **task, losses.notes().iter().map(note).collect());
         }
     }
 }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use sabir_proto::{Code, Fault};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Which requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -20,6 +20,16 @@ struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     operation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reload {
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +46,9 @@ pub(crate) struct Metrics {
     streams: Gauge,
     connections: Gauge,
     losses: Family<Loss, Counter>,
+    tls_failures: Family<Failure, Counter>,
+    tls_reloads: Family<Reload, Counter>,
+    tls_expiry: Gauge,
 }
 
 impl Metrics {
@@ -47,13 +60,24 @@ impl Metrics {
             streams: Gauge::default(),
             connections: Gauge::default(),
             losses: Family::default(),
+            tls_failures: Family::default(),
+            tls_reloads: Family::default(),
+            tls_expiry: Gauge::default(),
         };
-        let Self { requests, seconds, streams, connections, losses } = &metrics;
+        let Self { requests, seconds, streams, connections, losses, tls_failures, tls_reloads, tls_expiry } = &metrics;
         registry.register("sabir_requests", "Requests by operation, dialect and outcome", requests.clone());
         registry.register("sabir_request_seconds", "Time to the answer, or to a stream's first event", seconds.clone());
         registry.register("sabir_open_streams", "Event streams being written", streams.clone());
         registry.register("sabir_open_connections", "Open connections", connections.clone());
         registry.register("sabir_translation_losses", "What a dialect could not carry, by kind", losses.clone());
+        registry.register(
+            "sabir_tls_handshake_failures",
+            "TLS handshakes that failed, by reason",
+            tls_failures.clone(),
+        );
+        registry.register("sabir_tls_reloads", "Times the certificate changed in its files", tls_reloads.clone());
+        let help = "When the certificate expires, in seconds since 1970; 0 without TLS";
+        registry.register("sabir_tls_certificate_expiry_seconds", help, tls_expiry.clone());
         metrics
     }
 
@@ -71,6 +95,26 @@ impl Metrics {
 
     pub(crate) fn loss(&self, dialect: &'static str, kind: &'static str) {
         self.losses.get_or_create(&Loss { dialect, kind }).inc();
+    }
+
+    pub(crate) fn tls_failure(&self, reason: &'static str) {
+        self.tls_failures.get_or_create(&Failure { reason }).inc();
+    }
+
+    /// From the start on, so that whoever watches for the first failure sees it.
+    pub(crate) fn tls_begin(&self) {
+        for outcome in ["ok", "failed"] {
+            drop(self.tls_reloads.get_or_create(&Reload { outcome }));
+        }
+    }
+
+    pub(crate) fn tls_reload(&self, outcome: &'static str) {
+        self.tls_reloads.get_or_create(&Reload { outcome }).inc();
+    }
+
+    pub(crate) fn tls_expiry(&self, at: SystemTime) {
+        let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.tls_expiry.set(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn stream(&self) -> Gauged {

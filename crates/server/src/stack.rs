@@ -1,19 +1,23 @@
 //! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
 //!
 //! ```text
-//! path → door (Host, Origin, content type) → body limit → collect → binding
+//! proxies → path → door (Host, Origin, content type) → preflight → body limit → collect → agent → dialect
+//!         → authenticate → rate → decode
 //! ```
 //!
 //! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
-//! has grown past the limit, never held. gRPC skips both, since its messages are framed and limited by themselves.
+//! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it.
+//! gRPC skips both, since its messages are framed and limited by themselves, and does without signatures of bodies.
+//! What follows a decoded call is in `call.rs`.
 
 use crate::app::{App, Served};
 use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
-use crate::card::{PublicAddress, WellKnown};
+use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::config::agent::AgentConfig;
+use crate::peer::Peer;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -28,15 +32,30 @@ use tracing::Instrument;
 
 /// The header by which a caller, a proxy and our log speak of the same request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// For a year, browsers speak nothing but HTTPS to this host. Its subdomains may be somebody else's.
+const HTTPS_ONLY: &str = "max-age=31536000";
 /// Longest request id taken from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Serves one request. Never fails: a failure is an answer too.
-pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>) -> Response<Body> {
+/// Serves one request of a peer. Never fails: a failure is an answer too.
+pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+    let invitation = app.door.invitation(request.headers());
+    let strict = peer.tls && app.production;
+    let peer = app.proxies.correct(peer, request.headers());
+    let mut response = traced(&app, request, &peer).await;
+    invitation.write(response.headers_mut());
+    if strict {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
+    }
+    response
+}
+
+async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
-    let Some(id) = request_id(&request) else { return dispatch(&app, request).await };
-    let span = tracing::info_span!("request", id = id.to_str().unwrap_or(""), path = request.uri().path());
-    let mut response = dispatch(&app, request).instrument(span.clone()).await;
+    let Some(id) = request_id(&request) else { return dispatch(app, request, peer).await };
+    let (id_text, path) = (id.to_str().unwrap_or(""), request.uri().path());
+    let span = tracing::info_span!("request", id = id_text, peer = %peer.address, path);
+    let mut response = dispatch(app, request, peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
     response
@@ -54,15 +73,18 @@ fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
     }
 }
 
-async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
+async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
     }
+    if let Some(answer) = app.door.preflight(&request) {
+        return answer;
+    }
     // The rarer ways are boxed: a connection holds the future of its request by value and moves it, so its size is
     // what every request pays.
     if is_grpc(&request) {
-        return Box::pin(grpc::serve(app, request)).await;
+        return Box::pin(grpc::serve(app, request, peer)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {
@@ -79,8 +101,8 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
             let (parts, body) = request.into_parts();
             match collect(app, &parts.headers, body).await {
                 Ok(body) => {
-                    let query = parts.uri.query().unwrap_or("");
-                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, headers: &parts.headers, query };
+                    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
+                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
                     jsonrpc::serve(app, arrived, body).await
                 }
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
@@ -88,24 +110,33 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> 
         }
         ("GET" | "HEAD", "/.well-known/agent-card.json") => card(app, at.as_ref(), &request, WellKnown::AgentCard),
         ("GET" | "HEAD", "/.well-known/agent.json") => card(app, at.as_ref(), &request, WellKnown::Agent),
+        ("GET" | "HEAD", WELL_KNOWN_KEYS) if at.is_none() => match &app.signer {
+            Some(signer) => signer.key_set().respond(request.headers(), None),
+            None => not_found("no card is signed here, so there are no keys"),
+        },
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => ready(app),
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
-        _ => Box::pin(http_json(app, at.as_ref(), request)).await,
+        _ => Box::pin(http_json(app, at.as_ref(), request, peer)).await,
     }
 }
 
-async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<Incoming>) -> Response<Body> {
+async fn http_json(
+    app: &Arc<App>,
+    at: Option<&Arc<Served>>,
+    request: Request<Incoming>,
+    peer: &Peer,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
-    let query = parts.uri.query().unwrap_or("");
+    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
-                Ok(body) => rest_v03::serve(app, at, (route, query), &parts.headers, body).await,
+                Ok(body) => rest_v03::serve(app, at, route, head, body).await,
                 Err((status, fault)) => rest_v03::refuse_early(status, &fault),
             },
             v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
@@ -116,10 +147,7 @@ async fn http_json(app: &Arc<App>, at: Option<&Arc<Served>>, request: Request<In
     }
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
-            Ok(body) => {
-                let routed = rest::Routed { route, tenant, query };
-                rest::serve(app, at, routed, &parts.headers, body).await
-            }
+            Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
             Err((status, fault)) => rest::refuse_early(status, &fault),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),

@@ -11,6 +11,7 @@ use crate::config::LimitsConfig;
 use crate::door::Door;
 use crate::listen::{self, Answering, Behind};
 use crate::metrics::Gauged;
+use crate::peer::Peer;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -105,7 +106,7 @@ impl Behind for Arc<Cast> {
         None
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Answering {
+    fn answer(&self, request: Request<Incoming>, _: Peer) -> Answering {
         Box::pin(serve(self.clone(), request))
     }
 

@@ -246,6 +246,9 @@ pub trait Audit: Send + Sync + 'static {
     /// Writes all refusals noted so far.
     fn flush(&self) -> Answer<()>;
 
+    /// Where the chain ends: the number of the last entry and its hash, or 0 and zeros where there is none.
+    fn end(&self) -> Answer<Known>;
+
     /// At most `limit` entries after this number, oldest first. Does not wait for anybody who writes.
     fn entries(&self, after: u64, limit: usize) -> Answer<Vec<Linked>>;
 

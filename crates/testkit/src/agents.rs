@@ -113,7 +113,7 @@ pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     ];
     let resident = |(n, (name, agent)): (usize, (&str, Arc<dyn AnyAgent>))| {
         let name = AgentName::parse(name).expect("a plain word is a legal name");
-        Arc::new(Resident { name, agent, push: n.is_multiple_of(2) })
+        Arc::new(Resident { name, agent, push: n.is_multiple_of(2), tools: sabir_proto::ToolMode::Full })
     };
     agents.into_iter().enumerate().map(resident).collect()
 }

@@ -33,6 +33,7 @@ pub enum Grpc {
     Internal,
     Unavailable,
     Unauthenticated,
+    PermissionDenied,
 }
 
 impl Grpc {
@@ -42,6 +43,7 @@ impl Grpc {
             Self::InvalidArgument => 3,
             Self::NotFound => 5,
             Self::AlreadyExists => 6,
+            Self::PermissionDenied => 7,
             Self::ResourceExhausted => 8,
             Self::FailedPrecondition => 9,
             Self::Unimplemented => 12,
@@ -57,6 +59,7 @@ impl Grpc {
             Self::InvalidArgument => "INVALID_ARGUMENT",
             Self::NotFound => "NOT_FOUND",
             Self::AlreadyExists => "ALREADY_EXISTS",
+            Self::PermissionDenied => "PERMISSION_DENIED",
             Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
             Self::FailedPrecondition => "FAILED_PRECONDITION",
             Self::Unimplemented => "UNIMPLEMENTED",
@@ -70,8 +73,8 @@ impl Grpc {
 /// The table, for A2A 1.0.1 (§5.4; 1.0.0 differs in six rows).
 pub const fn numbers(code: Code) -> Numbers {
     use Grpc::{
-        AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted, Unauthenticated,
-        Unavailable, Unimplemented,
+        AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted,
+        Unauthenticated, Unavailable, Unimplemented,
     };
     const fn row(json_rpc: i32, http: u16, grpc: Grpc, reason: &'static str) -> Numbers {
         Numbers { json_rpc, http, grpc, reason }
@@ -97,8 +100,11 @@ pub const fn numbers(code: Code) -> Numbers {
         Code::Conflict => row(-32602, 409, AlreadyExists, "IDEMPOTENCY_CONFLICT"),
         Code::Unavailable => row(-32603, 503, Unavailable, "UNAVAILABLE"),
         Code::Exhausted => row(-32603, 429, ResourceExhausted, "RESOURCE_EXHAUSTED"),
-        // The first number that JSON-RPC leaves to servers; XPR uses it for the same thing.
+        // The first number that JSON-RPC leaves to servers; XPR uses it for everything that is refused at the door.
         Code::Unauthenticated => row(-32000, 401, Unauthenticated, "UNAUTHENTICATED"),
+        Code::Forbidden => row(-32000, 403, PermissionDenied, "PERMISSION_DENIED"),
+        Code::TooMany => row(-32000, 429, ResourceExhausted, "RATE_LIMITED"),
+        Code::Closed => row(-32000, 503, Unavailable, "AUTHENTICATION_UNAVAILABLE"),
     }
 }
 
@@ -118,7 +124,8 @@ pub const fn name(code: Code) -> &'static str {
         Code::InvalidRequest => "InvalidRequestError",
         Code::MethodNotFound => "MethodNotFoundError",
         Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted | Code::Unauthenticated => "InternalError",
+        Code::Internal | Code::Unavailable | Code::Exhausted => "InternalError",
+        Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => "InternalError",
     }
 }
 
@@ -154,8 +161,8 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
             Code::ExtendedAgentCardNotConfigured => -32601,
             Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
             Code::InvalidAgentResponse | Code::Internal | Code::Unavailable | Code::Exhausted => -32000,
-            // The same number as for a task that is not there.
-            Code::Unauthenticated => -32001,
+            // The same number as for a task that is not there; its clients look at the words.
+            Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32001,
         },
         Dialect::Xpr => match code {
             Code::TaskNotFound | Code::TaskNotCancelable => usual,
@@ -167,7 +174,7 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
             Code::UnsupportedOperation => -32602,
             Code::InvalidAgentResponse | Code::Internal | Code::Unavailable => -32603,
             // Too many requests are refused with the number of everything that is refused at the door.
-            Code::Exhausted | Code::Unauthenticated => -32000,
+            Code::Exhausted | Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32000,
         },
     }
 }
@@ -194,7 +201,7 @@ const STATUSES: [(&str, Code); 17] = [
     ("DEADLINE_EXCEEDED", Code::Unavailable),
     ("NOT_FOUND", Code::TaskNotFound),
     ("ALREADY_EXISTS", Code::Conflict),
-    ("PERMISSION_DENIED", Code::Unauthenticated),
+    ("PERMISSION_DENIED", Code::Forbidden),
     ("RESOURCE_EXHAUSTED", Code::Exhausted),
     ("FAILED_PRECONDITION", Code::UnsupportedOperation),
     ("ABORTED", Code::Conflict),

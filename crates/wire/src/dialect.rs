@@ -50,6 +50,8 @@ pub struct Reach {
     pub optional_ids: bool,
     /// Events of a stream are numbered, so that it can be taken up where it broke off.
     pub numbered_events: bool,
+    /// What is no request is told so before anybody asks who sent it.
+    pub envelope_first: bool,
 }
 
 impl Dialect {
@@ -85,6 +87,7 @@ impl Dialect {
             extended_card: true,
             optional_ids: false,
             numbered_events: true,
+            envelope_first: false,
         };
         match self {
             Self::V1 => WHOLE,
@@ -129,6 +132,7 @@ impl Dialect {
                 extended_card: false,
                 optional_ids: true,
                 numbered_events: false,
+                envelope_first: true,
                 ..WHOLE
             },
         }

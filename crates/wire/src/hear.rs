@@ -163,6 +163,23 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
     }
 }
 
+/// A body that is larger is not read to find out in which dialect to refuse it.
+const REFUSED_BYTES_MAX: usize = 64 * 1024;
+
+/// In which voice to refuse a request that will not be served. An error where it is no request at all, which some
+/// dialects say first ([`crate::dialect::Reach::envelope_first`]).
+pub fn address(facts: &Facts<'_>, body: &[u8]) -> Result<Voice, Box<Unheard>> {
+    if body.len() > REFUSED_BYTES_MAX {
+        return Ok(Voice::new(facts.guess(), Some("null".into())));
+    }
+    match hear(facts, body, &mut || MessageId::parse("refused").expect("a legal id")) {
+        Ok(heard) => Ok(heard.voice),
+        // Of what is asked for nobody needs to know more than that it is a request.
+        Err(unheard) if matches!(unheard.fault, Fault::Parse(_) | Fault::InvalidRequest(_)) => Err(unheard),
+        Err(unheard) => Ok(unheard.voice),
+    }
+}
+
 /// Reads a request that is known to be of a dialect.
 pub(crate) fn read_as(
     dialect: Dialect,

@@ -47,7 +47,7 @@ pub use convert::{Kind, convert, read_push_payload, write_push_payload};
 pub use detect::{Entry, Facts, XPR_HEADERS};
 
 pub use dialect::{Dialect, Reach, UnknownDialect};
-pub use hear::{Asked, Heard, Unheard, hear};
+pub use hear::{Asked, Heard, Unheard, address, hear};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
 pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
 pub use teller::Teller;

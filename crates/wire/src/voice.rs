@@ -57,9 +57,11 @@ impl Voice {
         !self.dialect.reach().direct_replies
     }
 
-    /// Whether whoever is not known by more than what it says about itself may ask for this; why not, if it may not.
-    pub fn admit_stranger(&self) -> Result<(), Fault> {
+    /// Whether such a caller may ask for this; why not, if it may not. Actions are for users whom a token for this server
+    /// alone has named.
+    pub fn admit(&self, is_bound_user: bool) -> Result<(), Fault> {
         match self.form {
+            Form::Action(_) if is_bound_user => Ok(()),
             Form::Action(_) => Err(Fault::Unauthenticated(
                 "A verified, audience-bound user identity is required for direct action invocation".into(),
             )),
@@ -179,7 +181,9 @@ impl Voice {
     /// Writes a refusal.
     pub fn refuse(&self, fault: &Fault) -> Refusal {
         let mut body = Vec::with_capacity(512);
-        let is_stream = self.streams && self.dialect != Dialect::V1;
+        let status = self.status(fault.code());
+        // Whoever was refused at the door gets no stream, not even of one error.
+        let is_stream = self.streams && self.dialect != Dialect::V1 && status == 200;
         if is_stream {
             let mut error = Vec::new();
             self.write_error(fault, &mut error);
@@ -187,10 +191,21 @@ impl Voice {
         } else {
             self.write_error(fault, &mut body);
         }
-        // agent-native refuses what is no request with a status of its own; everybody else says 200 to everything.
-        let bad_envelope = matches!(fault.code(), Code::InvalidRequest | Code::ParseError);
-        let status = if self.dialect == Dialect::Native && bad_envelope { 400 } else { 200 };
         Refusal { status, is_stream, body }
+    }
+
+    /// The HTTP status of a refusal: 200 for what the envelope says, and its own for what was refused at the door.
+    const fn status(&self, code: Code) -> u16 {
+        match (self.dialect, code) {
+            // Its servers say this one inside the envelope, and its clients go by the words.
+            (Dialect::Native, Code::Unauthenticated) if matches!(self.form, Form::Action(_)) => 200,
+            // Its client hides the message behind any other status.
+            (Dialect::Xpr, _) => 200,
+            // It refuses what is no request with a status of its own.
+            (Dialect::Native, Code::InvalidRequest | Code::ParseError) => 400,
+            (_, code) if code.is_at_the_door() => codes::numbers(code).http,
+            _ => 200,
+        }
     }
 
     pub(crate) fn write_error(&self, fault: &Fault, out: &mut Vec<u8>) {

@@ -1,6 +1,9 @@
-//! `sabir card get`.
+//! `sabir card get`, `sabir card verify`.
 
 mod validate;
+mod verify;
+
+pub(crate) use verify::Verify;
 
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
@@ -127,7 +130,8 @@ impl Signature {
             Verdict::Verified { kid, source, .. } => {
                 let from = match source {
                     Source::Given => "--trusted-keys".to_owned(),
-                    Source::Fetched(url) => url.to_string(),
+                    Source::Certified => "its certificate".to_owned(),
+                    Source::Registered(url) | Source::Fetched(url) => url.to_string(),
                 };
                 Self { words: format!("verified kid={kid} {from}"), wrong: false }
             }

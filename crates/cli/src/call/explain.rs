@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use sabir_client::{Error, Found, TransportCode};
 use sabir_proto::Code as Kind;
 use sabir_proto::card::SecurityScheme;
+use sabir_wire::card::Form;
 use sabir_wire::codes;
 
 /// What is known when something fails.
@@ -38,7 +39,7 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::Timeout { .. } => (Code::Unreachable, None),
         Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
         Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
-        Error::CardInvalid { .. } => (Code::CardInvalid, None),
+        Error::CardInvalid { .. } | Error::CardUntrusted { .. } => (Code::CardInvalid, None),
         Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
         Error::TooLarge { .. } => (Code::Protocol("InvalidAgentResponseError"), None),
         Error::NoInterface { .. } => (Code::Internal, None),
@@ -59,9 +60,9 @@ pub(crate) fn named(error: &Error) -> Problem {
 /// The protocol's names, and ours for what it has no name for.
 const fn of_fault(kind: Kind) -> Code {
     match kind {
-        Kind::Unavailable => Code::Unreachable,
-        Kind::Exhausted => Code::Internal,
-        Kind::Unauthenticated => Code::AuthFailed,
+        Kind::Unavailable | Kind::Closed => Code::Unreachable,
+        Kind::Exhausted | Kind::TooMany => Code::Internal,
+        Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::PushNotificationNotSupported
@@ -155,7 +156,11 @@ fn credentials(words: &Words<'_>) -> String {
         schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, words)).collect();
     ways.dedup();
     if ways.is_empty() {
-        ways.push("set A2ACLI_BEARER".into());
+        // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
+        ways.push(match words.found.map(|found| found.form) {
+            Some(Form::Xpr) => "set XPR_PRIVATE_KEY and give --xpr-account <name>".into(),
+            _ => "set A2ACLI_BEARER".into(),
+        });
     }
     ways.join(", or ")
 }

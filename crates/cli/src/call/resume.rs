@@ -5,8 +5,17 @@ use crate::settings::{Settings, Source};
 
 /// Flags that have to be repeated for the command to reach the same agent in the same way. Credentials are not among
 /// them, and neither is what comes from a variable or a file: that is still there.
-const REPEATED: [&str; 8] =
-    ["agent-card", "config", "a2a-version", "transport", "extension", "ca-cert", "client-cert", "client-key"];
+const REPEATED: [&str; 9] = [
+    "agent-card",
+    "config",
+    "a2a-version",
+    "transport",
+    "extension",
+    "ca-cert",
+    "client-cert",
+    "client-key",
+    "xpr-account",
+];
 
 /// Commands that continue what this one began.
 #[derive(Debug, Clone)]

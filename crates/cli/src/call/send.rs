@@ -1,7 +1,7 @@
 //! `sabir send`.
 
 use super::parts::Parts;
-use super::{Interrupts, Session, curl, drive, watch};
+use super::{Interrupts, Session, curl, drive, job, watch};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -128,7 +128,7 @@ pub(crate) fn request(session: &Session, parts: Vec<Part>, id: Option<&str>) -> 
         },
         role: Role::User,
         parts,
-        metadata: None,
+        metadata: settings.number("job-id").and_then(job::metadata),
         extensions: settings.list("extension").to_vec(),
         reference_task_ids: Vec::new(),
     };

@@ -5,6 +5,7 @@
 
 use super::explain::explain;
 use super::resume::Resume;
+use super::signer::signer;
 use super::watch::Watcher;
 use crate::Invocation;
 use crate::exit::Exit;
@@ -174,7 +175,8 @@ impl Session {
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
     pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
-        Ok(Credentials { tokens, ..given(&self.settings) })
+        let signer = signer(&self.settings, &self.out.redactor)?;
+        Ok(Credentials { tokens, signer, ..given(&self.settings) })
     }
 
     /// A failure of the client, in the words of the envelope.

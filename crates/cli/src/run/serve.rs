@@ -37,6 +37,9 @@ pub(crate) struct Serve {
     /// The URL that cards say.
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
+    /// Be strict: no agent without authentication, no plain HTTP beyond this machine.
+    #[arg(long)]
+    production: bool,
     /// Serve one agent that runs this command for every message.
     #[arg(long, value_name = "CMD", conflicts_with = "echo")]
     exec: Option<String>,
@@ -86,6 +89,7 @@ impl Serve {
             let data = std::path::absolute(data)?;
             config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
         }
+        config.server.production |= self.production;
         config.server.public_url = self.public_url.or(config.server.public_url);
         Ok(config)
     }
@@ -105,7 +109,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = stop_signal().context("cannot listen for signals")?;
     // On stdout and at once: scripts wait for this line to learn the port.
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "listening on http://{}", server.address())?;
+    writeln!(stdout, "listening on {}", server.url())?;
     stdout.flush()?;
     server.run(stop).await;
     Ok(())

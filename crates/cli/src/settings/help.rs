@@ -12,6 +12,12 @@ pub(crate) fn arguments(command: Command, path: &str, layers: &Layers) -> Comman
     command.args(taken.map(|setting| argument(setting, layers)))
 }
 
+/// A command with the format of its result, and no other setting.
+pub(crate) fn output_alone(command: Command, layers: &Layers) -> Command {
+    let output = SETTINGS.iter().filter(|setting| setting.kind == Kind::Format);
+    command.args(output.map(|setting| argument(setting, layers).value_parser(["text", "json"])))
+}
+
 fn argument(setting: &'static Setting, layers: &Layers) -> Arg {
     let mut arg = Arg::new(setting.flag).long(setting.flag).help(text(setting, layers));
     arg = setting.aliases.iter().fold(arg, |arg, alias| arg.alias(*alias));

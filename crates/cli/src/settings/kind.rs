@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Object,
     /// A number that is not negative.
     Count,
+    /// A number of 64 bits that is not negative: an id of somebody else's.
+    Number,
     /// A size, such as `10MB`.
     Bytes,
 }
@@ -46,7 +48,7 @@ impl Kind {
             Self::Pair => "NAME:VALUE",
             Self::Basic => "USER:PASSWORD",
             Self::Object => "JSON",
-            Self::Count => "N",
+            Self::Count | Self::Number => "N",
             Self::Bytes => "BYTES",
         }
     }
@@ -80,6 +82,7 @@ impl Kind {
             },
             Self::Object => object(value),
             Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
+            Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Bytes => bytes(value).map(drop),
         }
     }

@@ -127,6 +127,10 @@ impl Settings {
         self.text(flag).and_then(|value| value.parse().ok())
     }
 
+    pub(crate) fn number(&self, flag: &str) -> Option<u64> {
+        self.text(flag).and_then(|value| value.parse().ok())
+    }
+
     pub(crate) fn bytes(&self, flag: &str) -> Option<u64> {
         self.text(flag).and_then(|value| kind::bytes(value).ok())
     }

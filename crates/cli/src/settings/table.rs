@@ -1,6 +1,6 @@
 //! The table of settings.
 
-use super::Kind::{self, Bytes, Count, Duration, Format, Object, Path, Switch, Text, Transport, Version};
+use super::Kind::{self, Bytes, Count, Duration, Format, Number, Object, Path, Switch, Text, Transport, Version};
 use super::Reach::{Anywhere, FlagOnly, NoFile};
 use super::{Kind as K, Reach, Setting};
 
@@ -118,6 +118,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "USER:PASSWORD for agents with HTTP Basic. What is on the command line shows in the process table and in shell \
          history; prefer the variable",
     )),
+    plain(
+        "xpr-account",
+        Text,
+        "none",
+        "Sign calls as this account of XPR Network, with the key in the variable XPR_PRIVATE_KEY (PVT_K1_… or WIF)",
+    ),
     many(plain(
         "svc-param",
         K::Pair,
@@ -145,6 +151,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
     of(
         &["send", "task get", "task list", "chat"],
         plain("history", Count, "whatever the agent sends", "How many messages of history to ask for; 0 for none"),
+    ),
+    of(
+        &["send", "chat"],
+        plain(
+            "job-id",
+            Number,
+            "none",
+            "The job on XPR Network that the message belongs to, as xpr:jobId in its metadata",
+        ),
     ),
     of(&["send", "chat"], many(plain("accept", Text, "anything", "Media type the caller can take; repeatable"))),
     of(

@@ -1,6 +1,6 @@
 //! The two JSON bindings from a client's side: asking, and reading errors by their numbers.
 
-use crate::http::{Frame, Reply, Request, Stream, Wire};
+use crate::http::{Frame, Reply, Request, Stream};
 use crate::sabir::Sabir;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -109,7 +109,7 @@ impl Sabir {
     /// One request on a connection of its own.
     #[track_caller]
     pub(crate) fn ask(&self, request: &Request) -> Reply {
-        let mut wire = Wire::open(self.address);
+        let mut wire = self.wire();
         wire.send(request);
         wire.reply()
     }
@@ -196,7 +196,7 @@ impl Sabir {
     /// A request that is answered by a stream.
     #[track_caller]
     pub(crate) fn open(&self, request: &Request) -> Stream {
-        let mut wire = Wire::open(self.address);
+        let mut wire = self.wire();
         wire.send(request);
         wire.try_events().expect("the answer is a stream")
     }

@@ -1,8 +1,11 @@
 //! An HTTP/1.1 client on a bare socket: most of what these tests send, a client library would refuse to send.
+//! Inside of TLS as well, where a server wants that.
 
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Far longer than anything here takes: a test that gets here has found a hang.
@@ -105,9 +108,49 @@ impl Reply {
     }
 }
 
+/// What carries the bytes.
+enum Line {
+    Plain(TcpStream),
+    Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Line {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Secured(secured) => &secured.sock,
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(buffer),
+            Self::Secured(secured) => secured.read(buffer),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Secured(secured) => secured.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.flush(),
+            Self::Secured(secured) => secured.flush(),
+        }
+    }
+}
+
 /// A connection.
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Line,
     to: SocketAddr,
     read: Vec<u8>,
     head_only: bool,
@@ -119,7 +162,33 @@ impl Wire {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, to, read: Vec::new(), head_only: false }
+        Self { stream: Line::Plain(stream), to, read: Vec::new(), head_only: false }
+    }
+
+    /// A connection inside of TLS, once hands are shaken.
+    pub(crate) fn secured(to: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<Self> {
+        let plain = Self::open(to);
+        let Line::Plain(mut socket) = plain.stream else { unreachable!("it was opened as one") };
+        let session = ClientConnection::new(config, to.ip().into()).map_err(std::io::Error::other)?;
+        let mut session = Box::new(StreamOwned::new(session, socket.try_clone()?));
+        while session.conn.is_handshaking() {
+            session.conn.complete_io(&mut socket)?;
+        }
+        Ok(Self { stream: Line::Secured(session), to, read: Vec::new(), head_only: false })
+    }
+
+    /// What was agreed on in the handshake.
+    pub(crate) fn session(&self) -> &ClientConnection {
+        match &self.stream {
+            Line::Secured(secured) => &secured.conn,
+            Line::Plain(_) => panic!("this connection is not secured"),
+        }
+    }
+
+    /// The first byte, or why there is none.
+    pub(crate) fn try_byte(&mut self) -> std::io::Result<Option<u8>> {
+        let mut byte = [0];
+        Ok((self.stream.read(&mut byte)? == 1).then_some(byte[0]))
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
@@ -140,7 +209,7 @@ impl Wire {
 
     /// No more requests on this connection, but the answer is still wanted.
     pub(crate) fn half_close(&self) {
-        match self.stream.shutdown(Shutdown::Write) {
+        match self.stream.socket().shutdown(Shutdown::Write) {
             // The other side was faster and has hung up already.
             Err(e) if e.kind() == ErrorKind::NotConnected => {}
             outcome => outcome.unwrap(),
@@ -149,9 +218,9 @@ impl Wire {
 
     /// Whether the other side says nothing for this long.
     pub(crate) fn is_quiet_for(&mut self, time: Duration) -> bool {
-        self.stream.set_read_timeout(Some(time)).unwrap();
+        self.stream.socket().set_read_timeout(Some(time)).unwrap();
         let outcome = self.stream.read(&mut [0; 1]);
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.stream.socket().set_read_timeout(Some(PATIENCE)).unwrap();
         matches!(outcome, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
@@ -170,7 +239,8 @@ impl Wire {
                 self.read.extend_from_slice(&chunk[..n]);
                 true
             }
-            Err(e) if e.kind() == ErrorKind::ConnectionReset => false,
+            // Over TLS also without saying goodbye.
+            Err(e) if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => false,
             Err(e) => panic!("nothing came for {PATIENCE:?}: {e}"),
         }
     }

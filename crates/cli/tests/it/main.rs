@@ -5,6 +5,7 @@
 //! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
+//! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
@@ -14,21 +15,25 @@
 //! | what is typed is what is sent | `call` |
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
+//! | a server is administered by commands, running or not | `admin` |
+//! | cards that somebody vouches for | `signed_cards` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
-//! stops servers, `http` is a client on a bare socket, `ask` knows the two JSON bindings; nothing else does.
+//! stops servers, `http` is a client on a bare socket, `authority` makes certificates, `ask` knows the two JSON bindings; nothing else does.
 //! `tool` runs commands to their end, `stub` is an agent that says what it is told to.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 
 mod ask;
+mod authority;
 mod http;
 mod rogue;
 mod sabir;
 mod stub;
 mod tool;
 
+mod admin;
 mod agents;
 mod bad_agents;
 mod bad_clients;
@@ -57,14 +62,22 @@ mod losses;
 mod manual;
 mod memory;
 mod operate;
+mod pages;
+mod production;
 mod protocols;
+mod proxies;
 mod push;
 mod resume;
 mod retry;
 mod shutdown;
+mod signed_cards;
 mod start;
 mod store;
 mod stream;
 mod subscribe;
+mod tls;
+mod tls_clients;
+mod tls_files;
 mod turns;
 mod v03;
+mod xpr;

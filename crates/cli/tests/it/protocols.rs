@@ -115,7 +115,7 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 impl Http2 {
     pub(crate) fn open(sabir: &Sabir) -> Self {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = sabir.wire();
         wire.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         let mut client = Self { wire, stream: 1 };
         client.frame(SETTINGS, 0, 0, &[]);

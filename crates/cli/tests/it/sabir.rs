@@ -1,6 +1,7 @@
 //! A server under test: the real binary with a directory of its own, stopped when dropped.
 
-use crate::http::PATIENCE;
+use crate::http::{PATIENCE, Wire};
+use rustls::ClientConfig;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -106,6 +107,8 @@ pub(crate) struct Sabir {
     pub(crate) address: SocketAddr,
     pub(crate) home: Arc<Home>,
     errors: PathBuf,
+    /// How its clients secure their connections, where it wants that.
+    client: Option<Arc<ClientConfig>>,
 }
 
 impl Sabir {
@@ -133,14 +136,29 @@ impl Sabir {
             BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)))
         });
         let line = receiver.recv_timeout(PATIENCE);
-        let said = line.as_deref().ok().and_then(|l| l.split_once("http://"));
+        let said = line.as_deref().ok().and_then(|l| l.split_once("http://").or_else(|| l.split_once("https://")));
         let said = said.filter(|(words, _)| ["listening on ", "Listening: "].contains(words));
         let address = said.and_then(|(_, address)| address.parse().ok());
         let Some(address) = address else {
             let _ = child.kill();
             panic!("it did not start: {line:?}\n{}", fs::read_to_string(&errors).unwrap());
         };
-        Self { child, address, home: home.clone(), errors }
+        Self { child, address, home: home.clone(), errors, client: None }
+    }
+
+    /// The same, called over HTTPS by a client like this.
+    pub(crate) fn called_by(mut self, client: &Arc<ClientConfig>) -> Self {
+        self.client = Some(client.clone());
+        self
+    }
+
+    /// A connection to it.
+    #[track_caller]
+    pub(crate) fn wire(&self) -> Wire {
+        match &self.client {
+            None => Wire::open(self.address),
+            Some(client) => Wire::secured(self.address, client.clone()).unwrap(),
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -9,10 +9,16 @@ use std::thread;
 /// What was asked.
 pub(crate) struct Asked {
     pub(crate) path: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
 impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
@@ -64,7 +70,7 @@ fn one(stream: TcpStream, answer: &dyn Fn(&Asked) -> Told) -> std::io::Result<()
     let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap_or(0));
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let asked = Asked { path, body: String::from_utf8_lossy(&body).into_owned() };
+    let asked = Asked { path, headers, body: String::from_utf8_lossy(&body).into_owned() };
     let (status, media_type, body) = answer(&asked);
     let length = body.len();
     let mut stream = stream;

@@ -1,8 +1,8 @@
 //! The protected header of a card signature: which key, which algorithm, and what the signer insists on.
 
-use super::{PROTECTED_BYTES_MAX, Reason};
+use super::{CERTIFICATES_MAX, PROTECTED_BYTES_MAX, Reason};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
 use sabir_proto::canon;
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(super) struct Header {
     /// Where the signer says its keys are. Not yet to be believed.
     pub(super) keys_url: Option<String>,
     pub(super) issuer: Option<String>,
+    /// The signer's certificate and those that lead to an authority, as DER. Not yet to be believed.
+    pub(super) chain: Vec<Vec<u8>>,
 }
 
 impl Header {
@@ -47,7 +49,19 @@ impl Header {
             return Err(Reason::Critical(critical.to_string()));
         }
         let key = text("kid")?.filter(|id| !id.is_empty()).ok_or(Reason::NoKeyId)?;
-        Ok(Self { algorithm, key, keys_url: text("jku")?, issuer: text("iss")? })
+        let chain = certificates(members.get("x5c")).ok_or_else(|| malformed("`x5c` is no chain".to_owned()))?;
+        Ok(Self { algorithm, key, keys_url: text("jku")?, issuer: text("iss")?, chain })
+    }
+}
+
+/// A chain of certificates, each in base64 with its padding (RFC 7515 §4.1.6).
+fn certificates(chain: Option<&Value>) -> Option<Vec<Vec<u8>>> {
+    match chain {
+        None => Some(Vec::new()),
+        Some(Value::Array(list)) if (1..=CERTIFICATES_MAX).contains(&list.len()) => {
+            list.iter().map(|der| STANDARD.decode(der.as_str()?).ok()).collect()
+        }
+        Some(_) => None,
     }
 }
 
@@ -81,6 +95,10 @@ mod tests {
     #[test]
     fn a_header_that_two_readers_could_read_differently_is_malformed() {
         let twice = r#"{"alg":"ES256","alg":"none","kid":"k"}"#;
+        let chains = [r#"{"alg":"ES256","kid":"k","x5c":[]}"#, r#"{"alg":"ES256","kid":"k","x5c":["*"]}"#];
+        for header in chains {
+            assert!(matches!(parse(header), Err(Reason::Malformed(_))), "{header}");
+        }
         for header in [twice, "[]", "7", r#"{"kid":"k"}"#, r#"{"alg":1,"kid":"k"}"#, r#"{"alg":"ES256","kid":7}"#, "x"]
         {
             assert!(matches!(parse(header), Err(Reason::Malformed(_))), "{header}");

@@ -4,6 +4,7 @@
 //! passed over rather than refused, and symmetric keys do not exist for us: whoever can verify with one could have
 //! signed with it. Each key accepts only the algorithms of its own kind, whatever a header claims.
 
+use super::chain::Kind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
@@ -92,6 +93,24 @@ impl Jwks {
             return Err(JwksFault::TooMany(keys.len()));
         }
         Ok(Self { keys: keys.into_iter().filter_map(Key::read).collect() })
+    }
+
+    /// The key of a certificate, under a name.
+    pub(super) fn certified(id: &str, kind: Kind, public: &[u8]) -> Self {
+        let (algorithms, key) = match kind {
+            Kind::P256 => (vec![Algorithm::ES256], DecodingKey::from_ec_der(public)),
+            Kind::Rsa => (vec![Algorithm::RS256], DecodingKey::from_rsa_der(public)),
+            Kind::Ed25519 => (vec![Algorithm::EdDSA], DecodingKey::from_ed_der(public)),
+        };
+        // How long it may be used, the certificate says.
+        Self { keys: vec![Key { id: Some(id.to_owned()), algorithms, key, life: Life::default() }] }
+    }
+
+    /// The keys of both.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.keys.extend(others.keys);
+        self
     }
 
     /// How many keys we can use.

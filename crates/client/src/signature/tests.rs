@@ -1,6 +1,9 @@
 use super::*;
 use aws_lc_rs::digest::{SHA256, digest as hash};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::engine::general_purpose::STANDARD;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Mutex;
@@ -317,4 +320,169 @@ async fn limits_hold_and_odd_shapes_are_malformed() {
     let web = Web::with(&jku(KEY_FETCHES_MAX), &signer.keys("k"));
     assert!(matches!(verify(&signed_by(places.collect()), &trust, &web).await, Verdict::Unverifiable { .. }));
     assert_eq!(web.asked().len(), KEY_FETCHES_MAX);
+}
+
+/// A signer with a certificate: its key, its chain, and how it signs.
+struct Certified {
+    key: jsonwebtoken::EncodingKey,
+    algorithm: jsonwebtoken::Algorithm,
+    chain: Vec<String>,
+}
+
+impl Certified {
+    fn new(chain: &str, key: jsonwebtoken::EncodingKey, algorithm: jsonwebtoken::Algorithm) -> Self {
+        let ders = CertificateDer::pem_slice_iter(chain.as_bytes()).map(|der| STANDARD.encode(der.unwrap())).collect();
+        Self { key, algorithm, chain: ders }
+    }
+
+    fn all() -> [Self; 3] {
+        use jsonwebtoken::{Algorithm, EncodingKey};
+        let elliptic = EncodingKey::from_ec_pem(include_bytes!("../../tests/vectors/x5c/p256.key")).unwrap();
+        let rsa = EncodingKey::from_rsa_pem(include_bytes!("../../tests/vectors/x5c/rsa.key")).unwrap();
+        let edwards = EncodingKey::from_ed_pem(include_bytes!("../../tests/vectors/x5c/ed25519.key")).unwrap();
+        [
+            Self::new(include_str!("../../tests/vectors/x5c/p256.pem"), elliptic, Algorithm::ES256),
+            Self::new(include_str!("../../tests/vectors/x5c/rsa.pem"), rsa, Algorithm::RS256),
+            Self::new(include_str!("../../tests/vectors/x5c/ed25519.pem"), edwards, Algorithm::EdDSA),
+        ]
+    }
+
+    fn signed(&self, more: &Value) -> String {
+        let mut header = json!({"alg": format!("{:?}", self.algorithm), "kid": "k", "x5c": self.chain});
+        header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let input = digest::signing_input(&protected, &digest::card_agreed(&card()).unwrap().unwrap());
+        let signature = jsonwebtoken::crypto::sign(&input, &self.key, self.algorithm).unwrap();
+        signed_by(vec![json!({"protected": protected, "signature": signature})])
+    }
+}
+
+/// A time at which the certificates of the tests are valid.
+const LATER: u64 = 1_900_000_000;
+
+fn certified(url: &str) -> Trust {
+    let authorities = Authorities::parse(include_bytes!("../../tests/vectors/x5c/root.pem")).unwrap();
+    Trust { authorities, now: LATER, ..from(url) }
+}
+
+#[tokio::test]
+async fn a_certificate_for_the_cards_host_vouches_for_every_kind_of_key() {
+    for signer in Certified::all() {
+        let verdict = verify(&signer.signed(&json!({})), &certified(HOME), &NoFetch).await;
+        assert!(
+            matches!(&verdict, Verdict::Verified { kid, source: Source::Certified, .. } if kid == "k"),
+            "{verdict:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_hold_is_no_reason() {
+    let [signer, other, _] = Certified::all();
+    let why = async |card: &str, trust: &Trust| reason(verify(card, trust, &NoFetch).await);
+    let good = signer.signed(&json!({}));
+    let lone =
+        include_str!("../../tests/vectors/x5c/rsa.pem").split_inclusive("-----END CERTIFICATE-----").next().unwrap();
+    for trust in [
+        certified("https://other.example/.well-known/agent-card.json"),
+        certified("https://sub.agent.example/card.json"),
+        Trust { now: 1_000_000_000, ..certified(HOME) },
+        Trust { now: 1_000_000_000_000, ..certified(HOME) },
+        Trust { card_url: None, ..certified(HOME) },
+        // A signer's own certificate is no authority for another's.
+        Trust { authorities: Authorities::parse(lone.as_bytes()).unwrap(), ..certified(HOME) },
+    ] {
+        assert_eq!(why(&good, &trust).await.code(), "x5c_refused", "{trust:?}");
+    }
+    // Without what leads to the root, with the wrong key in front, and without any authority.
+    let lone = signer.signed(&json!({"x5c": [signer.chain[0]]}));
+    assert_eq!(why(&lone, &certified(HOME)).await.code(), "x5c_refused");
+    let swapped = signer.signed(&json!({"x5c": other.chain}));
+    assert_eq!(why(&swapped, &certified(HOME)).await.code(), "alg_key_mismatch");
+    assert_eq!(why(&good, &from(HOME)).await.code(), "unknown_key");
+    let garbage = signer.signed(&json!({"x5c": ["AAAA"]}));
+    assert_eq!(why(&garbage, &certified(HOME)).await.code(), "x5c_refused");
+    let tampered = good.replace("\"Agent\"", "\"Agnet\"");
+    assert_eq!(why(&tampered, &certified(HOME)).await, Reason::Wrong);
+    let foreign = signer.signed(&json!({"iss": "evil.example"}));
+    assert_eq!(why(&foreign, &certified(HOME)).await.code(), "foreign_issuer");
+}
+
+#[test]
+fn a_bundle_of_authorities_is_pem_with_certificates() {
+    let root = include_bytes!("../../tests/vectors/x5c/root.pem");
+    let both = [root.as_slice(), include_bytes!("../../tests/vectors/x5c/p256.pem")].concat();
+    assert_eq!(Authorities::parse(&both).unwrap().len(), 3);
+    assert_eq!(format!("{:?}", Authorities::default()), "Authorities(0)");
+    for text in [b"".as_slice(), b"hello", include_bytes!("../../tests/vectors/x5c/p256.key")] {
+        assert_eq!(Authorities::parse(text).err(), Some(AuthoritiesFault::Unreadable));
+    }
+}
+
+#[tokio::test]
+async fn a_registry_has_keys_by_host() {
+    let signer = Signer::new(1);
+    let registry = |url: &str| Trust { registry: Some(Url::parse(url).unwrap()), roots_only: true, ..from(HOME) };
+    let entry = "https://keys.example/agents/agent.example";
+    let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k"}));
+    for place in ["https://keys.example/agents", "https://keys.example/agents/"] {
+        let web = Web::with(entry, &signer.keys("k"));
+        let verdict = verify(&card, &registry(place), &web).await;
+        assert!(
+            matches!(&verdict, Verdict::Verified { source: Source::Registered(url), .. } if url.as_str() == entry),
+            "{verdict:?}"
+        );
+        assert_eq!(web.asked(), [entry]);
+    }
+    let why = async |trust: &Trust, web: &Web| reason(verify(&card, trust, web).await).code();
+    let there = registry("https://keys.example/agents");
+    assert_eq!(why(&there, &Web::with(entry, &signer.keys("another"))).await, "unknown_key");
+    assert_eq!(why(&there, &Web::default()).await, "keys_unavailable");
+    assert_eq!(why(&registry("http://keys.example/agents"), &Web::default()).await, "jku_refused");
+    // This machine may be named, and a file has no entry.
+    let local = "http://127.0.0.1:9/agent.example";
+    let verdict = verify(&card, &registry("http://127.0.0.1:9"), &Web::with(local, &signer.keys("k"))).await;
+    assert!(matches!(verdict, Verdict::Verified { .. }), "{verdict:?}");
+    let web = Web::with(entry, &signer.keys("k"));
+    assert_eq!(why(&Trust { card_url: None, ..there.clone() }, &web).await, "unknown_key");
+    assert!(web.asked().is_empty());
+}
+
+#[tokio::test]
+async fn with_roots_alone_a_host_does_not_vouch_for_itself() {
+    let signer = Signer::new(1);
+    let trust = Trust {
+        registry: Some(Url::parse("https://keys.example/agents").unwrap()),
+        roots: vec![Url::parse("https://more.example/").unwrap()],
+        roots_only: true,
+        ..from(HOME)
+    };
+    for (jku, fine) in [
+        (KEYS, false),
+        ("https://keys.example/agents/of-another-name", true),
+        ("https://keys.example/elsewhere", false),
+        ("https://more.example/keys.json", true),
+    ] {
+        let web = Web::with(jku, &signer.keys("k"));
+        let sets = HashMap::from([("https://keys.example/agents/agent.example".to_owned(), b"{\"keys\":[]}".to_vec())]);
+        let web = Web { sets: web.sets.into_iter().chain(sets).collect(), ..Web::default() };
+        let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
+        assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{jku}: {verdict:?}");
+        assert_eq!(web.asked().contains(&jku.to_owned()), fine, "{jku}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_set_that_the_card_names_is_a_stranger_too() {
+    let signer = Signer::new(1);
+    for (place, fine) in [(KEYS, true), ("https://evil.example/keys.json", false)] {
+        let mut card = card();
+        card["jwks_uri"] = json!(place);
+        let protected = URL_SAFE_NO_PAD.encode(r#"{"alg":"EdDSA","kid":"k"}"#);
+        let payload = digest::card(&card, Form::AsReceived).unwrap();
+        let signature = URL_SAFE_NO_PAD.encode(signer.0.sign(&digest::signing_input(&protected, &payload)));
+        card["signatures"] = json!([{"protected": protected, "signature": signature}]);
+        let verdict = verify(&card.to_string(), &from(HOME), &Web::with(place, &signer.keys("k"))).await;
+        assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{place}: {verdict:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! gRPC of 1.0 and of 0.3.
 
 use super::{Line, Numbered, Opened, said_answer, said_event};
+use crate::authorise::Leaving;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
 use crate::{Error, Note, Said, TransportCode};
@@ -35,11 +36,12 @@ enum Stream {
 
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let limit = line.door.timeouts().answer;
+    let beside = &metadata(line).await?;
     let begun = announce(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
-        Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call)).await,
-        _ => tokio::time::timeout(limit, ask_v03(line, call, &mut losses)).await,
+        Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call, beside)).await,
+        _ => tokio::time::timeout(limit, ask_v03(line, call, beside, &mut losses)).await,
     };
     let mut answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
     line.files.read_answer(&mut answer);
@@ -51,14 +53,15 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
 
 pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     let limit = line.door.timeouts().answer;
+    let beside = &metadata(line).await?;
     let begun = announce(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
             Dialect::V1 => {
                 let mut client = client_v1(line).await?;
                 let stream = match v1::grpc::request::Request::of(call) {
-                    v1::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
-                    v1::grpc::request::Request::Subscribe(r) => client.subscribe_to_task(wrap(line, r)).await,
+                    v1::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(beside, r)).await,
+                    v1::grpc::request::Request::Subscribe(r) => client.subscribe_to_task(wrap(beside, r)).await,
                     _ => return Err(no_stream()),
                 };
                 Stream::V1(stream.map_err(|s| refused(line, &s))?.into_inner())
@@ -66,8 +69,8 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
             _ => {
                 let mut client = client_v03(line).await?;
                 let stream = match v03::grpc::request::Request::of(&line.for_agent(call), &mut Losses::new())? {
-                    v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(line, r)).await,
-                    v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(line, r)).await,
+                    v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(beside, r)).await,
+                    v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(beside, r)).await,
                     _ => return Err(no_stream()),
                 };
                 Stream::V03(stream.map_err(|s| refused(line, &s))?.into_inner())
@@ -112,75 +115,75 @@ impl Events {
     }
 }
 
-async fn ask_v1(line: &Line, call: &Call) -> Result<Answer, Error> {
+async fn ask_v1(line: &Line, call: &Call, beside: &HeaderMap) -> Result<Answer, Error> {
     use v1::grpc::{reply, request::Request};
     let mut client = client_v1(line).await?;
     let no = |status: tonic::Status| refused(line, &status);
     Ok(match Request::of(call) {
-        Request::Send(r) => reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner())?,
-        Request::Get(r) => task(reply::read_task(client.get_task(wrap(line, r)).await.map_err(no)?.into_inner())?),
-        Request::List(r) => reply::read_page(client.list_tasks(wrap(line, r)).await.map_err(no)?.into_inner())?,
+        Request::Send(r) => reply::read_sent(client.send_message(wrap(beside, r)).await.map_err(no)?.into_inner())?,
+        Request::Get(r) => task(reply::read_task(client.get_task(wrap(beside, r)).await.map_err(no)?.into_inner())?),
+        Request::List(r) => reply::read_page(client.list_tasks(wrap(beside, r)).await.map_err(no)?.into_inner())?,
         Request::Cancel(r) => {
-            task(reply::read_task(client.cancel_task(wrap(line, r)).await.map_err(no)?.into_inner())?)
+            task(reply::read_task(client.cancel_task(wrap(beside, r)).await.map_err(no)?.into_inner())?)
         }
         Request::CreatePush(r) => {
-            let made = client.create_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            let made = client.create_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
             push(reply::read_push(made)?)
         }
         Request::GetPush(r) => {
-            let found = client.get_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            let found = client.get_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
             push(reply::read_push(found)?)
         }
         Request::ListPush(r) => {
             let of = of_task(call)?;
-            let page = client.list_task_push_notification_configs(wrap(line, r)).await.map_err(no)?.into_inner();
+            let page = client.list_task_push_notification_configs(wrap(beside, r)).await.map_err(no)?.into_inner();
             Answer::Pushes(of, reply::read_pushes(page)?)
         }
         Request::DeletePush(r) => {
-            client.delete_task_push_notification_config(wrap(line, r)).await.map_err(no)?;
+            client.delete_task_push_notification_config(wrap(beside, r)).await.map_err(no)?;
             Answer::Deleted
         }
         Request::ExtendedCard(r) => {
-            let card = client.get_extended_agent_card(wrap(line, r)).await.map_err(no)?.into_inner();
+            let card = client.get_extended_agent_card(wrap(beside, r)).await.map_err(no)?.into_inner();
             Answer::Card(Box::new(reply::read_card(card)?))
         }
         Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
     })
 }
 
-async fn ask_v03(line: &Line, call: &Call, losses: &mut Losses) -> Result<Answer, Error> {
+async fn ask_v03(line: &Line, call: &Call, beside: &HeaderMap, losses: &mut Losses) -> Result<Answer, Error> {
     use v03::grpc::{reply, request::Request};
     let mut client = client_v03(line).await?;
     let no = |status: tonic::Status| refused(line, &status);
     Ok(match Request::of(&line.for_agent(call), losses)? {
         Request::Send(r) => {
-            reply::read_sent(client.send_message(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?
+            reply::read_sent(client.send_message(wrap(beside, r)).await.map_err(no)?.into_inner(), losses)?
         }
         Request::Get(r) => {
-            task(reply::read_task(client.get_task(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?)
+            task(reply::read_task(client.get_task(wrap(beside, r)).await.map_err(no)?.into_inner(), losses)?)
         }
         Request::Cancel(r) => {
-            task(reply::read_task(client.cancel_task(wrap(line, r)).await.map_err(no)?.into_inner(), losses)?)
+            task(reply::read_task(client.cancel_task(wrap(beside, r)).await.map_err(no)?.into_inner(), losses)?)
         }
         Request::CreatePush(r) => {
-            let made = client.create_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            let made = client.create_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
             push(reply::read_push(made, losses)?)
         }
         Request::GetPush(r) => {
-            let found = client.get_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            let found = client.get_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
             push(reply::read_push(found, losses)?)
         }
         Request::ListPush(r) => {
             let of = of_task(call)?;
-            let page = client.list_task_push_notification_config(wrap(line, r)).await.map_err(no)?.into_inner();
+            let page = client.list_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
             Answer::Pushes(of, reply::read_pushes(page, losses)?)
         }
         Request::DeletePush(r) => {
-            client.delete_task_push_notification_config(wrap(line, r)).await.map_err(no)?;
+            client.delete_task_push_notification_config(wrap(beside, r)).await.map_err(no)?;
             Answer::Deleted
         }
         Request::ExtendedCard(r) => {
-            let card = client.get_agent_card(wrap(line, r)).await.map_err(no)?.into_inner();
+            let card = client.get_agent_card(wrap(beside, r)).await.map_err(no)?.into_inner();
             Answer::Card(Box::new(reply::read_card(card, losses)?))
         }
         Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
@@ -298,8 +301,8 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
 trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
 
-/// A request with everything beside its message.
-fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
+/// Everything beside a message: made for one request, as everywhere.
+async fn metadata(line: &Line) -> Result<HeaderMap, Error> {
     let mut headers = line.headers();
     // Keys of a query have no place in gRPC but metadata.
     for (name, value) in &line.attached.query {
@@ -309,8 +312,14 @@ fn wrap<T>(line: &Line, message: T) -> tonic::Request<T> {
             headers.insert(name, value);
         }
     }
+    let leaving = Leaving { method: &Method::POST, url: &line.chosen.url, body: None };
+    line.authorise(leaving, &mut headers).await?;
+    Ok(headers)
+}
+
+fn wrap<T>(beside: &HeaderMap, message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
-    *request.metadata_mut() = tonic::metadata::MetadataMap::from_headers(headers);
+    *request.metadata_mut() = tonic::metadata::MetadataMap::from_headers(beside.clone());
     request
 }
 

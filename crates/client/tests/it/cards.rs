@@ -112,3 +112,23 @@ async fn a_page_in_place_of_the_newer_card_does_not_hide_the_older_one() {
     let found = client().build().unwrap().card(&stub.url.parse().unwrap()).await.unwrap();
     assert_eq!(found.card.name, "stub");
 }
+
+#[tokio::test]
+async fn a_card_is_believed_as_far_as_the_caller_asks() {
+    use sabir_client::signature::{Distrust, Mode, Trust};
+    let signed = r#","signatures":[{"protected":"eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ","signature":"AA"}]"#;
+    for (more, refused) in [("", [false, false, true]), (signed, [false, true, true])] {
+        let stub = Stub::start(move |base| card(base, "{}", more), |_, _| Do::HangUp).await;
+        for (mode, refused) in Mode::ALL.into_iter().zip(refused) {
+            let client = client().trust(mode, Trust::default()).build().unwrap();
+            match client.connect(&stub.url.parse().unwrap()).await {
+                Ok(_) => assert!(!refused, "{mode}: {more}"),
+                Err(Error::CardUntrusted { reason, .. }) => {
+                    assert!(refused, "{mode}: {more}");
+                    assert_eq!(matches!(*reason, Distrust::Unsigned), more.is_empty());
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+}

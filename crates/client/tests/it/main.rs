@@ -5,6 +5,7 @@ mod cards;
 mod credentials;
 mod delegation;
 mod repeats;
+mod signing;
 mod streams;
 mod stub;
 mod waits;

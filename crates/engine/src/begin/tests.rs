@@ -70,7 +70,12 @@ impl Bench {
         let host = Arc::new(Still::default());
         let opened = Engine::open(Arc::new(MemoryLog::new()), host.clone(), Limits::default(), Metrics::default());
         let Poll::Ready(Ok(engine)) = poll(pin!(opened)) else { panic!("a log in memory opens at once") };
-        let resident = Resident { name: AgentName::parse("asks").unwrap(), agent: Arc::new(Asks), push: false };
+        let resident = Resident {
+            name: AgentName::parse("asks").unwrap(),
+            agent: Arc::new(Asks),
+            push: false,
+            tools: sabir_proto::ToolMode::Full,
+        };
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: resident.name.clone() };
         Self { host, engine, resident, scope: Arc::new(scope) }
     }

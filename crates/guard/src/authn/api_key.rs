@@ -5,11 +5,9 @@
 //! nothing to guess; and because keys are found by their hash, the time taken says nothing about how close a guess was.
 
 use super::{Scheme, Who};
-use aws_lc_rs::digest::{SHA256, digest};
 use sabir_proto::Secret;
+use sabir_store::Imprint;
 
-/// How many characters of a key stay visible.
-pub const PREFIX_CHARS: usize = 14;
 const BODY_CHARS: usize = 32;
 
 /// What a key is for.
@@ -33,6 +31,17 @@ impl Kind {
             Self::AgntTest => "agnt_test_",
         }
     }
+
+    /// What a text is for that has the form of a key. AGNT's keys may have letters of both cases; ours are hex.
+    pub fn of(text: &str) -> Option<Self> {
+        let kind = Self::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
+        let body = &text[kind.prefix().len()..];
+        let legal = |byte: u8| match kind {
+            Self::Sabir => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+            Self::AgntLive | Self::AgntTest => byte.is_ascii_alphanumeric(),
+        };
+        (body.len() == BODY_CHARS && body.bytes().all(legal)).then_some(kind)
+    }
 }
 
 /// Makes a key from 16 bytes that nobody can guess.
@@ -40,33 +49,9 @@ pub fn make(kind: Kind, random: [u8; 16]) -> Secret {
     Secret::new(format!("{}{}", kind.prefix(), sabir_proto::digest::hex(&random)))
 }
 
-/// What is kept of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imprint {
-    /// What it is for.
-    pub kind: Kind,
-    /// SHA-256 of the whole text.
-    pub hash: [u8; 32],
-    /// The first [`PREFIX_CHARS`] characters.
-    pub prefix: String,
-}
-
-impl Imprint {
-    /// The imprint of a text that has the form of a key. AGNT's keys may have letters of both cases; ours are hex.
-    pub fn of(text: &str) -> Option<Self> {
-        let kind = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
-        let body = &text[kind.prefix().len()..];
-        let legal = |byte: u8| match kind {
-            Kind::Sabir => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-            Kind::AgntLive | Kind::AgntTest => byte.is_ascii_alphanumeric(),
-        };
-        if body.len() != BODY_CHARS || !body.bytes().all(legal) {
-            return None;
-        }
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
-        Some(Self { kind, hash, prefix: text.chars().take(PREFIX_CHARS).collect() })
-    }
+/// What is kept of a text that has the form of a key; no other text is looked up at all.
+pub fn imprint(text: &str) -> Option<Imprint> {
+    Kind::of(text).map(|_| Imprint::of(text))
 }
 
 /// The caller behind a key, by the key's id: a rotated key is the same caller, and an owner's two keys are two.
@@ -87,25 +72,22 @@ mod tests {
         ] {
             let key = make(kind, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
             assert_eq!(key.expose(), text);
-            let imprint = Imprint::of(text).unwrap();
-            assert_eq!((imprint.kind, imprint.prefix.as_str()), (kind, &text[..14]));
+            let imprint = imprint(text).unwrap();
+            assert_eq!((Kind::of(text), imprint.prefix.as_str()), (Some(kind), &text[..14]));
             assert!(!format!("{key:?} {imprint:?}").contains("0a0b0c"), "most of it stays hidden");
         }
     }
 
     #[test]
     fn what_is_kept_is_the_plain_sha256_of_the_whole_text() {
-        let imprint = Imprint::of("sabir_000102030405060708090a0b0c0d0eff").unwrap();
-        assert_eq!(
-            sabir_proto::digest::hex(&imprint.hash),
-            "9abd7b8a39e4ca273f3f415ce410a021870a6334170f49d13ea3606e3b8e5b73"
-        );
+        let imprint = imprint("sabir_000102030405060708090a0b0c0d0eff").unwrap();
+        assert_eq!(imprint.hash.to_string(), "9abd7b8a39e4ca273f3f415ce410a021870a6334170f49d13ea3606e3b8e5b73");
     }
 
     #[test]
     fn only_the_form_of_a_key_is_a_key() {
         let hex = "0123456789abcdef0123456789abcdef";
-        assert!(Imprint::of(&format!("agnt_live_{}", "Az09".repeat(8))).is_some());
+        assert!(imprint(&format!("agnt_live_{}", "Az09".repeat(8))).is_some());
         for text in [
             String::new(),
             hex.to_owned(),
@@ -118,7 +100,7 @@ mod tests {
             format!("agnt_{hex}"),
             format!("sabir_{}", "é".repeat(16)),
         ] {
-            assert_eq!(Imprint::of(&text), None, "{text}");
+            assert_eq!(imprint(&text), None, "{text}");
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct User {
     pub org_id: Option<String>,
     /// Which secret it was.
     pub under: Under,
+    /// Whether the token was made for us and nobody else: it names an audience, and we are it.
+    pub bound: bool,
 }
 
 /// Which secret a token was made with.
@@ -166,6 +168,8 @@ pub fn verify(
         org_domain: owned("org_domain"),
         org_id: owned("org_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
         under,
+        // One that names another audience was refused above.
+        bound: jws.claims.audience().is_some(),
     })
 }
 

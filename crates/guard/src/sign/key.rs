@@ -16,7 +16,7 @@ use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::RSAPublicKey;
 
 /// The longest key file we read; an RSA key of 8192 bits fits twice.
-const FILE_BYTES_MAX: usize = 32 * 1024;
+pub(super) const FILE_BYTES_MAX: usize = 32 * 1024;
 
 /// What a key signs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,16 +180,20 @@ impl Pair {
         jwk.as_object().cloned()
     }
 
-    /// RFC 7638: the hash of the public members in their canonical order.
     fn thumbprint(&self) -> Option<String> {
-        let text = canon::jcs(&self.public()?).ok()?;
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
-        Some(URL_SAFE_NO_PAD.encode(digest))
+        thumbprint(&self.public()?)
     }
 }
 
+/// RFC 7638: the hash of the members that make up a public key, in their canonical order.
+pub(super) fn thumbprint(public: &Map<String, Value>) -> Option<String> {
+    let text = canon::jcs(public).ok()?;
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
+    Some(URL_SAFE_NO_PAD.encode(digest))
+}
+
 /// DER puts a zero in front of numbers whose first bit is set; JWK does not.
-fn bare(number: &[u8]) -> &[u8] {
+pub(super) fn bare(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|&&byte| byte == 0).count();
     &number[zeros..]
 }

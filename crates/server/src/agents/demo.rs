@@ -146,7 +146,7 @@ fn config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
     let card = &mut agent.card;
     card.name = Some("Sabir demo".into());
     card.description = Some("An agent to practise on. The first word of a message says what it should do.".into());
-    card.skills = Scenario::listed().map(Scenario::skill).collect();
+    card.skills = Scenario::listed().map(|scenario| scenario.skill().into()).collect();
     card.output_modes = ["text/plain", "text/markdown", "application/json", "image/png"].map(Into::into).into();
     card.capabilities.streaming = streaming;
     card.capabilities.push_notifications = true;

@@ -6,17 +6,18 @@
 mod v03;
 mod v1;
 
-use super::{Spelling, terms};
+use super::{Head, Spelling, terms};
 use crate::app::App;
 use crate::body::Body;
-use crate::call::Ask;
+use crate::call::{Answered, Ask};
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
-use http::{HeaderMap, Request, Response};
+use crate::peer::Peer;
+use http::{HeaderMap, Request, Response, Uri};
 use hyper::body::Incoming;
 use sabir_engine::Watch;
 use sabir_engine::watch::Item;
-use sabir_proto::{Call, Caller, Fault, Reply, TheirEvent};
+use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
 use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as versions};
 use std::pin::Pin;
@@ -28,8 +29,8 @@ use tonic::metadata::MetadataValue;
 use tower::Service as _;
 
 /// Serves one request.
-pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>) -> Response<Body> {
-    let methods = Methods { app: app.clone() };
+pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+    let methods = Methods { app: app.clone(), uri: request.uri().clone(), peer: peer.clone() };
     let most = app.limits.body_bytes_max;
     let answered = if request.uri().path().starts_with("/a2a.v1.") {
         v03::server(methods).max_decoding_message_size(most).call(request).await
@@ -44,6 +45,8 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>) -> Respons
 
 struct Methods {
     app: Arc<App>,
+    uri: Uri,
+    peer: Peer,
 }
 
 type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;
@@ -78,6 +81,15 @@ impl Package {
         }
     }
 
+    /// The same for a call, with what a refusal at the door says beside it.
+    fn refuse(self, fault: &Fault) -> tonic::Status {
+        let mut status = self.status(fault);
+        if let Some(seconds) = fault.retry_after() {
+            status.metadata_mut().insert("retry-after", seconds.into());
+        }
+        status
+    }
+
     /// A version that is sent must belong to the package.
     fn check(self, version: Option<&str>) -> Result<(), Fault> {
         match self {
@@ -100,17 +112,20 @@ impl Methods {
         let (metadata, _, message) = request.into_parts();
         let headers = metadata.into_headers();
         let mut operation = "unknown";
-        let mut told = Told::new(package.dialect(), Losses::new(), None, &self.app);
+        let mut told = Told::new(package.dialect(), Losses::new());
+        let head = Head { uri: &self.uri, headers: &headers, peer: &self.peer };
         let outcome = async {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
             operation = call.operation();
             let terms = terms(&headers, Spelling::of(package.dialect()))?;
-            let ask = Ask { at: None, caller: Caller::anonymous(), call, terms };
-            let (reply, active) = match package {
+            // Decoded by now, because the tenant inside says which agent is asked; a frame has no bytes to sign.
+            let ask = Ask { at: None, knock: head.knock(None), admitted: None, call, terms };
+            let Answered { reply, active, scope } = match package {
                 Package::V1 => self.app.call(ask).await?,
                 Package::V03 => self.app.call_grpc_v03(ask).await?,
             };
+            told.in_scope(scope);
             let about = task_of(&reply);
             let answer = encode(reply, told.losses())?;
             told.about_task(about);
@@ -119,7 +134,7 @@ impl Methods {
         .await;
         told.report(&self.app);
         self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
-        let (answer, active) = outcome.map_err(|fault: Fault| package.status(&fault))?;
+        let (answer, active) = outcome.map_err(|fault: Fault| package.refuse(&fault))?;
         let mut response = tonic::Response::new(answer);
         if !active.is_empty()
             && let Ok(value) = MetadataValue::try_from(active.join(","))
@@ -133,7 +148,7 @@ impl Methods {
         match reply {
             Reply::Stream(watch) => Ok(Events {
                 watch: Some(watch),
-                told: Told::new(E::PACKAGE.dialect(), Losses::new(), None, &self.app),
+                told: Told::new(E::PACKAGE.dialect(), Losses::new()),
                 app: self.app.clone(),
                 encode,
                 _open_streams: self.app.metrics.stream(),

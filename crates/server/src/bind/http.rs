@@ -1,14 +1,14 @@
 //! HTTP+JSON.
 
-use super::{Spelling, echo_extensions, terms, version};
+use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
 use crate::body::{A2A_JSON, Body, answer};
-use crate::call::Ask;
+use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
-use sabir_proto::{Caller, Fault, Reply};
+use http::{Response, StatusCode};
+use sabir_proto::{Fault, Reply};
 use sabir_wire::v1::http::Route;
 use sabir_wire::{Dialect, Losses, Teller, v1, version as versions};
 use std::sync::Arc;
@@ -17,47 +17,47 @@ use std::time::Instant;
 /// The name of this binding in metrics.
 const DIALECT: &str = "1.0 HTTP+JSON";
 
-/// A request that was routed.
-pub(crate) struct Routed<'a> {
-    pub(crate) route: Route<'a>,
-    pub(crate) tenant: Option<&'a str>,
-    pub(crate) query: &'a str,
-}
-
-/// Serves one request.
+/// Serves one request that was routed, with the tenant of its path.
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<Served>>,
-    routed: Routed<'_>,
-    headers: &HeaderMap,
+    (route, tenant): (Route<'_>, Option<&str>),
+    head: Head<'_>,
     body: Bytes,
 ) -> Response<Body> {
     let started = Instant::now();
     let mut operation = "unknown";
+    let knock = head.knock(Some(&body));
     let outcome = async {
-        versions::require_v1(version(headers, routed.query))?;
-        let call = v1::http::read_call(routed.route, routed.tenant, routed.query, &body)?;
+        let admitted = Some(app.admit(at, &knock).await?);
+        versions::require_v1(version(head.headers, head.query()))?;
+        let call = v1::http::read_call(route, tenant, head.query(), &body)?;
         operation = call.operation();
-        let terms = terms(headers, Spelling::Plain)?;
-        app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
+        let terms = terms(head.headers, Spelling::Plain)?;
+        app.call(Ask { at, knock, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
-        Ok((Reply::Stream(watch), active)) => {
-            let told = Told::new(Dialect::V1, Losses::new(), at, app);
+        Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
+            let mut told = Told::new(Dialect::V1, Losses::new());
+            told.in_scope(scope);
             let mut response = EventStream::new(watch, Teller::http_v1(), told, app).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }
-        Ok((reply, active)) => {
+        Ok(Answered { reply, active, .. }) => {
             let mut out = Vec::with_capacity(1024);
             v1::json::write_reply(&reply, &mut out);
             let mut response = answer(StatusCode::OK, A2A_JSON, out);
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }
-        Err(fault) => refuse(&fault),
+        Err(fault) => {
+            let mut response = refuse(&fault);
+            say_why_not(response.headers_mut(), &fault, app.rules(at).entrance.challenge());
+            response
+        }
     }
 }
 

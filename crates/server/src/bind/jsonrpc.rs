@@ -1,16 +1,18 @@
 //! `POST /`, `/a2a`, `/_agent-native/a2a`: every JSON-RPC dialect; the message tells which. Errors come with HTTP status
 //! 200, as nearly every client expects.
 
-use super::{IDEMPOTENCY_KEY, Spelling, echo_extensions, terms, version};
+use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
 use crate::body::{Body, EVENT_STREAM, JSON, answer};
-use crate::call::Ask;
+use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use sabir_proto::{Call, Caller, Fault, MessageId, Reply};
-use sabir_wire::{Dialect, Entry, Facts, Heard, Losses, Voice, XPR_HEADERS, hear};
+use sabir_guard::Identity;
+use sabir_proto::{Call, Fault, MessageId, Reply, Tenant};
+use sabir_store::Scope;
+use sabir_wire::{Dialect, Entry, Facts, Heard, Losses, Voice, XPR_HEADERS, address, hear};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,15 +32,15 @@ const fn dialect(dialect: Dialect) -> &'static str {
 pub(crate) struct Arrived<'a> {
     pub(crate) at: Option<&'a Arc<Served>>,
     pub(crate) entry: Entry,
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) query: &'a str,
+    pub(crate) head: Head<'a>,
 }
 
 impl Arrived<'_> {
     fn facts(&self) -> Facts<'_> {
-        let version = version(self.headers, self.query);
+        let version = version(self.head.headers, self.head.query());
         // Whoever names 1.0 is not looked at twice.
-        let xpr_headers = version != Some("1.0") && XPR_HEADERS.iter().any(|name| self.headers.contains_key(*name));
+        let xpr_headers =
+            version != Some("1.0") && XPR_HEADERS.iter().any(|name| self.head.headers.contains_key(*name));
         Facts { entry: self.entry, version, xpr_headers }
     }
 }
@@ -46,56 +48,78 @@ impl Arrived<'_> {
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> Response<Body> {
     let started = Instant::now();
-    let heard = match hear(&arrived.facts(), &body, &mut || mint(app, arrived.headers)) {
+    let headers = arrived.head.headers;
+    let knock = arrived.head.knock(Some(&body));
+    let challenge = app.rules(arrived.at).entrance.challenge();
+    let admitted = match app.admit(arrived.at, &knock).await {
+        Ok(admitted) => admitted,
+        Err(fault) => {
+            let (voice, fault) = turn_away(&arrived.facts(), &body, fault);
+            app.metrics.request("unknown", dialect(voice.dialect()), Err(&fault), started.elapsed());
+            return refuse(&voice, &fault, challenge);
+        }
+    };
+    let heard = match hear(&arrived.facts(), &body, &mut || mint(app, headers)) {
         Ok(heard) => heard,
         Err(unheard) => {
             let spoken = dialect(unheard.voice.dialect());
             app.metrics.request("unknown", spoken, Err(&unheard.fault), started.elapsed());
-            return refuse(&unheard.voice, &unheard.fault);
+            return refuse(&unheard.voice, &unheard.fault, challenge);
         }
     };
     let Heard { call, idempotency_key, mut voice, losses, .. } = match heard.unsure_about() {
         None => heard,
-        Some(_) => Box::pin(by_evidence(app, arrived.at, heard)).await,
+        Some(_) => Box::pin(by_evidence(app, arrived.at, admitted.identity(), heard)).await,
     };
-    let (spoken, operation, caller) = (voice.dialect(), call.operation(), Caller::anonymous());
+    let (spoken, operation) = (voice.dialect(), call.operation());
     let outcome = async {
-        let mut terms = terms(arrived.headers, Spelling::of(spoken))?;
+        let mut terms = terms(headers, Spelling::of(spoken))?;
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
         if !spoken.reach().numbered_events {
             // Numbers that were never sent cannot be taken up; such a client begins with the present state.
             terms.last_event_id = None;
         }
-        voice.admit_stranger()?;
-        voice.set_owner(caller.name());
-        app.call(Ask { at: arrived.at, caller, call: for_dialect(call, &voice), terms }).await
+        voice.admit(admitted.identity().is_bound_user())?;
+        voice.set_owner(admitted.identity().bare_name());
+        let call = for_dialect(call, &voice);
+        app.call(Ask { at: arrived.at, knock, admitted: Some(admitted), call, terms }).await
     }
     .await;
     app.metrics.request(operation, dialect(spoken), outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
-        Ok((Reply::Stream(watch), active)) => {
-            let told = Told::new(spoken, losses, arrived.at, app);
+        Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
+            let mut told = Told::new(spoken, losses);
+            told.in_scope(scope);
             let stream = EventStream::new(watch, voice.teller(), told, app);
             let mut response = stream.into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
             response
         }
-        Ok((reply, active)) => match write(app, &voice, &reply, losses, arrived.at) {
+        Ok(Answered { reply, active, scope }) => match write(app, &voice, &reply, losses, scope) {
             Ok(body) => {
                 let mut response = answer(StatusCode::OK, JSON, body);
                 echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
                 response
             }
-            Err(fault) => refuse(&voice, &fault),
+            Err(fault) => refuse(&voice, &fault, challenge),
         },
-        Err(fault) => refuse(&voice, &fault),
+        Err(fault) => refuse(&voice, &fault, challenge),
+    }
+}
+
+/// In which voice somebody is turned away, and with which words: some dialects say first that it was no request at all.
+fn turn_away(facts: &Facts<'_>, body: &[u8], refusal: Fault) -> (Voice, Fault) {
+    match address(facts, body) {
+        Ok(voice) => (voice, refusal),
+        Err(unheard) if unheard.voice.dialect().reach().envelope_first => (unheard.voice, unheard.fault),
+        Err(unheard) => (unheard.voice, refusal),
     }
 }
 
 /// A name for a message that came without one. Under a retry key it is the key, so that a repeat is the same message.
 fn mint(app: &App, headers: &HeaderMap) -> MessageId {
     let key = headers.get(IDEMPOTENCY_KEY).and_then(|v| v.to_str().ok());
-    key.and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(|| app.engine.mint())
+    key.and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(|| app.route.mint())
 }
 
 fn write<S>(
@@ -103,11 +127,12 @@ fn write<S>(
     voice: &Voice,
     reply: &Reply<S>,
     mut losses: Losses,
-    at: Option<&Arc<Served>>,
+    scope: Arc<Scope>,
 ) -> Result<Vec<u8>, Fault> {
     let body = voice.answer(reply, &mut losses)?;
     if !losses.is_empty() {
-        let mut told = Told::new(voice.dialect(), losses, at, app);
+        let mut told = Told::new(voice.dialect(), losses);
+        told.in_scope(scope);
         told.about(reply);
         told.report(app);
     }
@@ -124,21 +149,25 @@ fn for_dialect(mut call: Call, voice: &Voice) -> Call {
 
 /// Nothing in the request told the dialect, so the task does: one that goes by a name of its caller's choice was made
 /// in 0.1.
-async fn by_evidence(app: &App, at: Option<&Arc<Served>>, heard: Heard) -> Heard {
+async fn by_evidence(app: &App, at: Option<&Arc<Served>>, identity: &Identity, heard: Heard) -> Heard {
     let Some(name) = heard.unsure_about() else { return heard };
-    if app.is_alias(at, name).await { heard.as_v01() } else { heard }
+    let Some(served) = at.or_else(|| app.default_agent()) else { return heard };
+    let scope = served.scope(&Tenant::none(), identity.caller());
+    if app.route.is_alias(&scope, name).await { heard.as_v01() } else { heard }
 }
 
 /// An error, as the dialect has it.
-fn refuse(voice: &Voice, fault: &Fault) -> Response<Body> {
+fn refuse(voice: &Voice, fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     let refusal = voice.refuse(fault);
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    answer(status, if refusal.is_stream { EVENT_STREAM } else { JSON }, refusal.body)
+    let mut response = answer(status, if refusal.is_stream { EVENT_STREAM } else { JSON }, refusal.body);
+    say_why_not(response.headers_mut(), fault, challenge);
+    response
 }
 
 /// A refusal that happened before the body was read, with an HTTP status of its own.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse(&Voice::new(Dialect::V1, Some("null".into())), fault);
+    let mut response = refuse(&Voice::new(Dialect::V1, Some("null".into())), fault, None);
     *response.status_mut() = status;
     response
 }

@@ -1,15 +1,15 @@
 //! HTTP+JSON of 0.3, below `/v1`.
 
-use super::{Spelling, echo_extensions, terms, version};
+use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
 use crate::body::{Body, JSON, answer};
-use crate::call::Ask;
+use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
 use bytes::Bytes;
 use http::header::USER_AGENT;
-use http::{HeaderMap, Response, StatusCode};
-use sabir_proto::{Answer, Caller, Fault, Reply};
+use http::{Response, StatusCode};
+use sabir_proto::{Answer, Fault, Reply};
 use sabir_wire::v03::files::Form;
 use sabir_wire::v03::rest::{self, Route};
 use sabir_wire::{Dialect, Losses, Teller, version as versions};
@@ -23,40 +23,47 @@ const DIALECT: &str = "0.3 HTTP+JSON";
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<Served>>,
-    (route, query): (Route<'_>, &str),
-    headers: &HeaderMap,
+    route: Route<'_>,
+    head: Head<'_>,
     body: Bytes,
 ) -> Response<Body> {
     let started = Instant::now();
     let mut operation = "unknown";
-    let mut told = Told::new(Dialect::V03, Losses::new(), at, app);
+    let mut told = Told::new(Dialect::V03, Losses::new());
     // The Python SDK means something else by the bytes of a file.
-    let files = Form::of(headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
+    let files = Form::of(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
+    let knock = head.knock(Some(&body));
     let outcome = async {
-        versions::require_older(version(headers, query))?;
-        let mut call = rest::read_call(route, query, &body, &mut || app.engine.mint(), told.losses())?;
+        let admitted = Some(app.admit(at, &knock).await?);
+        versions::require_older(version(head.headers, head.query()))?;
+        let mut call = rest::read_call(route, head.query(), &body, &mut || app.route.mint(), told.losses())?;
         files.read_call(&mut call);
         operation = call.operation();
-        let terms = terms(headers, Spelling::WithX)?;
-        app.call(Ask { at, caller: Caller::anonymous(), call, terms }).await
+        let terms = terms(head.headers, Spelling::WithX)?;
+        app.call(Ask { at, knock, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
+    let challenge = app.rules(at).entrance.challenge();
     match outcome {
-        Ok((Reply::Stream(watch), active)) => {
+        Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
+            told.in_scope(scope);
             let mut response = EventStream::new(watch, Teller::rest_v03(files), told, app).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::WithX);
             response
         }
-        Ok((reply, active)) => match write(app, &reply, files, told) {
-            Ok(body) => {
-                let mut response = answer(StatusCode::OK, JSON, body);
-                echo_extensions(response.headers_mut(), &active, Spelling::WithX);
-                response
+        Ok(Answered { reply, active, scope }) => {
+            told.in_scope(scope);
+            match write(app, &reply, files, told) {
+                Ok(body) => {
+                    let mut response = answer(StatusCode::OK, JSON, body);
+                    echo_extensions(response.headers_mut(), &active, Spelling::WithX);
+                    response
+                }
+                Err(fault) => refuse(&fault, challenge),
             }
-            Err(fault) => refuse(&fault),
-        },
-        Err(fault) => refuse(&fault),
+        }
+        Err(fault) => refuse(&fault, challenge),
     }
 }
 
@@ -71,15 +78,18 @@ fn write<S>(app: &App, reply: &Reply<S>, files: Form, mut told: Told) -> Result<
 }
 
 /// An error, as 0.3 has it.
-fn refuse(fault: &Fault) -> Response<Body> {
+fn refuse(fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     let mut out = Vec::with_capacity(512);
     let status = rest::write_error(fault, &mut out);
-    answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), JSON, out)
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = answer(status, JSON, out);
+    say_why_not(response.headers_mut(), fault, challenge);
+    response
 }
 
 /// The same with an HTTP status of its own.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse(fault);
+    let mut response = refuse(fault, None);
     *response.status_mut() = status;
     response
 }

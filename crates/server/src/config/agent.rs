@@ -1,7 +1,10 @@
 //! `[[agent]]`: one agent each.
 
-use sabir_proto::card::{Extension, Provider, Skill};
+use super::ToolModeConfig;
+use sabir_guard::config::AuthConfig;
+use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// One agent.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,9 +32,25 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
+    /// What it asks of callers, in place of `[auth]`.
+    #[serde(default)]
+    pub auth: Option<AuthConfig>,
+    /// Limits of its own, in place of those of `[limits]`.
+    #[serde(default)]
+    pub limits: AgentLimits,
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+}
+
+/// `[agent.limits]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentLimits {
+    /// Requests of one caller within a minute; 0 for no limit.
+    pub rate_per_minute: Option<u32>,
+    /// What its tools may do.
+    pub tool_mode: Option<ToolModeConfig>,
 }
 
 /// `[agent.xpr]`
@@ -73,6 +92,8 @@ impl AgentConfig {
             command: None,
             stdin: Stdin::default(),
             env: Vec::new(),
+            auth: None,
+            limits: AgentLimits::default(),
             xpr: None,
         }
     }
@@ -118,7 +139,7 @@ pub struct CardConfig {
     /// A picture.
     pub icon_url: Option<String>,
     /// What it is good at; one skill named like the agent when absent.
-    pub skills: Vec<Skill>,
+    pub skills: Vec<SkillConfig>,
     /// Media types it takes; `*/*` and `text/*` work.
     pub input_modes: Vec<String>,
     /// Media types it gives.
@@ -137,11 +158,107 @@ pub struct CapabilitiesConfig {
     pub streaming: bool,
     /// Push notifications. Configurations are stored and what is owed to them is kept; delivery is not built yet.
     pub push_notifications: bool,
+    /// A richer card for authenticated callers, with every skill that they may use.
+    pub extended_card: bool,
 }
 
 impl Default for CapabilitiesConfig {
     fn default() -> Self {
-        Self { streaming: true, push_notifications: false }
+        Self { streaming: true, push_notifications: false, extended_card: false }
+    }
+}
+
+/// `[[agent.card.skills]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkillConfig {
+    /// Unique within the agent.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// For people and for choosing.
+    pub description: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Things to say to it.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Media types, where they differ from the agent's.
+    #[serde(default, alias = "inputModes")]
+    pub input_modes: Vec<String>,
+    /// Media types, where they differ from the agent's.
+    #[serde(default, alias = "outputModes")]
+    pub output_modes: Vec<String>,
+    /// Schemes that this skill needs, each with its scopes: a table where all of them are needed, or a list of tables
+    /// of which one is enough.
+    #[serde(default, alias = "securityRequirements")]
+    pub security_requirements: Requirements,
+    /// Shown to everybody; otherwise only in the extended card.
+    #[serde(default = "yes")]
+    pub public: bool,
+    /// Only for callers who said who they are, and shown to no others.
+    #[serde(default, alias = "requiresAuth")]
+    pub requires_auth: bool,
+}
+
+/// Scheme names with their scopes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(untagged)]
+pub enum Requirements {
+    /// Nothing beyond what the agent needs.
+    #[default]
+    None,
+    /// All of these.
+    All(BTreeMap<String, Vec<String>>),
+    /// Any of these.
+    Any(Vec<BTreeMap<String, Vec<String>>>),
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl From<Skill> for SkillConfig {
+    fn from(skill: Skill) -> Self {
+        let Skill { id, name, description, tags, examples, input_modes, output_modes, security_requirements } = skill;
+        let plain =
+            |one: SecurityRequirement| one.schemes.into_iter().map(|(name, scopes)| (name, scopes.list)).collect();
+        let security_requirements = Requirements::Any(security_requirements.into_iter().map(plain).collect());
+        let (public, requires_auth) = (true, false);
+        Self {
+            id,
+            name,
+            description,
+            tags,
+            examples,
+            input_modes,
+            output_modes,
+            security_requirements,
+            public,
+            requires_auth,
+        }
+    }
+}
+
+impl From<&SkillConfig> for Skill {
+    fn from(config: &SkillConfig) -> Self {
+        let requirement = |one: &BTreeMap<String, Vec<String>>| SecurityRequirement {
+            schemes: one.iter().map(|(name, list)| (name.clone(), StringList { list: list.clone() })).collect(),
+        };
+        Self {
+            id: config.id.clone(),
+            name: config.name.clone(),
+            description: config.description.clone(),
+            tags: config.tags.clone(),
+            examples: config.examples.clone(),
+            input_modes: config.input_modes.clone(),
+            output_modes: config.output_modes.clone(),
+            security_requirements: match &config.security_requirements {
+                Requirements::None => Vec::new(),
+                Requirements::All(all) => vec![requirement(all)],
+                Requirements::Any(any) => any.iter().map(requirement).collect(),
+            },
+        }
     }
 }
 

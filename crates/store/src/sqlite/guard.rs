@@ -308,6 +308,10 @@ impl Audit for SqliteGuard {
         self.write(Weight::Audited, |_| Ok(Ok(())))
     }
 
+    fn end(&self) -> Answer<Known> {
+        Answer::now(self.read(audit::end))
+    }
+
     fn entries(&self, after: u64, limit: usize) -> Answer<Vec<Linked>> {
         Answer::now(self.read(|connection| audit::entries(connection, after, limit)).and_then(|entries| entries))
     }

@@ -1,7 +1,7 @@
 //! `sabir task list`.
 
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{Interrupts, Session, drive, job};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
@@ -12,6 +12,10 @@ use sabir_proto::{Answer, ContextId, ListTasks, TaskState, Timestamp};
 
 /// Most pages that `--all` walks: an agent that never ends its list must not hold us for ever.
 const PAGES_MAX: usize = 10_000;
+/// Most pages that are looked through for the tasks of a job, and how large they are asked to be: the protocol has no
+/// such question, so every task is looked at.
+const JOB_PAGES_MAX: usize = 100;
+const JOB_PAGE_SIZE: i32 = 100;
 
 /// List the tasks of an agent, latest first.
 ///
@@ -33,6 +37,9 @@ pub(crate) struct List {
     /// Every page, one after the other.
     #[arg(long)]
     all: bool,
+    /// Only tasks of this job on XPR Network (xpr:jobId); looks through pages for them.
+    #[arg(long, value_name = "N")]
+    job: Option<u64>,
 }
 
 impl Verb for List {
@@ -44,10 +51,14 @@ impl Verb for List {
 impl List {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
-        let request = self.request(session)?;
+        let mut request = self.request(session)?;
         let agent = session.connect().await?;
-        if self.all {
-            return all(session, &agent, request).await;
+        if self.job.is_some() {
+            request.page_size = request.page_size.or(Some(JOB_PAGE_SIZE));
+        }
+        if self.all || self.job.is_some() {
+            let pages_max = if self.all { PAGES_MAX } else { JOB_PAGES_MAX };
+            return Walk { session, job: self.job, pages_max, whole: Vec::new(), found: 0 }.go(&agent, request).await;
         }
         let said = agent.list(request).await.map_err(|error| session.failed(error))?;
         let answer = Node::new(said.json());
@@ -105,51 +116,75 @@ fn state(name: &str) -> Option<TaskState> {
 }
 
 /// Every page, as one list.
-async fn all(session: &Session, agent: &Agent, mut request: ListTasks) -> Outcome {
-    let mut whole = Vec::new();
-    let (mut size, mut total) = (0, 0);
-    for _ in 0..PAGES_MAX {
-        let said = agent.list(request.clone()).await.map_err(|error| session.failed(error))?;
-        let Answer::Tasks { next_page_token, page_size, total_size, .. } = &said.value else {
-            return Err(crate::call::report::strange("the answer is not a list of tasks").into());
-        };
+struct Walk<'a> {
+    session: &'a Session,
+    /// Whose tasks are kept; all of them without one.
+    job: Option<u64>,
+    pages_max: usize,
+    /// What is printed at the end, where it is one document.
+    whole: Vec<String>,
+    /// How many tasks were kept.
+    found: u64,
+}
+
+impl Walk<'_> {
+    async fn go(mut self, agent: &Agent, mut request: ListTasks) -> Outcome {
+        let (mut size, mut total) = (0, 0);
+        for _ in 0..self.pages_max {
+            let said = agent.list(request.clone()).await.map_err(|error| self.session.failed(error))?;
+            let Answer::Tasks { next_page_token, page_size, total_size, .. } = &said.value else {
+                return Err(crate::call::report::strange("the answer is not a list of tasks").into());
+            };
+            (size, total) = (*page_size, *total_size);
+            self.page(Node::new(said.json()))?;
+            if next_page_token.is_empty() {
+                return self.end(size, total, "");
+            }
+            if *next_page_token == request.page_token {
+                return Err(crate::call::report::strange("the agent's list goes in a circle").into());
+            }
+            request.page_token.clone_from(next_page_token);
+        }
+        let (pages, token) = (self.pages_max, request.page_token);
+        self.session.out.warn(&format!("the list goes on after {pages} pages: --page-token {token}"));
+        self.end(size, total, &token)
+    }
+
+    /// Shows a page, or keeps it for the end.
+    fn page(&mut self, answer: Node<'_>) -> Result<(), Stop> {
+        let out = &self.session.out;
+        let kept = |task: &Node<'_>| self.job.is_none_or(|number| job::owns(number, task.raw()));
         let tasks: Vec<String> =
-            Node::new(said.json()).list("tasks").into_iter().map(|task| task.raw().to_owned()).collect();
-        (size, total) = (*page_size, *total_size);
-        if session.out.lines && session.out.is_json() {
-            tasks.iter().try_for_each(|task| session.out.line(task))?;
-        } else if session.out.is_json() {
-            whole.extend(tasks);
+            answer.list("tasks").into_iter().filter(kept).map(|task| task.raw().to_owned()).collect();
+        self.found += tasks.len() as u64;
+        if out.lines && out.is_json() {
+            tasks.iter().try_for_each(|task| out.line(task))?;
+        } else if out.is_json() {
+            self.whole.extend(tasks);
         } else {
             // Shown as they come; a page without its end is a page of fields.
             let mut floor = Floor::new();
-            page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), session.detail());
-            session.out.payload(&floor.finish())?;
+            page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), self.session.detail());
+            out.payload(&floor.finish())?;
         }
-        if next_page_token.is_empty() {
-            return end(session, &whole, size, total);
-        }
-        if *next_page_token == request.page_token {
-            return Err(crate::call::report::strange("the agent's list goes in a circle").into());
-        }
-        request.page_token.clone_from(next_page_token);
+        Ok(())
     }
-    session.out.warn(&format!("the list goes on after {PAGES_MAX} pages"));
-    end(session, &whole, size, total)
-}
 
-fn end(session: &Session, whole: &[String], size: u32, total: u64) -> Result<Exit, Stop> {
-    if session.out.is_json() && !session.out.lines {
-        let tasks = whole.join(",");
-        session
-            .out
-            .document(&format!(r#"{{"tasks":[{tasks}],"nextPageToken":"","pageSize":{size},"totalSize":{total}}}"#))?;
-    } else if !session.out.is_json() {
-        let mut floor = Floor::new();
-        floor.field("Total", &total.to_string());
-        session.out.payload(&floor.finish())?;
+    fn end(&self, size: u32, total: u64, next: &str) -> Result<Exit, Stop> {
+        let out = &self.session.out;
+        let total = if self.job.is_some() { self.found } else { total };
+        if out.is_json() && !out.lines {
+            let (tasks, next) = (self.whole.join(","), serde_json::Value::from(next));
+            out.document(&format!(
+                r#"{{"tasks":[{tasks}],"nextPageToken":{next},"pageSize":{size},"totalSize":{total}}}"#
+            ))?;
+        } else if !out.is_json() {
+            let mut floor = Floor::new();
+            floor.field("Total", &total.to_string());
+            out.payload(&floor.finish())?;
+        }
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) ->
     if let Some(error) = value.get("error").filter(|error| error.is_object()) {
         let fault = read_error(dialect, &error.to_string());
         return Err(match fault.code() {
-            Code::Unauthenticated => Meaning::ShutOut(fault.to_string()),
+            Code::Unauthenticated | Code::Forbidden => Meaning::ShutOut(fault.to_string()),
             _ => Meaning::Refused(fault),
         });
     }

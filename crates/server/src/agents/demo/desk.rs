@@ -4,8 +4,12 @@
 //! that waits sees its task go on by itself.
 
 use crate::app::App;
+use crate::bind::Head;
 use crate::call::Ask;
-use sabir_proto::{Call, Caller, Message, Role, SendConfiguration, SendMessage, TaskId, Tenant, Terms};
+use crate::peer::Peer;
+use http::{HeaderMap, Uri};
+use sabir_proto::{Call, Message, Role, SendConfiguration, SendMessage, TaskId, Tenant, Terms};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -35,7 +39,7 @@ pub(super) async fn serve(app: Arc<App>, mut grants: mpsc::Receiver<Grant>) {
 
 async fn authorise(app: Arc<App>, grant: Grant) {
     tokio::time::sleep(grant.after).await;
-    let mut message = Message::text(app.engine.mint(), Role::User, "Authorised elsewhere.");
+    let mut message = Message::text(app.route.mint(), Role::User, "Authorised elsewhere.");
     message.task_id = Some(grant.task.into());
     let request = SendMessage {
         tenant: grant.tenant,
@@ -46,7 +50,10 @@ async fn authorise(app: Arc<App>, grant: Grant) {
         wants_task: false,
     };
     let call = Call::Send(Box::new(request));
-    let ask = Ask { at: None, caller: Caller::anonymous(), call, terms: Terms::default() };
+    // It comes in by the same door as everybody, which in the demo is open.
+    let (uri, headers, peer) = (Uri::default(), HeaderMap::new(), Peer::plain(SocketAddr::from(([127, 0, 0, 1], 0))));
+    let knock = Head { uri: &uri, headers: &headers, peer: &peer }.knock(None);
+    let ask = Ask { at: None, knock, admitted: None, call, terms: Terms::default() };
     if let Err(fault) = app.call(ask).await {
         // Its caller replied or cancelled before.
         tracing::debug!(%fault, "an authorisation that nobody waits for any more");

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::bind::{http as rest, rest as rest_v03};
 use crate::body::{Body, JSON, answer};
 use crate::front::Front;
+use crate::peer::Peer;
 use crate::stack;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -77,7 +78,12 @@ impl Front for DemoFront {
         Some(extended)
     }
 
-    fn serve(self: Arc<Self>, app: Arc<App>, request: Request<Incoming>) -> BoxFuture<'static, Response<Body>> {
+    fn serve(
+        self: Arc<Self>,
+        app: Arc<App>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> BoxFuture<'static, Response<Body>> {
         Box::pin(async move {
             if let (Some(key), true) = (&self.key, request.uri().path() == KEY_SET) {
                 return answer(StatusCode::OK, JSON, key_set(std::slice::from_ref(key)).to_string());
@@ -88,7 +94,7 @@ impl Front for DemoFront {
                 let why = if wrong { "this is not the token of this demo" } else { "this demo wants its test token" };
                 return refuse(asked, None, why);
             }
-            self.release(asked, stack::serve(app, request).await).await
+            self.release(asked, stack::serve(app, request, peer).await).await
         })
     }
 }

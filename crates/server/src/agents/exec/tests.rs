@@ -35,7 +35,7 @@ impl World {
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() });
-        Self { engine, resident: Resident { name, agent, push: false }, scope }
+        Self { engine, resident: Resident { name, agent, push: false, tools: sabir_proto::ToolMode::Full }, scope }
     }
 
     async fn send(&self, message: Message) -> Task {
@@ -314,8 +314,28 @@ async fn the_servers_environment_is_not_seen() {
     );
 }
 
-const OURS: [&str; 7] =
-    ["A2A_TASK_ID", "A2A_CONTEXT_ID", "A2A_SKILL", "A2A_TURN_ID", "A2A_ATTEMPT", "A2A_PARTS_DIR", "A2A_OUT_DIR"];
+const OURS: [&str; 10] = [
+    "A2A_TASK_ID",
+    "A2A_CONTEXT_ID",
+    "A2A_SKILL",
+    "A2A_CALLER",
+    "A2A_TOOL_MODE",
+    "A2A_JOB_ID",
+    "A2A_TURN_ID",
+    "A2A_ATTEMPT",
+    "A2A_PARTS_DIR",
+    "A2A_OUT_DIR",
+];
+
+#[tokio::test]
+async fn the_command_is_told_who_calls_for_which_job_and_what_it_may_do() {
+    let world = World::new(r#"printf '%s\n' "$A2A_CALLER" "$A2A_JOB_ID" "$A2A_TOOL_MODE""#).await;
+    let job = Object::new(Json::of(&serde_json::json!({ "xpr:jobId": 42 })).unwrap()).unwrap();
+    let task = world.send(Message { metadata: Some(job), ..says("x") }).await;
+    assert_eq!(stdout(&task), "anonymous\n42\nfull\n");
+    let task = world.send(says("x")).await;
+    assert_eq!(stdout(&task), "anonymous\n\nfull\n");
+}
 
 #[tokio::test]
 async fn the_task_is_named_and_a_name_is_never_code() {

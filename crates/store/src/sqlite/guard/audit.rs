@@ -24,7 +24,7 @@ pub(super) fn append(connection: &Connection, records: &[Record]) -> rusqlite::R
 }
 
 /// Where the chain ends.
-fn end(connection: &Connection) -> rusqlite::Result<Known> {
+pub(super) fn end(connection: &Connection) -> rusqlite::Result<Known> {
     connection.prepare_cached("SELECT seq, hash FROM audit_end")?.query_row([], |row| {
         let hash: String = row.get(1)?;
         Ok(Known { seq: number(row)?, hash: Hash::parse(&hash).unwrap_or_default() })

@@ -25,6 +25,7 @@ fn said(bench: &dyn GuardBench) -> Vec<Entry> {
 pub(super) fn entries_are_numbered_and_follow_each_other(bench: &mut dyn GuardBench) {
     assert_eq!(verify(bench, None), Verified { entries: 0, hash: Hash::default(), broken: None });
     assert_eq!(entries(bench), []);
+    assert_eq!(wait(bench.store().end()), Ok(Known { seq: 0, hash: Hash::default() }));
     for seq in 1..=10 {
         assert_eq!(wait(bench.store().record(Record::change(&ann(0), "test", None))), Ok(seq));
         bench.reopen();
@@ -32,6 +33,7 @@ pub(super) fn entries_are_numbered_and_follow_each_other(bench: &mut dyn GuardBe
     let all = entries(bench);
     assert_eq!(all.iter().map(|e| e.entry.seq).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
     assert_eq!(verify(bench, None), Verified { entries: 10, hash: all[9].hash, broken: None });
+    assert_eq!(wait(bench.store().end()), Ok(Known { seq: 10, hash: all[9].hash }));
     let some = wait(bench.store().entries(3, 4)).expect("entries");
     assert_eq!(some, all[3..7]);
     assert_eq!(wait(bench.store().entries(10, 4)), Ok(Vec::new()), "level with the end");

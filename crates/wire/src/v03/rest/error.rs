@@ -52,7 +52,8 @@ pub fn read_error(status: u16, body: &[u8]) -> Fault {
 /// a proxy's or a missing route's.
 const fn by_status(status: u16, has_words: bool) -> Code {
     match status {
-        401 | 403 => Code::Unauthenticated,
+        401 => Code::Unauthenticated,
+        403 => Code::Forbidden,
         404 if has_words => Code::TaskNotFound,
         404 | 405 => Code::MethodNotFound,
         409 => Code::TaskNotCancelable,

@@ -175,7 +175,7 @@ mod tests {
             (NotFound, "no task: x", Code::TaskNotFound, "no task: x"),
             (FailedPrecondition, "no", Code::UnsupportedOperation, "no"),
             (Unimplemented, "", Code::UnsupportedOperation, "the agent answered with gRPC status UNIMPLEMENTED"),
-            (PermissionDenied, "no", Code::Unauthenticated, "no"),
+            (PermissionDenied, "no", Code::Forbidden, "no"),
             (Unavailable, "tcp connect error", Code::Unavailable, "tcp connect error"),
             (Cancelled, "gone", Code::Unavailable, "gone"),
             (Unknown, "Unexpected <class 'X'>: y", Code::Internal, "Unexpected <class 'X'>: y"),

@@ -60,7 +60,8 @@ fn by_status(status: u16, told: &Told) -> Code {
     // That something went wrong inside, the status says better.
     let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != Code::Internal);
     match status {
-        401 | 403 => Code::Unauthenticated,
+        401 => Code::Unauthenticated,
+        403 => Code::Forbidden,
         409 if by_name != Some(Code::Conflict) => Code::TaskNotCancelable,
         415 => Code::ContentTypeNotSupported,
         429 => Code::Exhausted,
@@ -207,7 +208,7 @@ mod tests {
             (502, "INTERNAL", Code::InvalidAgentResponse),
             (500, "INTERNAL", Code::Internal),
             (401, "UNAUTHENTICATED", Code::Unauthenticated),
-            (403, "PERMISSION_DENIED", Code::Unauthenticated),
+            (403, "PERMISSION_DENIED", Code::Forbidden),
             (429, "RESOURCE_EXHAUSTED", Code::Exhausted),
             (503, "UNAVAILABLE", Code::Unavailable),
             (400, "WHATEVER", Code::InvalidParams),
@@ -221,7 +222,7 @@ mod tests {
         for (status, code) in [
             (400, Code::InvalidParams),
             (401, Code::Unauthenticated),
-            (403, Code::Unauthenticated),
+            (403, Code::Forbidden),
             (404, Code::MethodNotFound),
             (405, Code::MethodNotFound),
             (408, Code::Unavailable),

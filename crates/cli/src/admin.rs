@@ -1,0 +1,76 @@
+//! Commands that administer a server: its keys, its organisations, its audit.
+//!
+//! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
+//! may read the data directory may administer it, so there is nothing to log in to.
+
+pub(crate) mod audit;
+pub(crate) mod card;
+pub(crate) mod explain;
+pub(crate) mod key;
+pub(crate) mod org;
+mod span;
+
+use crate::problem::{Code, Problem, Stop};
+use clap::Args;
+use sabir_server::Config;
+use sabir_server::admin::{Admin, AdminError, ChangeError, Expect, user};
+use std::path::PathBuf;
+
+/// Whose files.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Configuration file of the server; ./sabir.toml if there is one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Data directory of the server, where it is not the configured one.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Place {
+    /// The configuration, as `serve` would read it.
+    pub(crate) fn config(&self) -> Result<Config, Problem> {
+        let here = PathBuf::from("sabir.toml");
+        let path = self.config.clone().or_else(|| here.is_file().then_some(here));
+        let wrong = |what: String| Problem::usage(what).hint("give the file of the server with --config");
+        let mut config = Config::load(path.as_deref(), Config::variables()).map_err(|e| wrong(e.to_string()))?;
+        if let Some(data) = &self.data {
+            let data = std::path::absolute(data).map_err(|e| wrong(format!("--data: {e}")))?;
+            config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
+        }
+        Ok(config)
+    }
+
+    fn open(&self, expect: Expect) -> Result<Admin, Problem> {
+        Admin::open(&self.config()?, &user(), expect).map_err(problem)
+    }
+}
+
+/// What went wrong, and what to type next.
+fn problem(error: AdminError) -> Problem {
+    let (code, hint) = match &error {
+        AdminError::NoStore(_) => (
+            "SABIR_ERR_NO_STORE",
+            "name the server's files with --config FILE or --data DIR; sabir serve makes them, and so does sabir key create",
+        ),
+        AdminError::Memory | AdminError::Url(_) => {
+            ("SABIR_ERR_NO_STORE", "name the server's files with --config FILE or --data DIR")
+        }
+        AdminError::Change(ChangeError::NoSuchKey(_)) => ("SABIR_ERR_UNKNOWN_KEY", "sabir key list shows all of them"),
+        AdminError::Change(ChangeError::Revoked(_)) => ("SABIR_ERR_REVOKED", "sabir key create makes a new one"),
+        AdminError::Change(ChangeError::TooMany { .. }) => {
+            ("SABIR_ERR_TOO_MANY", "wait until the texts before it have ended, or take --grace 0")
+        }
+        _ => {
+            ("SABIR_ERR_STORE", "is the disk full, or the file somebody else's? sabir audit verify looks at all of it")
+        }
+    };
+    Problem::new(Code::Vendor(code), error.to_string()).hint(hint)
+}
+
+/// Waits for the store, which answers at once.
+fn wait<T>(work: impl Future<Output = Result<T, AdminError>>) -> Result<T, Stop> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Problem::internal(format!("cannot start: {e}")))?;
+    Ok(runtime.block_on(work).map_err(problem)?)
+}

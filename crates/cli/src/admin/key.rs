@@ -1,0 +1,244 @@
+//! `sabir key …`: issuing API keys and taking them back.
+
+use super::span::{moment, span};
+use super::{Place, wait};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::problem::{Outcome, Problem, Stop};
+use crate::render::Floor;
+use clap::Args;
+use sabir_proto::{AgentName, Timestamp};
+use sabir_server::admin::{ApiKey, Expect, Issued, KeyId, KeyOrder, scope_fault, standing, user};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// Issue an API key. It is shown once and kept nowhere.
+///
+/// The server keeps only a hash, so a lost key cannot be shown again; rotate it or create another. Callers send it as
+/// `Authorization: Bearer KEY` or `X-API-Key: KEY`. A running server takes it within a second.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME; none means \
+    everything.\n\n\
+    Examples:\n  \
+    sabir key create --name ci --scope send --scope read --expires 90d\n  \
+    sabir key create --owner ana --agent weather --expires 2027-01-31\n  \
+    sabir key create --owner venue-1 --tier pro --test -o json | jq -r .key"
+)]
+pub(crate) struct Create {
+    /// What people call it.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Whose key it is; whoever types this where it is left out.
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<String>,
+    /// Its tier, which sets limits; the key is then written agnt_live_…
+    #[arg(long, value_name = "TIER")]
+    tier: Option<String>,
+    /// A key of a tier for trying things out, written agnt_test_…
+    #[arg(long, requires = "tier")]
+    test: bool,
+    /// What it may be used for; repeatable.
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
+    scopes: Vec<String>,
+    /// The agent it is tied to; repeatable.
+    #[arg(long = "agent", value_name = "AGENT", value_delimiter = ',')]
+    agents: Vec<String>,
+    /// When it ends: a span such as 30d, or a date such as 2027-01-31.
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    expires: Option<Timestamp>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Create {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        self.check()?;
+        let config = self.place.config()?;
+        let unknown = |name: &&String| !config.agent.is_empty() && !config.agent.iter().any(|a| a.name == **name);
+        for name in self.agents.iter().filter(unknown) {
+            out.warn(&format!("there is no agent named {name} in the configuration"));
+        }
+        let admin = self.place.open(Expect::Any)?;
+        let order = KeyOrder {
+            owner: self.owner.unwrap_or_else(user),
+            name: self.name,
+            tier: self.tier,
+            test: self.test,
+            scopes: self.scopes,
+            agents: self.agents,
+            expires_at: self.expires,
+        };
+        let issued = wait(admin.create_key(order))?;
+        out.note(&format!("Store: {}", admin.path().display()));
+        show_issued(&out, &issued)
+    }
+}
+
+impl Create {
+    /// What the terms may not be.
+    fn check(&self) -> Result<(), Problem> {
+        let wrong = |what: String| Problem::usage(what).hint("sabir key create --help");
+        if let Some(fault) = self.scopes.iter().find_map(|scope| scope_fault(scope)) {
+            return Err(wrong(fault));
+        }
+        for name in &self.agents {
+            AgentName::parse(name).map_err(|fault| wrong(format!("the agent {name:?} {fault}")))?;
+        }
+        for (flag, text) in [("--name", &self.name), ("--owner", &self.owner), ("--tier", &self.tier)] {
+            if text.as_ref().is_some_and(|text| text.trim().is_empty() || text.chars().any(char::is_control)) {
+                return Err(wrong(format!("{flag} is one line of text")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// List all keys: whose they are, what they may do, when they were used and when they end.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for List {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let keys = wait(self.place.open(Expect::Existing)?.keys())?;
+        if out.is_json() {
+            let keys: Vec<Value> = keys.iter().map(|key| Value::Object(members(key))).collect();
+            out.document(&json!({"keys": keys}).to_string())?;
+            return Ok(Exit::Done);
+        }
+        out.text(|floor| {
+            keys.iter().for_each(|key| fields(floor, key));
+            floor.field("Total", &keys.len().to_string());
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Give a key a new text. Its id, its terms and what belongs to it stay.
+///
+/// The text before it ends at once, or after the time of --grace, so that its user can change over.
+#[derive(Debug, Args)]
+pub(crate) struct Rotate {
+    /// The id of the key, as `sabir key list` shows it.
+    id: String,
+    /// How long the text before it stays valid, such as 24h.
+    #[arg(long, value_name = "SPAN", default_value = "0", value_parser = span)]
+    grace: Duration,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Rotate {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let id = id(&self.id)?;
+        let issued = wait(self.place.open(Expect::Existing)?.rotate_key(id, self.grace))?;
+        match issued.key.retiring.first() {
+            Some(old) if !self.grace.is_zero() => {
+                out.note(&format!("The text before it, {}…, is valid until {}", old.imprint.prefix, old.until));
+            }
+            _ => out.note("The text before it is no longer valid"),
+        }
+        show_issued(&out, &issued)
+    }
+}
+
+/// Revoke a key, for good.
+///
+/// A running server refuses it within a second. Its tasks stay, and so does its line in the list.
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// The id of the key, as `sabir key list` shows it.
+    id: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Revoke {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let id = id(&self.id)?;
+        let key = wait(self.place.open(Expect::Existing)?.revoke_key(id))?;
+        if out.is_json() {
+            out.document(&Value::Object(members(&key)).to_string())?;
+        }
+        out.text(|floor| fields(floor, &key))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// What was typed for an id. A whole key is not repeated: it would be in the log of whoever keeps our errors.
+fn id(text: &str) -> Result<KeyId, Problem> {
+    let looks_like_a_key = ["sabir_", "agnt_"].iter().any(|prefix| text.starts_with(prefix));
+    let wrong = |what: &str| Problem::usage(what.to_owned()).hint("sabir key list shows the ids");
+    if looks_like_a_key {
+        return Err(wrong("this is a key, not the id of one; what was typed is now in your shell's history"));
+    }
+    KeyId::parse(text).ok_or_else(|| wrong("an id has letters, digits, _ and -"))
+}
+
+/// A key with its text, the only time.
+fn show_issued(out: &Output, Issued { key, text }: &Issued) -> Result<Exit, Stop> {
+    if out.is_json() {
+        let mut all = members(key);
+        all.insert("key".into(), text.expose().into());
+        out.document(&Value::Object(all).to_string())?;
+        return Ok(Exit::Done);
+    }
+    out.text(|floor| {
+        floor.field("Key", text.expose());
+        fields(floor, key);
+    })?;
+    out.note("This is the only time the key is shown; keep it now");
+    Ok(Exit::Done)
+}
+
+/// What is said of a key to programs.
+fn members(key: &ApiKey) -> Map<String, Value> {
+    let terms = &key.terms;
+    let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
+    let retiring: Vec<Value> =
+        key.retiring.iter().map(|old| json!({"prefix": old.imprint.prefix, "until": old.until})).collect();
+    let all = json!({
+        "id": key.id.as_str(),
+        "prefix": key.imprint.prefix,
+        "state": standing(key),
+        "owner": terms.owner,
+        "name": terms.name,
+        "tier": terms.tier,
+        "scopes": terms.scopes,
+        "agents": terms.agents,
+        "createdAt": key.created_at,
+        "expiresAt": time(terms.expires_at),
+        "revokedAt": time(key.revoked_at),
+        "lastUsedAt": time(key.last_used_at),
+        "retiring": retiring,
+    });
+    let Value::Object(mut all) = all else { return Map::new() };
+    all.retain(|_, value| !value.is_null());
+    all
+}
+
+/// The same for people.
+fn fields(floor: &mut Floor, key: &ApiKey) {
+    let terms = &key.terms;
+    let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
+    floor.field("Key ID", key.id.as_str());
+    floor.field("Prefix", &key.imprint.prefix);
+    floor.field("State", standing(key));
+    floor.field("Owner", &terms.owner);
+    floor.maybe("Name", terms.name.as_deref());
+    floor.maybe("Tier", terms.tier.as_deref());
+    floor.field("Scopes", if terms.scopes.is_empty() { "everything".into() } else { terms.scopes.join(" ") }.as_str());
+    floor.maybe("Agents", Some(terms.agents.join(" ").as_str()));
+    floor.field("Created", &key.created_at.to_string());
+    floor.maybe("Expires", time(terms.expires_at).as_deref());
+    floor.maybe("Revoked", time(key.revoked_at).as_deref());
+    floor.maybe("Last used", time(key.last_used_at).as_deref());
+    for old in &key.retiring {
+        floor.field("Retiring", &format!("{} until {}", old.imprint.prefix, old.until));
+    }
+}

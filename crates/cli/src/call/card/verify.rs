@@ -1,0 +1,148 @@
+//! `sabir card verify`.
+
+use super::Signature;
+use crate::Invocation;
+use crate::call::{Interrupts, Session, drive};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
+use clap::Args;
+use sabir_client::signature::{Authorities, Form, Jwks, Source, Trust, Verdict, verify};
+use sabir_client::{Found, Reference};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use url::Url;
+
+/// Check who vouches for a card.
+///
+/// The keys are those that were given, that a given authority vouches for, or that a given registry has for the card's
+/// host; where none of these is given, those that the card's own host publishes. Exit code 1 unless a signature holds.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir card verify https://agent.example\n  \
+    sabir card verify signed.json --jwks jwks.json\n  \
+    sabir card verify https://agent.example --ca ca.pem --registry https://keys.example/agents")]
+pub(crate) struct Verify {
+    /// The card: a host, a URL or a file. In place of --agent-card.
+    #[arg(value_name = "CARD")]
+    card: Option<String>,
+    /// A key set, or one key, whose signatures count; repeatable.
+    #[arg(long, value_name = "FILE")]
+    jwks: Vec<PathBuf>,
+    /// PEM file with authorities that may vouch for a signer's certificate.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// A registry of keys: below this URL, the key set of each host.
+    #[arg(long, value_name = "URL")]
+    registry: Option<Url>,
+}
+
+impl Verb for Verify {
+    fn run(self, invocation: Invocation) -> Outcome {
+        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+    }
+}
+
+impl Verify {
+    async fn go(self, session: &Session) -> Outcome {
+        let found = self.found(session).await?;
+        let place = session.place(&found);
+        let verdict = self.judge(session, &found).await?;
+        let Verdict::Verified { kid, source, form, covered } = &verdict else {
+            let words = Signature::of(&verdict).words;
+            let problem = Problem::new(Code::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
+            let hint = match &verdict {
+                Verdict::Absent => "nobody signed this card; its owner may with sabir card sign",
+                _ => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
+            };
+            return Err(problem.hint(hint).into());
+        };
+        let (source, form) = (from(source), reading(*form));
+        if session.out.is_json() {
+            let covered: serde_json::Value = serde_json::from_str(covered).unwrap_or_default();
+            let said = serde_json::json!({
+                "card": place, "verified": true, "kid": kid, "keys": source, "reading": form, "covered": covered,
+            });
+            session.out.document(&said.to_string())?;
+            return Ok(Exit::Done);
+        }
+        session.out.text(|floor| {
+            floor.field("Card", &place);
+            floor.field("Verified", "yes");
+            floor.field("Key ID", kid);
+            floor.field("Keys", &source);
+            floor.field("Reading", form);
+            if session.out.verbose {
+                floor.block("Covered", &crate::output::indented(covered));
+            }
+        })?;
+        Ok(Exit::Done)
+    }
+
+    async fn found(&self, session: &Session) -> Result<Found, crate::problem::Stop> {
+        let Some(text) = &self.card else { return session.card().await };
+        let reference = Reference::parse(text)
+            .map_err(|error| Problem::usage(error.to_string()).hint("sabir card verify --help"))?;
+        Ok(session.client.card(&reference).await.map_err(|error| session.problem(error, None))?)
+    }
+
+    async fn judge(&self, session: &Session, found: &Found) -> Result<Verdict, Problem> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        // A card that came from this machine without TLS has keys that come the same way.
+        let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
+        let authorities = match &self.ca {
+            None => Authorities::default(),
+            Some(path) => {
+                let text = read("--ca", path)?;
+                Authorities::parse(&text).map_err(|fault| wrong("--ca", path, &fault.to_string()))?
+            }
+        };
+        let trust = Trust {
+            card_url: found.url.clone(),
+            authorities,
+            registry: self.registry.clone(),
+            roots_only: !self.jwks.is_empty() || self.ca.is_some() || self.registry.is_some(),
+            plain_loopback,
+            now,
+            ..Trust::default()
+        };
+        if self.jwks.is_empty() {
+            return Ok(verify(found.as_found(), &trust, &session.client).await);
+        }
+        let mut last = Verdict::Absent;
+        for path in &self.jwks {
+            let keys = Jwks::parse(&read("--jwks", path)?);
+            let keys = keys.map_err(|fault| wrong("--jwks", path, &fault.to_string()))?;
+            last = verify(found.as_found(), &Trust { keys, ..trust.clone() }, &session.client).await;
+            if matches!(last, Verdict::Verified { .. }) {
+                break;
+            }
+        }
+        Ok(last)
+    }
+}
+
+fn wrong(flag: &str, path: &Path, what: &str) -> Problem {
+    Problem::usage(format!("{flag} {}: {what}", path.display())).hint("sabir card verify --help")
+}
+
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Problem> {
+    std::fs::read(path).map_err(|error| wrong(flag, path, &error.to_string()))
+}
+
+fn from(source: &Source) -> String {
+    match source {
+        Source::Given => "given".to_owned(),
+        Source::Certified => "its certificate".to_owned(),
+        Source::Registered(url) | Source::Fetched(url) => url.to_string(),
+    }
+}
+
+/// Which members the signature speaks for.
+fn reading(form: Form) -> &'static str {
+    match form {
+        Form::Specification => "A2A 1.0",
+        Form::Sdk => "SDK: no empty members, and none that A2A 1.0 does not know",
+        Form::AsReceived => "as received",
+    }
+}

@@ -1,0 +1,59 @@
+//! Who is behind a proxy: told by the proxies that are configured, and by nobody else. The log shows who a request is
+//! taken to be from.
+
+use crate::http::Request;
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use serde_json::Value;
+
+/// A server that writes down every request.
+fn watched(server: &str) -> Sabir {
+    let home = Home::new(&format!("[server]\n{server}\n{AGENTS}"));
+    let mut command = home.command();
+    command.env("SABIR_LOG", "debug").env("SABIR_LOG_FORMAT", "json");
+    Sabir::run(&home, command)
+}
+
+/// Whom a request with these headers is taken to be from.
+#[track_caller]
+fn check(sabir: &Sabir, id: &str, headers: &[(&str, &str)], expected: &str) {
+    let mut request = Request::get("/healthz").with("X-Request-Id", id);
+    for (name, value) in headers {
+        request = request.with(name, *value);
+    }
+    assert_eq!(sabir.ask(&request).status, 200);
+    let line = || {
+        sabir.said().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|l| l["span"]["id"] == id)
+    };
+    eventually("the request is in the log", || line().is_some());
+    assert_eq!(line().unwrap()["span"]["peer"], expected, "{id}");
+}
+
+#[test]
+fn strangers_cannot_say_who_they_are_from() {
+    for server in ["", "proxies = []", "proxies = [\"10.0.0.0/8\", \"192.0.2.7\"]"] {
+        let sabir = watched(server);
+        check(&sabir, "xff", &[("X-Forwarded-For", "198.51.100.9")], "127.0.0.1");
+        check(&sabir, "fwd", &[("Forwarded", "for=198.51.100.9")], "127.0.0.1");
+        check(&sabir, "real", &[("X-Real-IP", "198.51.100.9")], "127.0.0.1");
+    }
+}
+
+#[test]
+fn a_configured_proxy_is_believed_as_far_as_its_own_words_go() {
+    let sabir = watched("proxies = [\"127.0.0.0/8\", \"10.0.0.0/8\"]");
+    check(&sabir, "none", &[], "127.0.0.1");
+    check(&sabir, "one", &[("X-Forwarded-For", "198.51.100.9")], "198.51.100.9");
+    check(&sabir, "forged", &[("X-Forwarded-For", "203.0.113.1, 198.51.100.9, 10.0.0.1")], "198.51.100.9");
+    check(&sabir, "standard", &[("Forwarded", "for=\"[2001:db8::9]:443\";proto=https")], "2001:db8::9");
+    check(&sabir, "hidden", &[("Forwarded", "for=_secret")], "127.0.0.1");
+    check(&sabir, "rubbish", &[("X-Forwarded-For", &"x,".repeat(5000))], "127.0.0.1");
+    check(&sabir, "apart", &[("X-Forwarded-For", "198.51.100.9"), ("Forwarded", "for=203.0.113.1")], "127.0.0.1");
+    sabir.still_serves();
+}
+
+#[test]
+fn what_is_no_network_is_refused() {
+    let home = Home::new("[server]\nproxies = [\"proxy.example\"]\n");
+    let said = home.refuses(home.command());
+    assert!(said.contains("proxy.example") && said.contains("10.0.0.0/8"), "{said}");
+}

@@ -1,0 +1,172 @@
+//! Cards that somebody vouches for: signed by a server or by hand, and verified by whoever reads them.
+
+use crate::http::Request;
+use crate::sabir::{Home, Sabir};
+use crate::tool::Desk;
+use serde_json::{Value, json};
+use std::fs;
+use std::sync::Arc;
+
+const KEYS: &str = "/.well-known/jwks.json";
+const AGENT: &str = "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = true\n\
+    [agent.card]\ndescription = \"Keeps books\"\n\
+    [[agent.card.skills]]\nid = \"open\"\nname = \"Open\"\ndescription = \"For everybody\"\ntags = [\"a\"]\n\
+    [[agent.card.skills]]\nid = \"secret\"\nname = \"Secret\"\ndescription = \"Not for everybody\"\ntags = [\"a\"]\n\
+    public = false\n\
+    [[agent]]\nname = \"xpr\"\nkind = \"echo\"\n[agent.xpr]\naccount = \"myagent\"\n";
+
+/// A home whose server signs with a key of its own.
+fn home(more: &str) -> (Arc<Home>, Desk) {
+    let home = Home::new(&format!(
+        "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n{AGENT}"
+    ));
+    let desk = Desk::new();
+    for name in ["new.pem", "old.pem"] {
+        desk.run(&["card", "keys", "--new", home.path(name).to_str().unwrap()]).ok();
+    }
+    (home, desk)
+}
+
+fn kid(desk: &Desk, home: &Home, name: &str) -> String {
+    let ran = desk.run(&["card", "keys", "--key", home.path(name).to_str().unwrap()]);
+    ran.json()["keys"][0]["kid"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_form_of_a_card_is_verified_with_the_published_keys() {
+    let (home, desk) = home("");
+    let server = Sabir::at(&home);
+    let keys = server.ask(&Request::get(KEYS));
+    assert_eq!((keys.status, keys.header("Content-Type")), (200, Some("application/json")));
+    let set = keys.json();
+    let names: Vec<&str> = set["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap()).collect();
+    assert_eq!(names, [&*kid(&desk, &home, "new.pem"), &*kid(&desk, &home, "old.pem")]);
+    assert!(!keys.text().contains("\"d\""));
+    let known = Request::get(KEYS).with("If-None-Match", keys.header("ETag").unwrap());
+    assert_eq!(server.ask(&known).status, 304);
+    fs::write(desk.path("jwks.json"), keys.text()).unwrap();
+
+    for agent in ["", "/agents/xpr"] {
+        for (path, version) in [("agent-card.json", "1.0"), ("agent-card.json", ""), ("agent.json", "")] {
+            let request = Request::get(&format!("{agent}/.well-known/{path}")).without("A2A-Version");
+            let request = if version.is_empty() { request } else { request.with("A2A-Version", version) };
+            let card = server.ask(&request);
+            fs::write(desk.path("card.json"), card.text()).unwrap();
+            let ran = desk.run(&["card", "verify", "card.json", "--jwks", "jwks.json"]);
+            ran.ok();
+            assert_eq!(ran.fields("Key ID"), [names[0]], "{path} {version}");
+            assert!(!card.text().contains("Not for everybody"), "what is not public is in no public form");
+            // Any change shows.
+            for (from, to) in [("\"books\"", "\"cooks\""), ("\"xpr\"", "\"rpx\"")] {
+                if card.text().contains(from) {
+                    fs::write(desk.path("bent.json"), card.text().replace(from, to)).unwrap();
+                    let ran = desk.run(&["card", "verify", "bent.json", "--jwks", "jwks.json"]);
+                    assert_eq!(ran.code, 1, "{ran:?}");
+                    assert!(ran.stderr.contains("not what was signed"), "{ran:?}");
+                }
+            }
+        }
+    }
+    // Straight from the server, with the keys that its card leads to.
+    let ran = desk.run(&["card", "verify", &format!("http://{}", server.address), "-o", "json"]);
+    let said = ran.json();
+    assert_eq!((&said["verified"], &said["kid"]), (&json!(true), &json!(names[0])), "{ran:?}");
+    assert_eq!(said["keys"], format!("http://{}{KEYS}", server.address));
+}
+
+#[test]
+fn a_restart_with_the_same_key_is_no_news() {
+    let (home, _) = home("public_url = \"https://books.example\"\n");
+    let tag = |server: &Sabir, path: &str| server.ask(&Request::get(path)).header("ETag").unwrap().to_owned();
+    let server = Sabir::at(&home);
+    let paths = ["/.well-known/agent-card.json", "/.well-known/agent.json", KEYS];
+    let before = paths.map(|path| tag(&server, path));
+    assert!(before[0].starts_with("W/\"") && !before[2].starts_with("W/"), "{before:?}");
+    let server = Sabir::at(&server.stop());
+    assert_eq!(paths.map(|path| tag(&server, path)), before);
+    let known = Request::get(paths[0]).with("If-None-Match", &*before[0]);
+    assert_eq!(server.ask(&known).status, 304);
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_named_at_the_start() {
+    let (home, _) = home("");
+    fs::write(home.path("new.pem"), "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n").unwrap();
+    let said = home.refuses(home.command());
+    assert!(said.contains("server.signing.keys") && said.contains("new.pem"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+    fs::remove_file(home.path("new.pem")).unwrap();
+    let said = home.refuses(home.command());
+    assert!(said.contains("new.pem") && said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn where_nothing_is_signed_there_are_no_keys() {
+    let server = Sabir::start(AGENT);
+    assert_eq!(server.ask(&Request::get(KEYS)).status, 404);
+    let desk = Desk::new();
+    let ran = desk.run(&["card", "verify", &format!("http://{}", server.address)]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("SABIR_ERR_CARD_UNVERIFIED") && ran.stderr.contains("absent"), "{ran:?}");
+}
+
+fn plain_card() -> Value {
+    json!({
+        "version": "1", "name": "Ledger", "description": "Keeps books.", "x-note": {"of": "mine"},
+        "supportedInterfaces": [{"url": "https://ledger.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}],
+    })
+}
+
+#[test]
+fn a_card_is_signed_by_hand() {
+    let desk = Desk::new();
+    for name in ["a.pem", "b.pem"] {
+        desk.run(&["card", "keys", "--new", name]).ok();
+    }
+    fs::write(desk.path("card.json"), plain_card().to_string()).unwrap();
+    let signed = desk.run(&["card", "sign", "card.json", "--key", "a.pem", "--jku", "https://ledger.example/keys"]);
+    let mut card = signed.json();
+    fs::write(desk.path("signed.json"), signed.ok()).unwrap();
+    let signatures = card.as_object_mut().unwrap().remove("signatures").unwrap();
+    assert_eq!(card, plain_card());
+    assert_eq!(signatures.as_array().unwrap().len(), 2, "with what 1.0 does not know, and without");
+    fs::write(desk.path("a.json"), desk.run(&["card", "keys", "--key", "a.pem"]).ok()).unwrap();
+    fs::write(desk.path("b.json"), desk.run(&["card", "keys", "--key", "b.pem"]).ok()).unwrap();
+    desk.run(&["card", "verify", "signed.json", "--jwks", "a.json"]).ok();
+    assert_eq!(desk.run(&["card", "verify", "signed.json", "--jwks", "b.json"]).code, 1);
+    // A file has no host of its own, so the keys that it names itself count for nothing.
+    assert_eq!(desk.run(&["card", "verify", "signed.json"]).code, 1);
+    // Another key signs as well, from standard input, and the first signature stays.
+    let both = desk.feed(&["card", "sign", "-", "--key", "file:b.pem"], signed.ok());
+    fs::write(desk.path("both.json"), both.ok()).unwrap();
+    for set in ["a.json", "b.json"] {
+        desk.run(&["card", "verify", "both.json", "--jwks", set]).ok();
+    }
+}
+
+#[test]
+fn what_cannot_be_signed_is_explained() {
+    let desk = Desk::new();
+    desk.run(&["card", "keys", "--new", "a.pem"]).ok();
+    assert_eq!(desk.run(&["card", "keys", "--new", "a.pem"]).code, 2, "a key is never written over");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(desk.path("a.pem")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let mut card = plain_card();
+    card["description"] = json!("");
+    fs::write(desk.path("card.json"), card.to_string()).unwrap();
+    let ran = desk.run(&["card", "sign", "card.json", "--key", "a.pem"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("/description"), "{ran:?}");
+    for arguments in [
+        &["card", "sign", "none.json", "--key", "a.pem"][..],
+        &["card", "sign", "card.json", "--key", "none.pem"],
+        &["card", "sign", "card.json", "--key", "card.json"],
+        &["card", "sign", "card.json"],
+        &["card", "keys"],
+    ] {
+        let ran = desk.run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?} {ran:?}");
+    }
+}

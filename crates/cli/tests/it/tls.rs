@@ -1,0 +1,211 @@
+//! HTTPS: everything that is served is served inside of it, and nobody gets in by being slow, silent or plain.
+
+use crate::ask::{DESK, envelope, saying, state, told};
+use crate::authority::{Authority, LOCAL, section};
+use crate::http::{Request, Wire};
+use crate::protocols::Http2;
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use rustls::ProtocolVersion;
+use rustls::version::{TLS12, TLS13};
+use std::time::Duration;
+
+/// A server over HTTPS, called by a client that trusts its authority.
+pub(crate) fn secured(authority: &Authority, tls: &str, config: &str) -> Sabir {
+    let pair = authority.server("server");
+    let home = Home::new(&(section(&pair.cert, &pair.key, tls) + config));
+    Sabir::at(&home).called_by(&authority.trusted().config())
+}
+
+fn limited(lines: &str) -> String {
+    AGENTS.replace("[limits]", &format!("[limits]\n{lines}"))
+}
+
+#[test]
+fn every_binding_is_served_inside_of_tls() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", AGENTS);
+    sabir.still_serves();
+    let rest = sabir.ask(&Request::post("/message:send", saying("x").to_string()));
+    assert_eq!(state(&rest.json()["task"]), "TASK_STATE_COMPLETED");
+    let frames = sabir.stream(DESK, "SendStreamingMessage", &saying("tick")).rest();
+    assert_eq!(told(&frames), "0123456789");
+    // HTTP/2 is agreed on in the handshake, and with it comes gRPC.
+    let both = authority.trusted().offering(&[b"h2", b"http/1.1"]).config();
+    let sabir = sabir.called_by(&both);
+    assert_eq!(sabir.wire().session().alpn_protocol(), Some(&b"h2"[..]));
+    let host = sabir.address.to_string();
+    let mut client = Http2::open(&sabir);
+    let list = client.grpc(&host, "/lf.a2a.v1.A2AService/ListTasks", b"");
+    assert!(!list.is_empty(), "there are tasks, and they are listed");
+}
+
+#[test]
+fn cards_say_where_they_are_served() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", AGENTS);
+    let card = sabir.ask(&Request::get("/.well-known/agent-card.json")).json();
+    let here = format!("https://{}/", sabir.address);
+    let interfaces = card["supportedInterfaces"].as_array().unwrap();
+    assert!(interfaces.iter().any(|i| i["protocolBinding"] == "JSONRPC" && i["url"] == here.as_str()), "{card}");
+    assert!(!card.to_string().contains("http://"), "{card}");
+}
+
+#[test]
+fn the_newest_version_is_taken_and_the_oldest_can_be_named() {
+    let authority = Authority::new();
+    let (old, new) = (authority.trusted().speaking(&TLS12).config(), authority.trusted().speaking(&TLS13).config());
+    let sabir = secured(&authority, "", AGENTS);
+    let spoken = |sabir: &Sabir| sabir.wire().session().protocol_version();
+    assert_eq!(spoken(&sabir), Some(ProtocolVersion::TLSv1_3), "where both have it");
+    let sabir = sabir.called_by(&old);
+    assert_eq!(spoken(&sabir), Some(ProtocolVersion::TLSv1_2));
+    sabir.still_serves();
+    let strict = secured(&authority, "min_version = \"1.3\"", AGENTS).called_by(&new);
+    strict.still_serves();
+    let refusal = Wire::secured(strict.address, old).err().unwrap().to_string();
+    assert!(refusal.contains("ProtocolVersion"), "{refusal}");
+    assert_eq!(strict.metric("sabir_tls_handshake_failures_total{reason=\"incompatible\"}"), 1.0);
+}
+
+#[test]
+fn a_protocol_that_nobody_speaks_is_refused_and_none_is_http1() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", AGENTS);
+    let refusal = Wire::secured(sabir.address, authority.trusted().offering(&[b"spdy/3"]).config()).err().unwrap();
+    assert!(refusal.to_string().contains("NoApplicationProtocol"), "{refusal}");
+    sabir.called_by(&authority.trusted().offering(&[]).config()).still_serves();
+}
+
+#[test]
+fn who_speaks_plain_http_is_told_so() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", AGENTS);
+    let body = envelope("SendMessage", &saying("x".repeat(100_000).as_str()));
+    for request in [Request::get("/healthz"), Request::post("/", body)] {
+        let mut plain = Wire::open(sabir.address);
+        plain.send(&request);
+        let reply = plain.reply();
+        assert_eq!(reply.status, 400);
+        assert!(reply.text().contains("https://"), "{}", reply.text());
+        assert!(plain.ends());
+    }
+    assert_eq!(sabir.metric("sabir_tls_handshake_failures_total{reason=\"plain_http\"}"), 2.0);
+    for garbage in [&b"\0\0\0\0"[..], b"hello", b"\x16\x03\x01\x00\x05hello", b"\x80\x2e\x01\x03\x01"] {
+        let mut wire = Wire::open(sabir.address);
+        wire.write(garbage);
+        wire.half_close();
+        assert!(wire.ends(), "{garbage:?}");
+    }
+    assert_eq!(sabir.count("/"), 0, "and nothing was done");
+    sabir.still_serves();
+    eventually("all connections are given back", || sabir.metric("sabir_open_connections") <= 1.0);
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_given_up() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", &limited("header_seconds_max = 1\nconnections_max = 3"));
+    // Nothing; a part of a record; a record that promises more than comes.
+    for beginning in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+        let slow: Vec<Wire> = (0..3)
+            .map(|_| {
+                let mut wire = Wire::open(sabir.address);
+                wire.write(beginning);
+                wire
+            })
+            .collect();
+        // All places are taken, and come back.
+        sabir.still_serves();
+        assert!(slow.into_iter().all(|mut wire| wire.ends()));
+    }
+    assert_eq!(sabir.metric("sabir_tls_handshake_failures_total{reason=\"timeout\"}"), 9.0);
+}
+
+#[test]
+fn who_says_nothing_after_the_handshake_is_given_up() {
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", &limited("header_seconds_max = 1\nconnections_max = 3"));
+    let kinds: [(&[u8], [&[u8]; 3]); 2] =
+        [(b"http/1.1", [b"", b"P", b"GET / "]), (b"h2", [b"", b"P", b"PRI * HTTP/2.0\r\n\r\n"])];
+    for (alpn, beginnings) in kinds {
+        let config = authority.trusted().offering(&[alpn]).config();
+        let begin = |beginning: &[u8]| {
+            let mut wire = Wire::secured(sabir.address, config.clone()).unwrap();
+            wire.write(beginning);
+            wire
+        };
+        let silent = beginnings.map(begin);
+        sabir.still_serves();
+        assert!(silent.into_iter().all(|mut wire| wire.ends()));
+    }
+}
+
+#[test]
+fn a_small_request_may_be_answered_slowly() {
+    // Shorter than the first words of HTTP/2, and the answer takes longer than a head may.
+    let authority = Authority::new();
+    let config = "[limits]\nheader_seconds_max = 1\n[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n\
+                  [[agent.rule]]\ndo = [{ wait_ms = 2500 }, { complete = \"late\" }]\n";
+    let sabir = secured(&authority, "", config);
+    let task = sabir.send("/", &saying("x"));
+    assert_eq!(state(&task), "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn an_idle_server_stops_although_clients_are_connected() {
+    let authority = Authority::new();
+    let mut sabir = secured(&authority, "", &limited("header_seconds_max = 600"));
+    let h2 = authority.trusted().offering(&[b"h2"]).config();
+    let mut used = sabir.wire();
+    used.send(&Request::get("/healthz"));
+    assert_eq!(used.reply().status, 200);
+    let unshaken = Wire::open(sabir.address);
+    let mut half = Wire::open(sabir.address);
+    half.write(b"\x16\x03\x01\x02\x00");
+    let silent = (sabir.wire(), Wire::secured(sabir.address, h2).unwrap());
+    sabir.still_serves();
+    sabir.ask_to_stop();
+    let asked = std::time::Instant::now();
+    assert!(sabir.stopped().success());
+    assert!(asked.elapsed() < Duration::from_secs(8), "nobody waits for an answer, so nobody has to be waited for");
+    drop((used, unshaken, half, silent));
+}
+
+#[test]
+fn clients_that_stop_reading_cost_little_memory() {
+    let authority = Authority::new();
+    let chunk = "s".repeat(64 << 10);
+    let steps: Vec<String> = (0..160)
+        .map(|n| format!("{{ artifact = {{ id = \"s\", text = \"{chunk}\", append = {} }} }}", n > 0))
+        .collect();
+    let story = format!("[[agent]]\nname = \"story\"\nkind = \"script\"\n[[agent.rule]]\ndo = [{}]\n", steps.join(","));
+    let sabir = secured(&authority, "", &(AGENTS.to_owned() + &story));
+    let first = sabir.send("/agents/story", &saying("tell"));
+    let id = serde_json::json!({"id": first["id"]});
+    let before = sabir.resident_bytes();
+    let idle: Vec<_> = (0..24).map(|_| sabir.stream_after("/agents/story", "SubscribeToTask", &id, Some(0))).collect();
+    sabir.still_serves();
+    let more = sabir.resident_bytes().saturating_sub(before) >> 20;
+    assert!(more <= 96, "24 idle readers took {more} MiB");
+    let mut last = idle.into_iter().next_back().unwrap();
+    let frames = last.rest();
+    assert!(!last.broken && frames.iter().filter(|f| f.chunk().is_some()).count() == 160, "it gets everything later");
+}
+
+#[test]
+fn it_answers_to_the_names_of_its_certificate() {
+    assert!(LOCAL.contains("DNS:agents.test"));
+    let authority = Authority::new();
+    let sabir = secured(&authority, "", AGENTS);
+    let status = |host: &str| sabir.ask(&Request::get("/healthz").with("Host", host)).status;
+    let port = sabir.address.port();
+    for good in ["agents.test", "AGENTS.test", "one.wild.test"] {
+        assert_eq!((status(good), status(&format!("{good}:{port}"))), (200, 200), "{good}");
+    }
+    for bad in ["evil.example", "wild.test", "two.one.wild.test", ".wild.test", "agents.test.evil.example"] {
+        assert_eq!(status(bad), 421, "{bad}");
+    }
+    let from = |origin: &str| sabir.ask(&Request::get("/healthz").with("Origin", origin)).status;
+    assert_eq!(from(&format!("https://agents.test:{port}")), 200);
+    assert_eq!((from("https://agents.test"), from(&format!("http://agents.test:{port}"))), (403, 403));
+}

@@ -1,0 +1,188 @@
+//! Calling as an account of XPR Network: what is signed, what is shown of it, and the jobs that messages belong to.
+
+use crate::stub::{self, card};
+use crate::tool::{Desk, Ran, demo, finished};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// A throwaway key.
+const KEY: &str = "5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU";
+
+fn signed(desk: &Desk, arguments: &[&str]) -> Ran {
+    let mut command = desk.command(arguments);
+    finished(command.env("XPR_PRIVATE_KEY", format!("{KEY}\n")).spawn().unwrap())
+}
+
+/// The requests that were heard: the account, the signature, the body.
+type Heard = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+/// An agent that completes whatever it is asked.
+fn agent(card: fn(&str) -> String) -> (String, Heard) {
+    let heard = Heard::default();
+    let log = heard.clone();
+    let at = Arc::new(Mutex::new(String::new()));
+    let place = at.clone();
+    let url = stub::serve(move |asked| {
+        if asked.path.contains("/.well-known/") {
+            let found = asked.path.ends_with("agent-card.json");
+            return (if found { 200 } else { 404 }, "application/json", card(&place.lock().unwrap()));
+        }
+        let header = |name: &str| asked.header(name).unwrap_or_default().to_owned();
+        let body = asked.json();
+        let task = json!({"id": "t-1", "contextId": "c-1", "status": {"state": "completed"}});
+        let result = if body["method"] == "message/send" {
+            task
+        } else {
+            json!({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}})
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+        log.lock().unwrap().push((header("x-xpr-account"), header("x-xpr-signature"), body));
+        (200, "application/json", answer)
+    });
+    at.lock().unwrap().clone_from(&url);
+    (url, heard)
+}
+
+fn xpr_card(url: &str) -> String {
+    json!({
+        "name": "Bob", "description": "", "url": url, "version": "1.0.0",
+        "capabilities": {"streaming": false, "pushNotifications": false, "stateTransitionHistory": false},
+        "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
+        "skills": [{"id": "general", "name": "general", "description": "general capability", "tags": ["general"]}],
+        "xpr:account": "bob", "xpr:protocol": "https", "xpr:registeredAt": 0
+    })
+    .to_string()
+}
+
+#[test]
+fn a_call_is_signed_and_nothing_that_could_be_sent_again_is_shown() {
+    let desk = Desk::new();
+    let (url, heard) = agent(card);
+    let ran = signed(
+        &desk,
+        &["send", "hi", "-a", &url, "--xpr-account", "alice", "--job-id", "42", "--debug", "--curl", "--verbose"],
+    );
+    ran.ok();
+    let heard = heard.lock().unwrap().clone();
+    let (account, signature, body) = &heard[0];
+    assert_eq!(account, "alice");
+    assert!(signature.starts_with("SIG_K1_"), "{signature}");
+    assert_eq!(body["params"]["message"]["metadata"], json!({"xpr:jobId": 42}));
+    let shown = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(shown.contains("x-xpr-account: alice") && shown.contains("$X_XPR_SIGNATURE"), "{shown}");
+    assert!(!shown.contains("SIG_K1_") && !shown.contains(KEY), "{shown}");
+}
+
+#[test]
+fn a_rehearsal_names_the_headers_and_signs_nothing() {
+    let desk = Desk::new();
+    let (url, heard) = agent(card);
+    let arguments = ["send", "hi", "-a", &url, "--xpr-account", "alice", "--job-id", "42", "--dry-run"];
+    let text = signed(&desk, &arguments);
+    let json = signed(&desk, &[&arguments[..], &["-o", "json"]].concat());
+    assert!(heard.lock().unwrap().is_empty());
+    assert!(text.ok().contains("-H 'x-xpr-account: alice'"), "{}", text.stdout);
+    assert!(text.stdout.contains("\"x-xpr-signature: $X_XPR_SIGNATURE\""), "{}", text.stdout);
+    let headers = &json.json()["headers"];
+    assert_eq!((&headers["x-xpr-account"], &headers["x-xpr-signature"]), (&json!("alice"), &json!("[redacted]")));
+    assert_eq!(json.json()["body"]["params"]["message"]["metadata"]["xpr:jobId"], 42);
+    for ran in [&text, &json] {
+        assert!(!ran.stdout.contains("SIG_") && !ran.stdout.contains(KEY), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn in_xpr_the_job_stands_beside_the_message() {
+    let desk = Desk::new();
+    let (url, heard) = agent(xpr_card);
+    let account = ["--xpr-account", "alice", "--a2a-version", "xpr"];
+    let ran = signed(&desk, &[&["send", "hi", "-a", &url, "--job-id", "18446744073709551615"], &account[..]].concat());
+    ran.ok();
+    assert!(!ran.stderr.contains("security scheme"), "signing is how these agents are called: {}", ran.stderr);
+    let (_, signature, body) = heard.lock().unwrap()[0].clone();
+    assert!(signature.starts_with("SIG_K1_"));
+    assert_eq!(body["params"]["metadata"], json!({"xpr:jobId": u64::MAX}));
+    assert_eq!(body["params"]["message"]["metadata"], Value::Null);
+}
+
+#[test]
+fn an_account_needs_a_key_that_can_be_read_and_a_body_to_sign() {
+    let desk = Desk::new();
+    let (url, heard) = agent(card);
+    let wrong = |key: Option<&str>, more: &[&str]| {
+        let mut command = desk.command(&[&["send", "hi", "-a", &url, "-o", "json"], more].concat());
+        command.env_remove("XPR_PRIVATE_KEY");
+        key.map(|key| command.env("XPR_PRIVATE_KEY", key));
+        let ran = finished(command.spawn().unwrap());
+        assert_eq!(ran.code, 2, "{ran:#?}");
+        assert!(!format!("{ran:?}").contains("5JMh46"), "{ran:#?}");
+        format!("{}{}", ran.stdout, ran.stderr)
+    };
+    let alice = &["--xpr-account", "alice"][..];
+    assert!(wrong(None, alice).contains("XPR_PRIVATE_KEY"));
+    assert!(wrong(Some(&KEY.replace('U', "V")), alice).contains("cannot be read"));
+    assert!(wrong(Some(KEY), &["--xpr-account", "Alice!"]).contains("not an account name"));
+    assert!(wrong(None, &["--job-id", "none"]).contains("job-id"));
+    assert!(heard.lock().unwrap().is_empty());
+    let grpc = desk.path("grpc.json");
+    std::fs::write(&grpc, card(&url).replace("JSONRPC", "GRPC")).unwrap();
+    let ran = signed(&desk, &["send", "hi", "-a", grpc.to_str().unwrap(), "--xpr-account", "alice", "-o", "json"]);
+    assert_eq!(ran.code, 2, "{ran:#?}");
+    assert!(format!("{ran:?}").contains("gRPC"), "{ran:#?}");
+}
+
+#[test]
+fn the_tasks_of_a_job_are_found_on_every_page() {
+    let desk = Desk::new();
+    let (_server, url) = demo(&[]);
+    let send = |text: &str, more: &[&str]| {
+        let ran = desk.run(&[&["send", text, "-a", &url, "-o", "json"], more].concat());
+        ran.ok();
+        ran.json()["task"]["id"].as_str().unwrap().to_owned()
+    };
+    let first = send("one", &["--job-id", "42"]);
+    send("two", &[]);
+    send("three", &["--job-id", "421"]);
+    let last = send("four", &["--job-id", "42"]);
+    let ids = |more: &[&str]| {
+        let ran = desk.run(&[&["task", "list", "-a", &url, "-o", "json", "--job", "42"], more].concat());
+        ran.ok();
+        let list = ran.json();
+        assert_eq!((&list["totalSize"], &list["nextPageToken"]), (&json!(2), &json!("")), "{list}");
+        list["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), [last.clone(), first.clone()]);
+    assert_eq!(ids(&["--page-size", "1"]), [last.clone(), first.clone()]);
+    assert_eq!(ids(&["--all"]), [last, first]);
+    let text = desk.run(&["task", "list", "-a", &url, "--job", "42"]);
+    assert_eq!(text.fields("Total"), ["2"], "{text:#?}");
+    let none = desk.run(&["task", "list", "-a", &url, "-o", "json", "--job", "7"]);
+    assert_eq!(none.json()["tasks"], json!([]));
+}
+
+#[test]
+fn a_search_without_end_ends_and_says_where_it_stopped() {
+    let desk = Desk::new();
+    let at = Arc::new(Mutex::new(String::new()));
+    let place = at.clone();
+    // Every page has a task of the job, and another page after it.
+    let url = stub::serve(move |asked| {
+        if asked.path.contains("/.well-known/") {
+            return (200, "application/json", card(&place.lock().unwrap()));
+        }
+        let body = asked.json();
+        assert_eq!(body["params"]["pageSize"], 100);
+        let page: usize = body["params"]["pageToken"].as_str().and_then(|token| token.parse().ok()).unwrap_or(0);
+        let task = json!({"id": format!("t-{page}"), "contextId": "c", "metadata": {"xpr:jobId": "42"},
+            "status": {"state": "TASK_STATE_COMPLETED"}});
+        let list =
+            json!({"tasks": [task], "nextPageToken": (page + 1).to_string(), "pageSize": 100, "totalSize": 9999});
+        (200, "application/json", json!({"jsonrpc": "2.0", "id": body["id"], "result": list}).to_string())
+    });
+    at.lock().unwrap().clone_from(&url);
+    let ran = desk.run(&["task", "list", "-a", &url, "-o", "json", "--job", "42"]);
+    ran.ok();
+    let list = ran.json();
+    assert_eq!((list["tasks"].as_array().unwrap().len(), &list["nextPageToken"]), (100, &json!("100")));
+    assert!(ran.stderr.contains("--page-token 100"), "{}", ran.stderr);
+}

@@ -1,0 +1,48 @@
+//! Small documents of strangers: asked for or posted through the same door as calls, and bounded in every direction.
+//!
+//! This is the way out for whoever needs a key set, a table of a chain or the ear of a webhook, and should not know how
+//! connections are made. The address policy and TLS are those of calls. Nothing of ours is shown: no certificate, and no
+//! header but those of the request. A redirect is an answer like any other, and it is not followed: whoever sends a
+//! secret, or believes what comes back, meant this address.
+
+use crate::door::{As, Door, Outgoing, Timeouts};
+use crate::{Egress, Error, Tls};
+use bytes::Bytes;
+use http::{Request, Response};
+use std::time::Duration;
+use url::Url;
+
+/// Exchanges small documents. Cheap to clone, and connections are shared between clones.
+#[derive(Clone)]
+pub struct Documents {
+    door: Door,
+}
+
+impl Documents {
+    /// A way out under a policy. `patience` is for a whole exchange, from the look-up of the name to the last byte.
+    pub fn new(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
+        let timeouts = Timeouts { connect: patience, answer: patience, idle: patience, total: Some(patience) };
+        // What is exchanged here may be secret, so nobody watches.
+        let door = Door::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)?;
+        Ok(Self { door })
+    }
+
+    /// Sends a request and reads its answer, whatever its status. An answer of more than `bytes_max` bytes, when it is
+    /// unpacked, is [`Error::TooLarge`]: half a document is none.
+    pub async fn exchange(&self, request: Request<Bytes>, bytes_max: usize) -> Result<Response<Bytes>, Error> {
+        let (head, body) = request.into_parts();
+        let url = Url::parse(&head.uri.to_string()).map_err(|e| Error::Usage(format!("not a URL: {e}")))?;
+        let body = (!body.is_empty()).then_some(body);
+        let outgoing = Outgoing { method: head.method, url, headers: head.headers, body, secret_query: Vec::new() };
+        self.door
+            .within(async {
+                let answer = self.door.send(outgoing, As::Nobody).await?;
+                let (status, headers) = (answer.status, answer.headers.clone());
+                let mut response = Response::new(answer.body("the document", bytes_max).await?);
+                *response.status_mut() = status;
+                *response.headers_mut() = headers;
+                Ok(response)
+            })
+            .await
+    }
+}

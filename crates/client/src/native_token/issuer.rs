@@ -1,0 +1,149 @@
+//! A client's credential: whoever makes a token for each request.
+
+use super::{LIFE, NativeToken, NativeTokenFault};
+use crate::authorise::{Authorise, Leaving, Proof};
+use crate::door::sensitive;
+use crate::oauth::{Clock as _, WallClock};
+use crate::{Error, Secret};
+use http::{HeaderMap, HeaderValue, header};
+use sabir_proto::card::SecurityScheme;
+use sabir_wire::card::{A2A, NATIVE};
+use url::Url;
+
+/// On whose behalf a peer is called, again and again.
+#[derive(Debug, Clone)]
+pub struct Issuer {
+    /// The user.
+    pub email: String,
+    /// The user's organisation.
+    pub organisation: Option<Organisation>,
+    /// The secret that all peers share; an organisation's own goes before it.
+    pub shared: Option<Secret>,
+    /// Our own address, if we have one.
+    pub address: Option<String>,
+    /// For whom tokens are.
+    pub audience: Audience,
+}
+
+/// An organisation.
+#[derive(Debug, Clone)]
+pub struct Organisation {
+    /// Its domain.
+    pub domain: String,
+    /// Its secret, where it has one that we know.
+    pub secret: Option<Secret>,
+}
+
+/// For whom a token is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// For any peer that holds the secret, as that family's own client has it: peers that cannot tell their own address
+    /// refuse all others.
+    #[default]
+    Anybody,
+    /// For the peer that is called, by its address.
+    Peer,
+    /// For this one.
+    Named(String),
+}
+
+impl Issuer {
+    /// Calls on behalf of a user, with everything else as usual.
+    pub fn new(email: impl Into<String>, shared: Option<Secret>) -> Self {
+        Self { email: email.into(), organisation: None, shared, address: None, audience: Audience::Anybody }
+    }
+
+    /// A token for a call to this address. `now` is in Unix seconds.
+    pub fn token(&self, peer: &Url, now: u64) -> Result<Secret, NativeTokenFault> {
+        let own = self.organisation.as_ref().and_then(|organisation| organisation.secret.as_ref());
+        let secret = own.or(self.shared.as_ref()).ok_or(NativeTokenFault::NoSecret)?;
+        let audience = match &self.audience {
+            Audience::Anybody => None,
+            Audience::Peer => Some(audience(peer)),
+            Audience::Named(name) => Some(name.clone()),
+        };
+        let token = NativeToken {
+            email: &self.email,
+            org_domain: self.organisation.as_ref().map(|organisation| organisation.domain.as_str()),
+            issuer: self.address.as_deref(),
+            audience: audience.as_deref(),
+            life: LIFE,
+        };
+        token.sign(secret, now)
+    }
+}
+
+/// What a peer takes for its own address: where it is served, without the path of its endpoint.
+fn audience(peer: &Url) -> String {
+    let path = peer.path().trim_end_matches('/');
+    let path = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);
+    format!("{}{}", peer.origin().ascii_serialization(), path.trim_end_matches('/'))
+}
+
+impl Authorise for Issuer {
+    fn authorise<'a>(&'a self, request: Leaving<'a>) -> Proof<'a> {
+        Box::pin(async move {
+            let token = self.token(request.url, WallClock.now()).map_err(|fault| Error::Usage(fault.to_string()))?;
+            Ok(HeaderMap::from_iter([(header::AUTHORIZATION, sensitive(&format!("Bearer {}", token.expose()))?)]))
+        })
+    }
+
+    fn rehearse(&self) -> HeaderMap {
+        let mut later = HeaderValue::from_static("Bearer made-when-it-is-sent");
+        later.set_sensitive(true);
+        HeaderMap::from_iter([(header::AUTHORIZATION, later)])
+    }
+
+    fn fits(&self, scheme: &SecurityScheme) -> bool {
+        matches!(scheme, SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer"))
+    }
+
+    fn signs_bodies(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    fn claims(issuer: &Issuer, peer: &str) -> serde_json::Value {
+        let token = issuer.token(&Url::parse(peer).unwrap(), 1000).unwrap();
+        let claims = token.expose().split('.').nth(1).unwrap().to_owned();
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_token_names_the_user_the_organisation_and_on_request_the_peer() {
+        let mut issuer = Issuer::new("ana@acme.test", Some(Secret::new("shared")));
+        let plain = serde_json::json!({"sub":"ana@acme.test","iss":"http://localhost:3000","iat":1000,"exp":1900});
+        assert_eq!(claims(&issuer, "https://peer.test/a2a"), plain);
+        issuer.organisation = Some(Organisation { domain: "acme.test".into(), secret: None });
+        issuer.audience = Audience::Peer;
+        for (peer, audience) in [
+            ("https://peer.test/_agent-native/a2a", "https://peer.test"),
+            ("https://peer.test:8443/app/a2a/", "https://peer.test:8443/app"),
+            ("https://peer.test/rpc", "https://peer.test/rpc"),
+        ] {
+            let claims = claims(&issuer, peer);
+            assert_eq!((&claims["org_domain"], &claims["aud"]), (&"acme.test".into(), &audience.into()), "{peer}");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_the_organisation_goes_before_the_shared_one() {
+        let peer = Url::parse("https://peer.test").unwrap();
+        let own = Organisation { domain: "acme.test".into(), secret: Some(Secret::new("own")) };
+        let by = |organisation: Option<Organisation>, shared: Option<&str>| Issuer {
+            organisation,
+            ..Issuer::new("ana@acme.test", shared.map(Secret::new))
+        };
+        let token = |issuer: Issuer| issuer.token(&peer, 1000).map(|token| token.expose().to_owned());
+        let without = Organisation { secret: None, ..own.clone() };
+        assert_eq!(token(by(Some(own.clone()), Some("shared"))), token(by(Some(own), None)));
+        assert!(token(by(Some(without.clone()), Some("shared"))).is_ok());
+        assert_eq!(token(by(Some(without), None)), Err(NativeTokenFault::NoSecret));
+    }
+}

@@ -1,0 +1,129 @@
+//! Keys that a certificate vouches for: `x5c` in the header of a signature, checked against configured authorities.
+//!
+//! The chain is judged as that of a TLS server is: every link, every date, and that the certificate is for the card's
+//! host. Whoever may answer for the host may sign for it, and nobody else. Authorities are those of the configuration;
+//! the machine's own, which vouch for half the Internet, are not asked.
+
+use super::jwks::Jwks;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::ParsedCertificate;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{AlgorithmIdentifier, CertificateDer, ServerName, UnixTime, alg_id};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many certificates one signature may bring.
+pub const CERTIFICATES_MAX: usize = 8;
+
+/// Certificate authorities that may vouch for the signer of a card. Empty unless something was given.
+#[derive(Clone, Default)]
+pub struct Authorities {
+    verifier: Option<Arc<WebPkiServerVerifier>>,
+    count: usize,
+}
+
+/// Why a text is not a bundle of authorities.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthoritiesFault {
+    /// Not PEM, or without a certificate.
+    #[error("not a PEM file with certificates")]
+    Unreadable,
+    /// A certificate that cannot be an authority.
+    #[error("a certificate cannot be used as an authority: {0}")]
+    Unusable(String),
+}
+
+impl Authorities {
+    /// Reads a bundle: one or more certificates as PEM.
+    pub fn parse(pem: &[u8]) -> Result<Self, AuthoritiesFault> {
+        let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let list = list.map_err(|_| AuthoritiesFault::Unreadable)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in list {
+            roots.add(certificate).map_err(|error| AuthoritiesFault::Unusable(error.to_string()))?;
+        }
+        let count = roots.len();
+        if count == 0 {
+            return Err(AuthoritiesFault::Unreadable);
+        }
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier = verifier.map_err(|error| AuthoritiesFault::Unusable(error.to_string()))?;
+        Ok(Self { verifier: Some(verifier), count })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none, so that certificates mean nothing.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The key of a chain, under the name that the signature has for it, if an authority vouches for the host. The
+    /// signer's own certificate comes first.
+    pub(super) fn key(&self, chain: &[Vec<u8>], host: &str, key: &str, now: u64) -> Result<Jwks, String> {
+        let Some(verifier) = &self.verifier else { return Err("no authorities are configured".to_owned()) };
+        let chain: Vec<CertificateDer<'_>> = chain.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+        let [signer, others @ ..] = chain.as_slice() else { return Err("the chain is empty".to_owned()) };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare).map_err(|_| format!("{host} is no name of a host"))?;
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(now));
+        verifier.verify_server_cert(signer, others, &name, &[], time).map_err(|error| error.to_string())?;
+        let parsed = ParsedCertificate::try_from(signer).map_err(|error| error.to_string())?;
+        let opened = open(&parsed.subject_public_key_info());
+        let (kind, public) = opened.ok_or("its key is of a kind that signs no cards")?;
+        Ok(Jwks::certified(key, kind, &public))
+    }
+}
+
+/// How many, and not whom: a bundle is public, but long.
+impl fmt::Debug for Authorities {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Authorities({})", self.count)
+    }
+}
+
+/// The kinds of keys that sign cards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    P256,
+    Rsa,
+    Ed25519,
+}
+
+/// Opens a `SubjectPublicKeyInfo`: the kind of key, and the key itself as its kind has it. `None` for a key of a kind that
+/// signs no cards.
+fn open(spki: &[u8]) -> Option<(Kind, Vec<u8>)> {
+    const KINDS: [(AlgorithmIdentifier, Kind); 3] =
+        [(alg_id::ECDSA_P256, Kind::P256), (alg_id::RSA_ENCRYPTION, Kind::Rsa), (alg_id::ED25519, Kind::Ed25519)];
+    const SEQUENCE: u8 = 0x30;
+    const BIT_STRING: u8 = 0x03;
+    let (whole, _) = element(SEQUENCE, spki)?;
+    let (algorithm, rest) = element(SEQUENCE, whole)?;
+    let (bits, _) = element(BIT_STRING, rest)?;
+    let (_, kind) = KINDS.into_iter().find(|(id, _)| id.as_ref() == algorithm)?;
+    // The first byte counts bits to leave out at the end: none, for a key.
+    let [0, key @ ..] = bits else { return None };
+    Some((kind, key.to_vec()))
+}
+
+/// The content of one DER element with this tag, and what follows it.
+fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [found, first, rest @ ..] = der else { return None };
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(*first), rest),
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    if *found != tag { None } else { rest.split_at_checked(length) }
+}

@@ -1,0 +1,129 @@
+//! A client's credential: an account that signs whatever it sends.
+
+use super::{ACCOUNT, SIGNATURE, Signer, SignerFault, TIMESTAMP};
+use crate::authorise::{Authorise, Leaving, Proof};
+use crate::door::sensitive;
+use crate::oauth::{Clock as _, WallClock};
+use crate::{Error, Secret};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use sabir_proto::card::SecurityScheme;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+/// How far ahead of the clock a request may be dated, in seconds. Agents take five minutes.
+const AHEAD_MAX: i64 = 60;
+
+/// An account that signs each request when it leaves.
+///
+/// The same body signed in the same second has the same signature, which an agent may take for a replay and refuse. So
+/// what is sent twice within a second is dated a second later each time, as long as that is not far from now. Requests
+/// without a body that only read are left alone: agents let them repeat, and they are made often.
+#[derive(Debug)]
+pub struct Account {
+    signer: Signer,
+    /// When bodies were last dated, by their hash; none from a second that has passed.
+    dated: Mutex<HashMap<u64, i64>>,
+}
+
+impl Account {
+    /// An account and its key, which is `PVT_K1_…` or WIF.
+    pub fn new(name: &str, key: &Secret) -> Result<Self, SignerFault> {
+        Ok(Signer::new(name, key)?.into())
+    }
+
+    /// What a request with this body is dated.
+    fn date(&self, method: &Method, body: &[u8], now: i64) -> i64 {
+        if *method == Method::GET {
+            return now;
+        }
+        let mut hasher = DefaultHasher::new();
+        body.hash(&mut hasher);
+        let mut dated = self.dated.lock().unwrap_or_else(PoisonError::into_inner);
+        dated.retain(|_, date| *date >= now);
+        let later = |date: &mut i64| *date = (*date + 1).min(now + AHEAD_MAX);
+        *dated.entry(hasher.finish()).and_modify(later).or_insert(now)
+    }
+
+    /// Our three headers, of which the account is no secret.
+    fn headers(&self, timestamp: HeaderValue, signature: HeaderValue) -> HeaderMap {
+        let account = HeaderValue::from_str(self.signer.account()).expect("names of accounts are letters and digits");
+        [(ACCOUNT, account), (TIMESTAMP, timestamp), (SIGNATURE, signature)]
+            .into_iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value))
+            .collect()
+    }
+}
+
+impl From<Signer> for Account {
+    fn from(signer: Signer) -> Self {
+        Self { signer, dated: Mutex::default() }
+    }
+}
+
+impl Authorise for Account {
+    fn authorise<'a>(&'a self, request: Leaving<'a>) -> Proof<'a> {
+        Box::pin(async move {
+            let Some(body) = request.body else {
+                return Err(Error::Usage("a request of gRPC cannot be signed as an account of XPR Network".into()));
+            };
+            let now = i64::try_from(WallClock.now()).unwrap_or(i64::MAX);
+            let date = self.date(request.method, body, now);
+            let [_, _, (_, signature)] = self.signer.headers(body, date);
+            // Good for minutes, at any agent.
+            Ok(self.headers(HeaderValue::from(date), sensitive(&signature)?))
+        })
+    }
+
+    fn rehearse(&self) -> HeaderMap {
+        let mut later = HeaderValue::from_static("made when it is sent");
+        later.set_sensitive(true);
+        self.headers(later.clone(), later)
+    }
+
+    /// Cards have no kind of scheme for this; one that declares it all the same names the headers, or the network.
+    fn fits(&self, scheme: &SecurityScheme) -> bool {
+        let lower = |text: &str| text.to_ascii_lowercase();
+        match scheme {
+            SecurityScheme::ApiKey { location, name, .. } => {
+                location == "header" && [ACCOUNT, TIMESTAMP, SIGNATURE].contains(&lower(name).as_str())
+            }
+            SecurityScheme::HttpAuth { scheme, .. } => lower(scheme).starts_with("xpr"),
+            _ => false,
+        }
+    }
+
+    fn signs_bodies(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alice() -> Account {
+        Account::new("alice", &Secret::new("5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU")).unwrap()
+    }
+
+    #[test]
+    fn what_is_sent_twice_in_a_second_is_dated_apart() {
+        let account = alice();
+        let date = |body: &[u8], now| account.date(&Method::POST, body, now);
+        assert_eq!((date(b"a", 100), date(b"b", 100), date(b"a", 100), date(b"a", 100)), (100, 100, 101, 102));
+        assert_eq!((date(b"a", 101), date(b"b", 101)), (103, 101), "still ahead of the clock");
+        assert_eq!(date(b"a", 200), 200);
+        assert_eq!(account.dated.lock().unwrap().len(), 1, "what has passed is forgotten");
+        let far = (0..2 * AHEAD_MAX).map(|_| date(b"a", 200)).max();
+        assert_eq!(far, Some(200 + AHEAD_MAX));
+        assert_eq!(account.date(&Method::GET, b"", 200), account.date(&Method::GET, b"", 200));
+    }
+
+    #[test]
+    fn a_rehearsal_shows_the_account_and_nothing_that_could_be_sent() {
+        let shown = alice().rehearse();
+        assert_eq!(shown[ACCOUNT], "alice");
+        assert!(shown[TIMESTAMP].is_sensitive() && shown[SIGNATURE].is_sensitive());
+        assert!(!format!("{:?}", alice()).contains("5JMh"));
+    }
+}

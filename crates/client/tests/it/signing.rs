@@ -1,0 +1,182 @@
+//! Credentials that are made for each request: over which bytes, how often, and for whom.
+
+use crate::stub::{After, Do, Heard, Notes, Stub, card, client, frame, status, task};
+use sabir_client::native_token::Issuer;
+use sabir_client::xpr::{Account, Signer};
+use sabir_client::{Credentials, Error, Follow, Secret, Version, text_message};
+use sabir_proto::TaskRef;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A throwaway key of the vectors.
+const KEY: &str = "5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU";
+const BEARER: &str = r#","securitySchemes":{"b":{"httpAuthSecurityScheme":{"scheme":"Bearer"}}},"securityRequirements":[{"schemes":{"b":{}}}]"#;
+
+fn alice() -> Credentials {
+    let account = Account::new("alice", &Secret::new(KEY)).unwrap();
+    Credentials { signer: Some(Arc::new(account)), ..Credentials::default() }
+}
+
+/// The time of a request, if it is signed by alice over just the bytes that came.
+fn signed(heard: &Heard) -> i64 {
+    let header = |name: &str| heard.header(name).unwrap_or_else(|| panic!("no {name}: {}", heard.head));
+    let time: i64 = header("x-xpr-timestamp").parse().unwrap();
+    let [account, _, signature] = Signer::new("alice", &Secret::new(KEY)).unwrap().headers(heard.body.as_bytes(), time);
+    assert_eq!((header("x-xpr-account"), header("x-xpr-signature")), (account.1, signature.1));
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    assert!((now - 30..=now + 5).contains(&time), "{time} at {now}");
+    time
+}
+
+async fn get(stub: &Stub, version: Version) -> Result<(), Error> {
+    let client = client().credentials(alice()).version(version).header("X-XPR-Account", "mallory").build()?;
+    client.connect(&stub.url.parse()?).await?.task(&TaskRef::parse("t-1").unwrap()).await.map(drop)
+}
+
+/// A card with this interface alone.
+fn only(binding: &'static str) -> impl Fn(&str) -> String {
+    move |base| card(base, r#"{"streaming":true}"#, "").replace("JSONRPC", binding)
+}
+
+#[tokio::test]
+async fn the_bytes_that_leave_are_signed_and_a_card_is_read_by_nobody() {
+    let stub = Stub::agent(|_, _| Do::Result(task("WORKING"))).await;
+    let notes = Arc::new(Notes::default());
+    let client = client().credentials(alice()).observer(notes.clone()).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
+    let heard = stub.heard();
+    assert!(!heard[0].head.to_ascii_lowercase().contains("x-xpr"), "{}", heard[0].head);
+    signed(&heard[1]);
+    let signature = heard[1].header("x-xpr-signature").unwrap();
+    let notes = notes.0.lock().unwrap().join("\n");
+    assert!(!notes.contains(&signature) && !notes.contains(KEY), "{notes}");
+    // A rehearsal signs nothing.
+    let call = sabir_proto::Call::Send(Box::new(text_message("x")));
+    let written = agent.written(call).unwrap();
+    assert_eq!(written.headers["x-xpr-account"], "alice");
+    assert!(written.headers["x-xpr-signature"].is_sensitive());
+    assert!(!written.headers["x-xpr-signature"].to_str().unwrap().starts_with("SIG_"));
+}
+
+#[tokio::test]
+async fn every_dialect_is_signed_alike_and_no_parameter_takes_the_place() {
+    let old = |base: &str, more: &str| {
+        format!(
+            r#"{{"name":"old","description":"d","version":"1","url":"{base}/a2a","capabilities":{{}},"defaultInputModes":["text"],
+            "defaultOutputModes":["text"],"skills":[]{more}}}"#
+        )
+    };
+    for (name, more) in [
+        ("0.3", r#","protocolVersion":"0.3.0","preferredTransport":"JSONRPC""#),
+        ("0.2", ""),
+        ("0.1", ""),
+        ("agent-native", r#","protocolVersion":"0.3""#),
+        ("xpr", r#","xpr:account":"bob","xpr:protocol":"https","xpr:registeredAt":0"#),
+    ] {
+        let stub = Stub::start(move |base| old(base, more), |_, _| Do::Error(-32001, "none")).await;
+        let error = get(&stub, Version::Exactly(name.parse().unwrap())).await.unwrap_err();
+        assert!(matches!(error, Error::Fault { .. }), "{name}: {error:?}");
+        signed(&stub.calls()[0]);
+    }
+    for binding in ["JSONRPC", "HTTP+JSON"] {
+        let stub = Stub::start(only(binding), |_, heard| {
+            if heard.body.is_empty() {
+                Do::Answer(200, String::new(), task("WORKING"))
+            } else {
+                Do::Result(task("WORKING"))
+            }
+        })
+        .await;
+        get(&stub, Version::Highest).await.unwrap();
+        signed(&stub.calls()[0]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_again_is_signed_again_with_another_time() {
+    let stub = Stub::start(only("HTTP+JSON"), |number, heard| match number {
+        0 => Do::Answer(415, String::new(), String::new()),
+        _ => {
+            assert_eq!(heard.header("content-type").as_deref(), Some("application/json"));
+            let task = format!(r#"{{"task":{}}}"#, task("COMPLETED"));
+            Do::Answer(200, "content-type: application/json\r\n".into(), task)
+        }
+    })
+    .await;
+    let client = client().credentials(alice()).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    agent.send(text_message("x")).await.unwrap();
+    let calls = stub.calls();
+    assert_eq!((calls.len(), &calls[0].body), (2, &calls[1].body));
+    assert!(signed(&calls[1]) > signed(&calls[0]), "a replay could be refused");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_taken_up_again_is_signed_again() {
+    let whole = || format!(r#"{{"task":{}}}"#, task("WORKING"));
+    let stub = Stub::agent(move |number, _| match number {
+        0 => Do::Stream(vec![frame(Some(1), &whole())], After::Break),
+        _ => Do::Stream(vec![frame(Some(2), &status("COMPLETED"))], After::End),
+    })
+    .await;
+    let client = client().credentials(alice()).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    let follow = Follow { reconnect_pause: Duration::from_millis(5), ..Follow::default() };
+    let mut events = agent.stream(text_message("x"), follow).await.unwrap();
+    while let Some(event) = events.next().await {
+        event.unwrap();
+    }
+    let calls = stub.calls();
+    assert_eq!(calls.len(), 2);
+    calls.iter().for_each(|call| _ = signed(call));
+}
+
+#[tokio::test]
+async fn over_grpc_there_is_no_body_to_sign() {
+    let stub = Stub::start(only("GRPC"), |_, _| Do::HangUp).await;
+    let error = get(&stub, Version::Highest).await.unwrap_err();
+    assert!(matches!(&error, Error::Usage(why) if why.contains("gRPC")), "{error:?}");
+    assert!(stub.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_signature_does_not_follow_a_redirect() {
+    let thief = Stub::agent(|_, _| Do::Result(task("WORKING"))).await;
+    let location = format!("location: {}/rpc\r\n", thief.url);
+    let stub = Stub::agent(move |_, _| Do::Answer(307, location.clone(), String::new())).await;
+    let error = get(&stub, Version::Highest).await.unwrap_err();
+    assert!(error.to_string().contains("redirects"), "{error}");
+    assert!(thief.heard().is_empty());
+}
+
+#[tokio::test]
+async fn an_account_may_sign_where_the_card_asks_for_something_else() {
+    let stub = Stub::start(|base| card(base, "{}", BEARER), |_, _| Do::Result(task("WORKING"))).await;
+    let notes = Arc::new(Notes::default());
+    let client = client().credentials(alice()).observer(notes.clone()).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
+    signed(&stub.calls()[0]);
+    assert!(notes.0.lock().unwrap().iter().any(|note| note.contains("other security schemes")));
+    // Who holds what is asked for shows that, and nothing beside it.
+    let both = Credentials { bearer: Some(Secret::new("test-token-0123456789")), ..alice() };
+    let agent = client.agent_with(agent.found().clone(), &both).unwrap();
+    agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
+    let call = &stub.calls()[1];
+    assert_eq!(call.header("authorization").as_deref(), Some("Bearer test-token-0123456789"));
+    assert_eq!(call.header("x-xpr-signature"), None);
+}
+
+#[tokio::test]
+async fn an_agent_native_token_is_made_for_each_request() {
+    let stub = Stub::start(|base| card(base, "{}", BEARER), |_, _| Do::Result(task("WORKING"))).await;
+    let issuer = Issuer::new("ana@acme.test", Some(Secret::new("shared-secret")));
+    let credentials = Credentials { signer: Some(Arc::new(issuer)), ..Credentials::default() };
+    let client = client().credentials(credentials).build().unwrap();
+    let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
+    agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
+    let token = stub.calls()[0].header("authorization").unwrap();
+    assert!(token.starts_with("Bearer eyJhbGciOiJIUzI1NiJ9."), "{token}");
+    assert!(stub.heard()[0].header("authorization").is_none());
+}

@@ -1,0 +1,393 @@
+//! `[auth]`: what an agent asks of its callers.
+//!
+//! Secrets are given by reference (`env:NAME`, `file:PATH`), never as themselves: a configuration is copied, shown and
+//! kept under version control.
+
+use crate::authn::jwks::Algorithm;
+use crate::authn::native_jwt::Expiry;
+use crate::authn::{Scheme, oidc, trust};
+use sabir_store::{NotAReference, SecretRef};
+use serde::{Deserialize, Deserializer};
+
+/// `[auth]`, or `[agent.auth]`, which replaces it for one agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthConfig {
+    /// Which credentials are taken, any one of them. What has a section is taken when this is absent; an empty list
+    /// leaves the door open.
+    pub accept: Option<Vec<Accept>>,
+    /// Whether callers must show one. `false` lets those without one in as `anonymous`.
+    pub required: Option<bool>,
+    /// Listen beyond this machine without asking for credentials. Without it, only loopback addresses are taken.
+    pub open: bool,
+    /// Tokens.
+    pub jwt: Option<JwtConfig>,
+    /// The static token of older peers.
+    pub legacy_key: Option<LegacyConfig>,
+    /// Names and passwords.
+    pub basic: Option<BasicConfig>,
+    /// Client certificates.
+    pub mtls: Option<MtlsConfig>,
+    /// Requests signed by accounts of XPR Network.
+    pub xpr: Option<XprConfig>,
+}
+
+/// A way to say who one is, as the configuration names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it; the sections explain it")]
+pub enum Accept {
+    ApiKey,
+    Jwt,
+    LegacyKey,
+    Basic,
+    Mtls,
+    Xpr,
+}
+
+impl Accept {
+    /// The name in the configuration, which cards use as well.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ApiKey => "api_key",
+            Self::Jwt => "jwt",
+            Self::LegacyKey => "legacy_key",
+            Self::Basic => "basic",
+            Self::Mtls => "mtls",
+            Self::Xpr => "xpr",
+        }
+    }
+
+    /// Whether callers of a scheme came in by it.
+    pub const fn covers(self, scheme: Scheme) -> bool {
+        matches!(
+            (self, scheme),
+            (Self::ApiKey, Scheme::ApiKey)
+                | (Self::Jwt, Scheme::Jwt | Scheme::Native)
+                | (Self::LegacyKey, Scheme::Legacy)
+                | (Self::Basic, Scheme::Basic)
+                | (Self::Mtls, Scheme::Mtls)
+                | (Self::Xpr, Scheme::Xpr)
+        )
+    }
+}
+
+impl AuthConfig {
+    /// Which credentials are taken: those that are listed, else those that have a section.
+    pub fn accepted(&self) -> Vec<Accept> {
+        if let Some(listed) = &self.accept {
+            return listed.clone();
+        }
+        let sections = [
+            (Accept::Jwt, self.jwt.is_some()),
+            (Accept::LegacyKey, self.legacy_key.is_some()),
+            (Accept::Basic, self.basic.is_some()),
+            (Accept::Mtls, self.mtls.is_some()),
+            (Accept::Xpr, self.xpr.is_some()),
+        ];
+        sections.into_iter().filter(|(_, given)| *given).map(|(accept, _)| accept).collect()
+    }
+
+    /// Whether nobody is asked for anything.
+    pub fn is_open(&self) -> bool {
+        self.accepted().is_empty()
+    }
+}
+
+/// A secret by reference. What is none is refused later, by [`Reference::find`]: the reader of the file would show the
+/// line it stumbled over, and that line may hold the secret itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference(Result<SecretRef, NotAReference>);
+
+impl Reference {
+    /// Where the secret is; `key` names the setting in the refusal.
+    pub fn find(&self, key: &str) -> Result<SecretRef, String> {
+        self.0.clone().map_err(|e| format!("{key}: {e}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(Self(SecretRef::parse(&String::deserialize(d)?)))
+    }
+}
+
+/// One text or several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Texts, E> {
+                Ok(Texts(vec![text.to_owned()]))
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Texts, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = list.next_element()? {
+                    texts.push(text);
+                }
+                Ok(Texts(texts))
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// `[auth.jwt]`: tokens under a shared secret, tokens of an issuer, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JwtConfig {
+    /// Shared with agent-native peers. Organisations have secrets of their own, in the store.
+    pub secret: Option<Reference>,
+    /// What we are called: a token that names an audience must name one of these.
+    pub audience: Texts,
+    /// Under the shared secret: whose tokens are taken; empty for anybody's.
+    pub issuers: Vec<String>,
+    /// Under the shared secret: whether a token may live for ever.
+    pub expiry: ExpiryConfig,
+    /// The issuer whose published keys sign tokens.
+    pub issuer: Option<String>,
+    /// Where its keys are; found by discovery when neither this nor `jwks` is given.
+    pub jwks_url: Option<String>,
+    /// A file with its keys.
+    pub jwks: Option<Reference>,
+    /// What its tokens may be signed with; every asymmetric algorithm we know when absent.
+    pub algorithms: Option<Vec<String>>,
+    /// What its tokens must allow, all of it.
+    pub scopes: Vec<String>,
+    /// Scopes of its tokens that begin with this say what the caller may do here, like those of a key.
+    pub scope_prefix: String,
+    /// How far its clock and ours may be apart.
+    pub skew_seconds: u64,
+    /// How tokens are got, for cards.
+    pub oauth: Option<OauthConfig>,
+}
+
+impl Default for JwtConfig {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            audience: Texts::default(),
+            issuers: Vec::new(),
+            expiry: ExpiryConfig::default(),
+            issuer: None,
+            jwks_url: None,
+            jwks: None,
+            algorithms: None,
+            scopes: Vec::new(),
+            scope_prefix: String::new(),
+            skew_seconds: oidc::SKEW.as_secs(),
+            oauth: None,
+        }
+    }
+}
+
+impl JwtConfig {
+    /// Whether tokens under shared secrets are taken: that of the configuration, and those of organisations. They are
+    /// unless only an issuer is named.
+    pub fn is_shared(&self) -> bool {
+        self.secret.is_some() || self.issuer.is_none()
+    }
+
+    /// What an issuer's tokens may be signed with.
+    pub(crate) fn algorithms(&self) -> Result<Vec<Algorithm>, String> {
+        let Some(names) = &self.algorithms else { return Ok(Algorithm::ALL.to_vec()) };
+        let parse = |name: &String| {
+            Algorithm::parse(name).ok_or_else(|| {
+                let known: Vec<&str> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+                format!("auth.jwt.algorithms: {name:?} is not one of {}", known.join(", "))
+            })
+        };
+        names.iter().map(parse).collect()
+    }
+}
+
+/// Whether a token under the shared secret may live for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpiryConfig {
+    /// It may not.
+    #[default]
+    Required,
+    /// It may: some peers make such tokens.
+    Optional,
+}
+
+impl From<ExpiryConfig> for Expiry {
+    fn from(config: ExpiryConfig) -> Self {
+        match config {
+            ExpiryConfig::Required => Self::Required,
+            ExpiryConfig::Optional => Self::Optional,
+        }
+    }
+}
+
+/// `[auth.jwt.oauth]`: how callers get a token. Shown in cards, enforced by the issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OauthConfig {
+    /// Where tokens are given out.
+    pub token_url: String,
+    /// Where people agree; with it the card describes the authorization code flow, without it client credentials.
+    #[serde(default)]
+    pub authorization_url: Option<String>,
+    /// Where devices ask; with it the card describes the device flow.
+    #[serde(default)]
+    pub device_url: Option<String>,
+    /// Scope to description.
+    #[serde(default)]
+    pub scopes: std::collections::BTreeMap<String, String>,
+}
+
+/// `[auth.legacy_key]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegacyConfig {
+    /// The variable that holds the token.
+    #[serde(default)]
+    pub env: Option<String>,
+    /// Or a reference to it.
+    #[serde(default)]
+    pub secret: Option<Reference>,
+}
+
+impl LegacyConfig {
+    /// Where the token is.
+    pub fn reference(&self) -> Result<SecretRef, String> {
+        match (&self.env, &self.secret) {
+            (Some(name), None) => SecretRef::parse(&format!("env:{name}"))
+                .map_err(|_| "auth.legacy_key.env is the name of a variable".to_owned()),
+            (None, Some(reference)) => reference.find("auth.legacy_key.secret"),
+            _ => Err("auth.legacy_key needs either env = \"NAME\" or secret = \"file:PATH\"".to_owned()),
+        }
+    }
+}
+
+/// `[auth.basic]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BasicConfig {
+    /// Who may enter.
+    pub user: Vec<UserConfig>,
+}
+
+/// One user of `[auth.basic]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserConfig {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: Reference,
+}
+
+/// `[auth.mtls]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MtlsConfig {
+    /// Names that may enter, such as `dns:billing.example`; empty for everybody whom the authorities vouch for.
+    pub allow: Vec<String>,
+}
+
+/// `[auth.xpr]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XprConfig {
+    /// A node of the chain.
+    pub rpc_url: String,
+    /// Whether one key must carry the whole weight that its account asks for.
+    #[serde(default)]
+    pub threshold: bool,
+    /// Whether callers must be registered and active agents.
+    #[serde(default = "yes")]
+    pub registration: bool,
+    /// The least KYC level, 0 to 3.
+    #[serde(default)]
+    pub min_kyc: i64,
+    /// The least trust score.
+    #[serde(default)]
+    pub min_trust: i64,
+    /// Which score: the full one, or the partial one of the network's own runner, which never passes 40.
+    #[serde(default)]
+    pub gate: Gate,
+    /// Requests a minute of one account; 0 for no limit.
+    #[serde(default = "usual_rate")]
+    pub rate_per_minute: u32,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn usual_rate() -> u32 {
+    20
+}
+
+/// Which score is compared with `min_trust`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gate {
+    /// 0 to 100, from KYC, stake, reputation and age.
+    #[default]
+    Full,
+    /// KYC and age alone, of the caller rather than of its owner.
+    Runner,
+}
+
+impl From<Gate> for trust::Reading {
+    fn from(gate: Gate) -> Self {
+        match gate {
+            Gate::Full => Self::Full,
+            Gate::Runner => Self::Gate,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<AuthConfig, String> {
+        toml::from_str(text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_has_a_section_is_taken_unless_a_list_says_otherwise() {
+        assert!(parse("").unwrap().is_open());
+        let sections = "[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"K\"";
+        assert_eq!(parse(sections).unwrap().accepted(), [Accept::Jwt, Accept::LegacyKey]);
+        assert_eq!(parse(&format!("accept = [\"api_key\"]\n{sections}")).unwrap().accepted(), [Accept::ApiKey]);
+        assert!(parse(&format!("accept = []\n{sections}")).unwrap().is_open());
+    }
+
+    #[test]
+    fn a_secret_that_is_written_out_is_refused_without_repeating_it() {
+        let config = parse("[jwt]\nsecret = \"hunter2hunter2\"").unwrap();
+        let refused = config.jwt.unwrap().secret.unwrap().find("auth.jwt.secret").unwrap_err();
+        assert_eq!(refused, "auth.jwt.secret: a secret is given as env:NAME or file:PATH, not as itself");
+    }
+
+    #[test]
+    fn audiences_may_be_one_or_several() {
+        let audience = |text: &str| parse(text).unwrap().jwt.unwrap().audience.0;
+        assert_eq!(audience("[jwt]\naudience = \"a\""), ["a"]);
+        assert_eq!(audience("[jwt]\naudience = [\"a\", \"b\"]"), ["a", "b"]);
+        assert!(parse("[jwt]\naudience = 1").unwrap_err().contains("a text or a list"));
+    }
+
+    #[test]
+    fn unknown_words_are_errors() {
+        for bad in ["accept = [\"apikey\"]", "requires = true", "[xpr]\nrpc = \"x\"", "[jwt]\nexpiry = \"maybe\""] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! One entrance: which credentials it takes, and in which order they are looked at.
+//!
+//! A request shows one credential or none, so there is little to order. Only a bearer token can mean several things: a
+//! key of ours has a form that nothing else has; a token of an issuer that we know is judged by that issuer's keys, and
+//! by nothing else; any other token is one under a shared secret; and the static token of older peers, which may look
+//! like anything, comes last.
+
+mod build;
+mod schemes;
+
+pub use build::Ground;
+
+use crate::authn::chain::Chain;
+use crate::authn::legacy::LegacyKey;
+use crate::authn::native_jwt::{self, Expiry};
+use crate::authn::oidc::Issuers;
+use crate::authn::{self, Scheme, Who, api_key, basic, k1, mtls};
+use crate::config::{Accept, AuthConfig};
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Knock, Mark, Proof, Shown};
+use crate::policy::trust::Demand;
+use crate::refusal::{Refusal, bad_key};
+use sabir_proto::Secret;
+use sabir_store::{GuardStore, Imprint, SecretRef, Standing};
+use std::sync::Arc;
+
+/// Where secrets are: the environment and files, which the guard does not read itself.
+pub trait Secrets: Send + Sync + 'static {
+    /// The secret behind a reference, or why it cannot be had (without saying anything about its value).
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String>;
+}
+
+/// How an entrance treats callers that show nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posture {
+    /// Nobody is asked for anything, and whatever is shown is not looked at.
+    Open,
+    /// Whoever shows nothing is `anonymous`.
+    Optional,
+    /// Whoever shows nothing is refused.
+    Required,
+    /// Nobody is let in: nothing is configured by which anybody could be recognised, and this is production.
+    Closed,
+}
+
+/// What an agent asks of its callers.
+pub struct Entrance<F> {
+    config: AuthConfig,
+    accepts: Vec<Accept>,
+    posture: Posture,
+    shared: Option<Shared>,
+    issuers: Option<Issuers<F>>,
+    legacy: Option<LegacyKey>,
+    users: Vec<basic::User>,
+    xpr: Option<Xpr<F>>,
+    challenge: Option<String>,
+}
+
+/// Tokens under secrets that both sides hold.
+struct Shared {
+    secret: Option<Secret>,
+    audiences: Vec<String>,
+    issuers: Vec<String>,
+    expiry: Expiry,
+}
+
+pub(crate) struct Xpr<F> {
+    pub(crate) chain: Arc<Chain<F>>,
+    pub(crate) weight: k1::Weight,
+    pub(crate) demand: Demand,
+    pub(crate) rate_per_minute: u32,
+}
+
+impl<F: Fetch> Entrance<F> {
+    /// How callers that show nothing are treated.
+    pub const fn posture(&self) -> Posture {
+        self.posture
+    }
+
+    /// The credentials that are taken.
+    pub fn accepts(&self) -> &[Accept] {
+        &self.accepts
+    }
+
+    /// Whether whoever enters must have signed the body, which cannot be done over gRPC.
+    pub fn wants_body_signatures(&self) -> bool {
+        let only_signed = self.accepts.iter().all(|accept| *accept == Accept::Xpr);
+        self.posture == Posture::Required && only_signed
+    }
+
+    /// `WWW-Authenticate` for those who are not known.
+    pub fn challenge(&self) -> Option<&str> {
+        self.challenge.as_deref()
+    }
+
+    /// What scopes of tokens that are for us begin with; empty where scopes are not read.
+    pub(crate) fn scope_prefix(&self) -> &str {
+        self.config.jwt.as_ref().map_or("", |jwt| &jwt.scope_prefix)
+    }
+
+    pub(crate) const fn xpr(&self) -> Option<&Xpr<F>> {
+        self.xpr.as_ref()
+    }
+
+    pub(crate) fn takes(&self, accept: Accept) -> bool {
+        self.accepts.contains(&accept)
+    }
+
+    /// Who knocks.
+    pub(crate) async fn identify(
+        &self,
+        knock: &Knock<'_>,
+        store: &dyn GuardStore,
+        secrets: &dyn Secrets,
+    ) -> Result<Identity, Refusal> {
+        match self.posture {
+            Posture::Open => return Ok(Identity::anonymous()),
+            Posture::Closed => return Err(Refusal::not_configured()),
+            Posture::Optional | Posture::Required => {}
+        }
+        match knock.shown()? {
+            Shown::Nothing => self.nothing_shown(),
+            Shown::Bearer(token) => self.bearer(token, knock, store, secrets).await,
+            Shown::Key(key) => self.key(key, knock, store),
+            Shown::Password(header) => self.password(header, knock),
+            // Boxed, as everything that may have to ask somebody: every request pays for the size of its future.
+            Shown::Signature(headers) => Box::pin(self.signature(headers, knock)).await,
+            Shown::Certificate(der) => self.certificate(der),
+            Shown::Unknown => Err(Refusal::unauthenticated(None, "unknown_scheme", self.ways())),
+        }
+    }
+
+    fn nothing_shown(&self) -> Result<Identity, Refusal> {
+        match self.posture {
+            Posture::Required | Posture::Closed => Err(Refusal::missing(self.ways())),
+            Posture::Open | Posture::Optional => Ok(Identity::anonymous()),
+        }
+    }
+
+    async fn bearer(
+        &self,
+        token: &str,
+        knock: &Knock<'_>,
+        store: &dyn GuardStore,
+        secrets: &dyn Secrets,
+    ) -> Result<Identity, Refusal> {
+        if self.takes(Accept::ApiKey) && api_key::Kind::of(token).is_some() {
+            return self.key(token, knock, store);
+        }
+        if let Some(issuers) = &self.issuers
+            && issuers.knows(token)
+        {
+            let bearer = Box::pin(issuers.verify(token, knock.now)).await?;
+            return Ok(Identity::new(&bearer.who(), Proof::Issued(bearer)));
+        }
+        let mut refusal = None;
+        if let Some(shared) = &self.shared {
+            match shared.verify(token, knock, store, secrets) {
+                Ok(identity) => return Ok(identity),
+                Err(other) => refusal = Some(other),
+            }
+        }
+        if let Some(legacy) = &self.legacy {
+            match legacy.verify(token) {
+                Some(who) => return Ok(Identity::new(&who, Proof::Legacy)),
+                // Whoever sent no token at all meant this one.
+                None => refusal = refusal.filter(|_| authn::is_token(token)).or_else(|| Some(bad_legacy_key())),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Refusal::unauthenticated(None, "token_unknown", "Invalid or expired token")))
+    }
+
+    fn key(&self, text: &str, knock: &Knock<'_>, store: &dyn GuardStore) -> Result<Identity, Refusal> {
+        if !self.takes(Accept::ApiKey) {
+            return Err(Refusal::unauthenticated(Some(Scheme::ApiKey), "key_not_taken", self.ways()));
+        }
+        // What cannot be a key is looked up all the same, so that the time taken does not tell forms apart.
+        match store.find(&Imprint::hash(text), knock.now).map_err(|_| Refusal::store())? {
+            Standing::Valid(key) => {
+                store.used(&key.id, knock.now);
+                Ok(Identity::new(&api_key::who(key.id.as_str()), Proof::Key(key)))
+            }
+            other => Err(bad_key(&other)),
+        }
+    }
+
+    fn password(&self, header: &str, knock: &Knock<'_>) -> Result<Identity, Refusal> {
+        if !self.takes(Accept::Basic) {
+            return Err(Refusal::unauthenticated(Some(Scheme::Basic), "basic_not_taken", self.ways()));
+        }
+        match basic::verify(header, knock.channel, &self.users) {
+            Some(verdict) => Ok(Identity::new(&verdict?, Proof::Password)),
+            None => Err(Refusal::unauthenticated(None, "unknown_scheme", self.ways())),
+        }
+    }
+
+    async fn signature(&self, headers: k1::Headers<'_>, knock: &Knock<'_>) -> Result<Identity, Refusal> {
+        let (Some(xpr), Some(body)) = (&self.xpr, knock.body) else {
+            return Err(Refusal::unauthenticated(Some(Scheme::Xpr), "xpr_not_taken", self.ways()));
+        };
+        let verified = k1::verify(headers, body, xpr.weight, knock.now, &xpr.chain).await;
+        let account = verified.map_err(|reason| Refusal::from((reason, headers.account.unwrap_or(""))))?;
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&account.signed.digest[..16]);
+        let mark = Some(Mark { digest, until: account.until() });
+        Ok(Identity::new(&account.who(), Proof::Account { account: account.signed.account, mark }))
+    }
+
+    fn certificate(&self, der: &[u8]) -> Result<Identity, Refusal> {
+        if !self.takes(Accept::Mtls) {
+            // It belongs to the connection, and may be meant for somebody else behind this address.
+            return self.nothing_shown();
+        }
+        let certified = mtls::read(der)?;
+        let allowed = self.config.mtls.as_ref().map(|mtls| &*mtls.allow).unwrap_or_default();
+        if !allowed.is_empty() && !allowed.contains(&certified.name) {
+            return Err(Refusal::forbidden(
+                Scheme::Mtls,
+                "certificate_not_allowed",
+                "This certificate is not among those that may enter",
+            ));
+        }
+        Ok(Identity::new(&certified.who(), Proof::Certificate))
+    }
+}
+
+impl Shared {
+    fn verify(
+        &self,
+        token: &str,
+        knock: &Knock<'_>,
+        store: &dyn GuardStore,
+        secrets: &dyn Secrets,
+    ) -> Result<Identity, Refusal> {
+        let by_host;
+        let audiences = if self.audiences.is_empty() {
+            let proto = match knock.channel {
+                basic::Channel::Tls => "https",
+                basic::Channel::Plain => "http",
+            };
+            // Peers take us for https also where we are not, and say so in their tokens.
+            let named = |proto: &str| native_jwt::own_audience(None, knock.host, Some(proto));
+            by_host = [named(proto), named("https")].into_iter().flatten().collect::<Vec<_>>();
+            &by_host
+        } else {
+            &self.audiences
+        };
+        let settings = native_jwt::Settings {
+            secret: self.secret.as_ref(),
+            audiences,
+            issuers: &self.issuers,
+            expiry: self.expiry,
+        };
+        let mut away = false;
+        let organisation = |domain: &str| {
+            let found = store.organisation(domain).unwrap_or_else(|_| {
+                away = true;
+                None
+            })?;
+            // One whose secret is gone has none; that it is known does not show.
+            secrets.reveal(&found.secret).ok()
+        };
+        match native_jwt::verify(token, settings, organisation, knock.now) {
+            Ok(user) => Ok(Identity::new(&user.who(), Proof::Named { bound: user.bound })),
+            Err(_) if away => Err(Refusal::store()),
+            Err(reason) => Err(reason.into()),
+        }
+    }
+}
+
+fn bad_legacy_key() -> Refusal {
+    Refusal::unauthenticated(Some(Scheme::Legacy), "legacy_wrong", "Invalid API key")
+}
+
+impl<F: Fetch> Entrance<F> {
+    /// Which credentials would be taken, in words.
+    fn ways(&self) -> String {
+        let way = |accept: &Accept| match accept {
+            Accept::ApiKey => "an API key (Authorization: Bearer, or X-API-Key)",
+            Accept::Jwt | Accept::LegacyKey => "a token (Authorization: Bearer)",
+            Accept::Basic => "a user name and a password, over TLS (Authorization: Basic)",
+            Accept::Mtls => "a client certificate",
+            Accept::Xpr => "X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are required",
+        };
+        let mut ways: Vec<&str> = self.accepts.iter().map(way).collect();
+        ways.dedup();
+        format!("Authentication required: {}", ways.join(", or "))
+    }
+
+    /// The account of a name such as `xpr:alice`, as an identity that nothing proves. For explanations.
+    pub(crate) fn supposed(who: &Who) -> Option<Identity> {
+        let proof = match who.scheme {
+            Scheme::Xpr => Proof::Account { account: who.name.clone(), mark: None },
+            Scheme::Native => Proof::Named { bound: false },
+            Scheme::Mtls => Proof::Certificate,
+            Scheme::Basic => Proof::Password,
+            Scheme::Legacy => Proof::Legacy,
+            Scheme::ApiKey | Scheme::Jwt | Scheme::Agnt => return None,
+        };
+        Some(Identity::new(who, proof))
+    }
+}

@@ -1,0 +1,192 @@
+//! From `[auth]` to an entrance: everything that can be wrong is found at the start, with the setting named.
+
+use super::{Entrance, Posture, Secrets, Shared, Xpr};
+use crate::authn::chain::Chain;
+use crate::authn::jwks::KeySet;
+use crate::authn::legacy::LegacyKey;
+use crate::authn::oidc::{Issuer, Issuers, KeySource};
+use crate::authn::{basic, k1};
+use crate::config::{Accept, AuthConfig, JwtConfig, XprConfig};
+use crate::fetch::Fetch;
+use crate::policy::trust::Demand;
+use sabir_proto::Secret;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+/// The name of whoever has the static token.
+const LEGACY_NAME: &str = "key";
+/// Passwords and shared secrets that are shorter are refused at the start: they can be guessed.
+const SECRET_BYTES_MIN: usize = 8;
+
+/// What an entrance stands on.
+#[derive(Debug, Clone, Default)]
+pub struct Ground {
+    /// Whether an agent without authentication may serve nobody.
+    pub production: bool,
+    /// Whether the listener asks for client certificates.
+    pub client_certificates: bool,
+    /// What we are called, where that is configured.
+    pub public_url: Option<String>,
+}
+
+impl<F: Fetch + Clone> Entrance<F> {
+    /// Checks a configuration and makes an entrance of it. Fetches nothing.
+    pub fn new(config: &AuthConfig, ground: &Ground, secrets: &dyn Secrets, fetch: &F) -> Result<Self, String> {
+        let accepts = config.accepted();
+        if let Some(twice) = accepts.iter().enumerate().find(|(i, a)| accepts[..*i].contains(a)) {
+            return Err(format!("auth.accept lists {} twice", twice.1.name()));
+        }
+        let takes = |accept| accepts.contains(&accept);
+        let jwt = config.jwt.as_ref().filter(|_| takes(Accept::Jwt));
+        if takes(Accept::Jwt) && jwt.is_none() {
+            return Err(
+                "auth.accept lists jwt: add [auth.jwt] with secret = \"env:NAME\", or issuer and audience".into()
+            );
+        }
+        if takes(Accept::Mtls) && !ground.client_certificates {
+            return Err("auth.accept lists mtls: add client_ca to [server.tls]".into());
+        }
+        let posture = match (accepts.is_empty(), ground.production) {
+            // `open` says that it is meant; in production nobody is believed to mean it.
+            (true, true) => Posture::Closed,
+            (true, false) => Posture::Open,
+            (false, _) if config.required == Some(false) => Posture::Optional,
+            (false, _) => Posture::Required,
+        };
+        let xpr = match (&config.xpr, takes(Accept::Xpr)) {
+            (Some(xpr), true) => Some(chain(xpr, fetch)?),
+            (None, true) => {
+                return Err("auth.accept lists xpr: add [auth.xpr] with rpc_url, a node of the chain".into());
+            }
+            (_, false) => None,
+        };
+        let mut entrance = Self {
+            shared: jwt.map(|jwt| shared(jwt, ground, secrets)).transpose()?.flatten(),
+            issuers: jwt.map(|jwt| issuers(jwt, secrets, fetch)).transpose()?.flatten(),
+            legacy: if takes(Accept::LegacyKey) { Some(legacy(config, secrets)?) } else { None },
+            users: if takes(Accept::Basic) { users(config, secrets)? } else { Vec::new() },
+            config: config.clone(),
+            accepts,
+            posture,
+            xpr,
+            challenge: None,
+        };
+        entrance.challenge = entrance.make_challenge();
+        Ok(entrance)
+    }
+
+    /// The schemes of RFC 9110 that would be taken. What is no such scheme (a certificate, a signed body) has none.
+    fn make_challenge(&self) -> Option<String> {
+        if matches!(self.posture, Posture::Open | Posture::Closed) {
+            return None;
+        }
+        let bearer = [Accept::Jwt, Accept::ApiKey, Accept::LegacyKey].into_iter().any(|a| self.takes(a));
+        let mut challenges = Vec::new();
+        if bearer {
+            challenges.push("Bearer realm=\"a2a\"");
+        }
+        if self.takes(Accept::Basic) {
+            challenges.push("Basic realm=\"a2a\", charset=\"UTF-8\"");
+        }
+        if challenges.is_empty() {
+            // A 401 must have one (RFC 9110 §15.5.2).
+            challenges.push(if self.takes(Accept::Mtls) { "Mutual realm=\"a2a\"" } else { "Signature realm=\"a2a\"" });
+        }
+        Some(challenges.join(", "))
+    }
+}
+
+fn reveal(secrets: &dyn Secrets, key: &str, reference: &sabir_store::SecretRef) -> Result<Secret, String> {
+    let secret = secrets.reveal(reference).map_err(|problem| format!("{key}: {problem}"))?;
+    if secret.expose().trim().len() < SECRET_BYTES_MIN {
+        return Err(format!("{key}: {reference} holds fewer than {SECRET_BYTES_MIN} characters, which can be guessed"));
+    }
+    Ok(secret)
+}
+
+fn shared(jwt: &JwtConfig, ground: &Ground, secrets: &dyn Secrets) -> Result<Option<Shared>, String> {
+    if !jwt.is_shared() {
+        return Ok(None);
+    }
+    let secret = match &jwt.secret {
+        None => None,
+        Some(reference) => Some(reveal(secrets, "auth.jwt.secret", &reference.find("auth.jwt.secret")?)?),
+    };
+    let mut audiences = jwt.audience.0.clone();
+    if audiences.is_empty() {
+        audiences.extend(ground.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()));
+    }
+    let (issuers, expiry) = (jwt.issuers.clone(), jwt.expiry.into());
+    Ok(Some(Shared { secret, audiences, issuers, expiry }))
+}
+
+fn issuers<F: Fetch + Clone>(jwt: &JwtConfig, secrets: &dyn Secrets, fetch: &F) -> Result<Option<Issuers<F>>, String> {
+    let Some(name) = &jwt.issuer else { return Ok(None) };
+    let keys = match (&jwt.jwks, &jwt.jwks_url) {
+        (Some(_), Some(_)) => return Err("auth.jwt: give jwks or jwks_url, not both".into()),
+        (Some(file), None) => {
+            let text = secrets.reveal(&file.find("auth.jwt.jwks")?).map_err(|e| format!("auth.jwt.jwks: {e}"))?;
+            let keys = KeySet::parse(text.expose().as_bytes()).map_err(|e| format!("auth.jwt.jwks: {e}"))?;
+            if keys.is_empty() {
+                return Err("auth.jwt.jwks: the set has no key that we can use".into());
+            }
+            KeySource::Given(Arc::new(keys))
+        }
+        (None, Some(url)) => KeySource::At(Url::parse(url).map_err(|e| format!("auth.jwt.jwks_url: {e}"))?),
+        (None, None) => KeySource::Discovery,
+    };
+    let issuer = Issuer {
+        issuer: name.clone(),
+        audiences: jwt.audience.0.clone(),
+        keys,
+        algorithms: jwt.algorithms()?,
+        scopes: jwt.scopes.clone(),
+        skew: Duration::from_secs(jwt.skew_seconds),
+    };
+    Issuers::new(vec![issuer], fetch.clone()).map(Some).map_err(|e| format!("auth.jwt: {e}"))
+}
+
+fn legacy(config: &AuthConfig, secrets: &dyn Secrets) -> Result<LegacyKey, String> {
+    let Some(legacy) = &config.legacy_key else {
+        return Err("auth.accept lists legacy_key: add [auth.legacy_key] with env = \"A2A_API_KEY\"".into());
+    };
+    let token = reveal(secrets, "auth.legacy_key", &legacy.reference()?)?;
+    Ok(LegacyKey { name: LEGACY_NAME.into(), token })
+}
+
+fn users(config: &AuthConfig, secrets: &dyn Secrets) -> Result<Vec<basic::User>, String> {
+    let users = config.basic.as_ref().map(|basic| &*basic.user).unwrap_or_default();
+    if users.is_empty() {
+        return Err("auth.accept lists basic: add a user to [auth.basic]".into());
+    }
+    let user = |user: &crate::config::UserConfig| {
+        let key = format!("auth.basic: the password of {:?}", user.name);
+        if user.name.is_empty() || user.name.contains(':') || user.name.contains(char::is_control) {
+            return Err(format!("auth.basic: {:?} cannot be a user name", user.name));
+        }
+        Ok(basic::User { name: user.name.clone(), password: reveal(secrets, &key, &user.password.find(&key)?)? })
+    };
+    users.iter().map(user).collect()
+}
+
+fn chain<F: Fetch + Clone>(xpr: &XprConfig, fetch: &F) -> Result<Xpr<F>, String> {
+    let wrong = |problem: String| format!("auth.xpr.rpc_url: {problem}");
+    let node = Url::parse(&xpr.rpc_url).map_err(|e| wrong(e.to_string()))?;
+    if !matches!(node.scheme(), "http" | "https") {
+        return Err(wrong("a node is reached by http or https".into()));
+    }
+    if !(0..=3).contains(&xpr.min_kyc) {
+        return Err("auth.xpr.min_kyc is a level from 0 to 3".into());
+    }
+    let reading = xpr.gate.into();
+    let most = if reading == crate::authn::trust::Reading::Gate { 40 } else { 100 };
+    if !(0..=most).contains(&xpr.min_trust) {
+        let why = if most == 40 { "; the runner's gate never counts more than 40" } else { "" };
+        return Err(format!("auth.xpr.min_trust is a score from 0 to {most}{why}"));
+    }
+    let demand = Demand { registration: xpr.registration, min_kyc: xpr.min_kyc, min_trust: xpr.min_trust, reading };
+    let chain = Chain::new(&node, fetch.clone()).map_err(|e| wrong(e.to_string()))?;
+    let weight = if xpr.threshold { k1::Weight::Threshold } else { k1::Weight::AnyKey };
+    Ok(Xpr { chain: Arc::new(chain), weight, demand, rate_per_minute: xpr.rate_per_minute })
+}

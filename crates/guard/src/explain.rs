@@ -1,0 +1,117 @@
+//! Why a decision would fall as it does: the answer of `sabir explain`.
+
+use crate::config::Accept;
+use crate::entrance::Posture;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Proof};
+use crate::policy::{Action, Notes, Rules};
+use crate::refusal::Refusal;
+use sabir_proto::Timestamp;
+
+/// Who wants what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The caller by name: `anonymous`, `key:ID`, `xpr:ACCOUNT` …
+    pub caller: String,
+    /// The scopes of its token, for callers that come with one of an issuer.
+    pub scopes: Vec<String>,
+    /// What it wants to do.
+    pub action: Action,
+    /// With which skill.
+    pub skill: Option<String>,
+}
+
+/// The rules in the order in which they were asked, up to the one that refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The caller.
+    pub caller: String,
+    /// What each rule said.
+    pub lines: Vec<Line>,
+}
+
+/// What one rule said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The rule.
+    pub rule: &'static str,
+    /// Whether it let the caller pass.
+    pub passed: bool,
+    /// Why.
+    pub why: String,
+}
+
+impl Explanation {
+    pub(crate) fn new(caller: &str) -> Self {
+        Self { caller: caller.into(), lines: Vec::new() }
+    }
+
+    /// Whether the call would be served.
+    pub fn allowed(&self) -> bool {
+        self.lines.iter().all(|line| line.passed)
+    }
+
+    pub(crate) fn refuse(&mut self, rule: &'static str, refusal: &Refusal) {
+        let why = format!("{} ({})", refusal.fault, refusal.reason);
+        self.lines.push(Line { rule, passed: false, why });
+    }
+}
+
+impl Notes for Explanation {
+    fn passed(&mut self, rule: &'static str, why: impl FnOnce() -> String) {
+        self.lines.push(Line { rule, passed: true, why: why() });
+    }
+}
+
+/// The rule that a refusal came from.
+pub(crate) fn rule_of(refusal: &Refusal) -> &'static str {
+    match refusal.reason {
+        reason if reason.starts_with("scope") => "scope",
+        reason if reason.starts_with("skill") => "skill",
+        reason if reason.starts_with("trust") || reason.starts_with("chain") => "trust",
+        _ => "credential",
+    }
+}
+
+/// Whether such a caller would get past the entrance at all, if its credential is good.
+pub(crate) fn entry<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    now: Timestamp,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    let entrance = &rules.entrance;
+    let posture = entrance.posture();
+    match (posture, identity.scheme()) {
+        (Posture::Closed, _) => return Err(Refusal::not_configured()),
+        (Posture::Open, _) => {
+            notes.passed("credential", || "nobody is asked for a credential here, and everybody is anonymous".into());
+            return Ok(());
+        }
+        (Posture::Required, None) => {
+            return Err(Refusal::unauthenticated(None, "missing", "A credential is required"));
+        }
+        (Posture::Optional, None) => {
+            notes.passed("credential", || "callers without a credential are let in as anonymous".into());
+            return Ok(());
+        }
+        (Posture::Required | Posture::Optional, Some(scheme)) => {
+            let by = entrance.accepts().iter().copied().find(|accept| accept.covers(scheme));
+            let Some(by) = by else {
+                let taken: Vec<&str> = entrance.accepts().iter().copied().map(Accept::name).collect();
+                let words = format!("credentials of this kind are not taken; {} are", taken.join(", "));
+                return Err(Refusal::unauthenticated(Some(scheme), "not_taken", words));
+            };
+            if let Proof::Key(key) = identity.proof() {
+                if key.revoked_at.is_some() {
+                    return Err(Refusal::unauthenticated(Some(scheme), "key_revoked", "The key was revoked"));
+                }
+                if key.terms.expires_at.is_some_and(|end| end <= now) {
+                    return Err(Refusal::unauthenticated(Some(scheme), "key_expired", "The key has expired"));
+                }
+            }
+            notes.passed("credential", || format!("{} is taken here", by.name()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! The guard itself: who knocks, may they come in, may they have this.
+//!
+//! Three steps, each with a value that only it can make:
+//!
+//! ```text
+//! Knock ─ admit (who, how often) ─► Admitted ─ clear (scope, trust) ─► Cleared ─ permit (a copy?) ─► Permit
+//! ```
+//!
+//! Between the first two the request is decoded, between the last two the server checks what the agent offers. Every
+//! refusal is counted and goes into the audit, here and nowhere else.
+
+use crate::authn::{Scheme, Who};
+use crate::entrance::{Entrance, Posture, Secrets};
+use crate::explain::{Explanation, Question};
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Knock, Proof, scheme_name};
+use crate::metrics::Metrics;
+use crate::permit::{Admitted, Cleared, Permit};
+use crate::policy::{Action, Notes, Rules, Wanted, rate, scope, trust};
+use crate::refusal::Refusal;
+use sabir_proto::{Call, Caller, Message, TaskRef, Timestamp};
+use sabir_store::{About, GuardStore, Record, Seen};
+use std::sync::Arc;
+
+/// Stands before every agent of a server.
+#[derive(Clone)]
+pub struct Guard {
+    store: Arc<dyn GuardStore>,
+    secrets: Arc<dyn Secrets>,
+    metrics: Metrics,
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// A guard that remembers in this store.
+    pub fn new(store: Arc<dyn GuardStore>, secrets: Arc<dyn Secrets>, metrics: Metrics) -> Self {
+        Self { store, secrets, metrics }
+    }
+
+    /// Who knocks, and whether they come too often. Nothing has been decoded yet.
+    pub async fn admit<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
+        let outcome = async {
+            let identity = rules.entrance.identify(knock, &*self.store, &*self.secrets).await.map_err(|r| (r, None))?;
+            match rate::check(rules, &identity, knock, &*self.store).await {
+                Ok(()) => Ok(identity),
+                Err(refusal) => Err((refusal, Some(identity.caller().clone()))),
+            }
+        };
+        match outcome.await {
+            Ok(identity) => Ok(Admitted { identity, at: place(rules) }),
+            Err((refusal, caller)) => {
+                let caller = caller.unwrap_or_else(|| knock.stranger());
+                let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
+                self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, &refusal);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Whether somebody was let in under these rules. Whoever was let in under others must knock again.
+    pub fn is_at<F: Fetch>(admitted: &Admitted, rules: &Rules<F>) -> bool {
+        admitted.at == place(rules)
+    }
+
+    /// Whether they may have what they want.
+    pub async fn clear<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        admitted: Admitted,
+        call: &Call,
+        now: Timestamp,
+    ) -> Result<Cleared, Refusal> {
+        let wanted = Wanted::of(call, scope::skill_matters(rules, &admitted.identity));
+        // Decided again for every call: what was allowed a moment ago may have been taken away since.
+        match decide(rules, &admitted.identity, &wanted, now, &mut ()).await {
+            Ok(()) => Ok(Cleared { admitted }),
+            Err(refusal) => {
+                self.refuse_call(rules, &admitted.identity, call, now, &refusal);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Lets a call pass, unless it is a copy of one that has passed. Only signed requests can be copied by others; reads
+    /// may repeat, since clients poll with the same bytes within one second.
+    pub async fn permit<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        cleared: Cleared,
+        call: Call,
+        now: Timestamp,
+    ) -> Result<Permit, Refusal> {
+        let identity = cleared.admitted.identity;
+        if let Proof::Account { mark: Some(mark), .. } = identity.proof()
+            && Action::of(&call).has_effect()
+        {
+            let name = identity.caller().name();
+            let refusal = match self.store.seen(name, mark.digest, now, mark.until).await {
+                Ok(Seen::First) => None,
+                Ok(Seen::Again) => Some(Refusal::unauthenticated(
+                    Some(Scheme::Xpr),
+                    "replayed",
+                    "This signed request was already received; sign it again with a new timestamp",
+                )),
+                Ok(Seen::NoRoom) => {
+                    let wait = std::time::Duration::from_secs(60);
+                    Some(Refusal::too_many(Some(Scheme::Xpr), "replay_crowded", "Too many signed requests", wait))
+                }
+                Err(_) => Some(Refusal::store()),
+            };
+            if let Some(refusal) = refusal {
+                self.refuse_call(rules, &identity, &call, now, &refusal);
+                return Err(refusal);
+            }
+        }
+        Ok(Permit { call, identity })
+    }
+
+    /// Whether a caller may use a skill; for cards that show each caller what is there for it.
+    pub fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
+        scope::may_use(rules, identity, skill)
+    }
+
+    /// Which rule would allow or refuse, without letting anybody in or counting anything.
+    pub async fn explain<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        question: &Question,
+        now: Timestamp,
+    ) -> Result<Explanation, String> {
+        let identity = self.supposed(rules, question).await?;
+        let mut explanation = Explanation::new(identity.caller().name());
+        let wanted =
+            Wanted { action: question.action, push_inline: false, skill: question.skill.as_deref().map(Into::into) };
+        if let Err(refusal) = crate::explain::entry(rules, &identity, now, &mut explanation) {
+            explanation.refuse("credential", &refusal);
+            return Ok(explanation);
+        }
+        rate::explain(rules, &identity, &mut explanation);
+        if let Err(refusal) = decide(rules, &identity, &wanted, now, &mut explanation).await {
+            explanation.refuse(crate::explain::rule_of(&refusal), &refusal);
+        } else {
+            explanation.passed("tools", || format!("its tools are {}", rules.tools.name()));
+        }
+        Ok(explanation)
+    }
+
+    async fn supposed<F: Fetch>(&self, rules: &Rules<F>, question: &Question) -> Result<Identity, String> {
+        let name = question.caller.as_str();
+        if name == Caller::anonymous().name() {
+            return Ok(Identity::anonymous());
+        }
+        let Some(who) = Who::parse(name) else {
+            return Err(format!(
+                "{name:?} names no caller; write anonymous, key:ID, xpr:ACCOUNT, jwt:ISSUER#SUBJECT …"
+            ));
+        };
+        match who.scheme {
+            Scheme::ApiKey => {
+                let keys = self.store.list().await.map_err(|e| e.to_string())?;
+                let key = keys.into_iter().find(|key| key.id.as_str() == who.name);
+                let key = key.ok_or_else(|| format!("there is no key {}; sabir key list shows them", who.name))?;
+                Ok(Identity::new(&who, Proof::Key(Arc::new(key))))
+            }
+            Scheme::Jwt => {
+                let (issuer, subject) = who.name.split_once('#').unwrap_or((&who.name, ""));
+                let bearer = crate::authn::oidc::Bearer {
+                    issuer: issuer.into(),
+                    subject: subject.into(),
+                    client: None,
+                    scopes: question.scopes.clone(),
+                };
+                Ok(Identity::new(&who, Proof::Issued(Arc::new(bearer))))
+            }
+            _ => Entrance::<F>::supposed(&who)
+                .ok_or_else(|| format!("callers of {} do not call agents at {}", who.scheme.name(), rules.agent)),
+        }
+    }
+
+    fn refuse_call<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        identity: &Identity,
+        call: &Call,
+        now: Timestamp,
+        refusal: &Refusal,
+    ) {
+        let scheme = scheme_name(identity.scheme());
+        let entry = Record::refusal(now, identity.caller().clone(), scheme, call.operation(), refusal.reason);
+        let record = Record { agent: Some(rules.agent.clone()), about: about(call), job: job(call), ..entry };
+        self.refuse(record, refusal);
+    }
+
+    fn refuse(&self, record: Record, refusal: &Refusal) {
+        self.metrics.refused(refusal);
+        self.store.refused(record);
+    }
+}
+
+/// The one decision about a call of a known caller.
+async fn decide<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    wanted: &Wanted<'_>,
+    now: Timestamp,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    if wanted.action == Action::Card && identity.scheme().is_none() && rules.entrance.posture() == Posture::Optional {
+        let words = "The extended card is for callers who say who they are";
+        return Err(Refusal::unauthenticated(None, "card_anonymous", words));
+    }
+    scope::check(rules, identity, wanted, notes)?;
+    match identity.proof() {
+        Proof::Account { .. } => Box::pin(trust::check(rules, identity, now, notes)).await,
+        _ => Ok(()),
+    }
+}
+
+/// Rules are told apart by where they are: each agent has its own, for as long as the server runs.
+fn place<F>(rules: &Rules<F>) -> usize {
+    std::ptr::from_ref(rules).addr()
+}
+
+/// The task that a call names, where it is one of ours.
+fn about(call: &Call) -> Option<About> {
+    let named = match call {
+        Call::Get(call) => &call.id,
+        Call::Cancel(call) => &call.id,
+        Call::Subscribe(call) => &call.id,
+        Call::CreatePush { task, .. } => task,
+        Call::GetPush(call) => &call.task_id,
+        Call::ListPush(call) => &call.task_id,
+        Call::DeletePush(call) => &call.task_id,
+        Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::ExtendedCard { .. } => return None,
+    };
+    match named {
+        TaskRef::Id(id) => Some(About::Task(*id)),
+        TaskRef::Alias(_) => None,
+    }
+}
+
+fn job(call: &Call) -> Option<u64> {
+    match call {
+        Call::Send(request) | Call::Stream(request) => Message::job(&request.message),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! A request before anybody knows who sent it, and what is known after.
+
+use crate::authn::basic::Channel;
+use crate::authn::oidc::Bearer;
+use crate::authn::{Scheme, Who, bearer, k1};
+use crate::refusal::Refusal;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sabir_proto::{Caller, Timestamp};
+use sabir_store::ApiKey;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The header for keys, beside `Authorization: Bearer`.
+pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const XPR_ACCOUNT: HeaderName = HeaderName::from_static("x-xpr-account");
+const XPR_TIMESTAMP: HeaderName = HeaderName::from_static("x-xpr-timestamp");
+const XPR_SIGNATURE: HeaderName = HeaderName::from_static("x-xpr-signature");
+
+/// Somebody at the door: all that a request shows before it is decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Knock<'a> {
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body as it came; `None` where there is no such thing as the bytes that were sent (gRPC).
+    pub body: Option<&'a [u8]>,
+    /// What the request came over.
+    pub channel: Channel,
+    /// The client certificate of the connection, which TLS has found genuine.
+    pub certificate: Option<&'a [u8]>,
+    /// Where it came from.
+    pub address: Option<IpAddr>,
+    /// What the host is called in the request.
+    pub host: Option<&'a str>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What a caller shows to say who it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shown<'a> {
+    Nothing,
+    /// `Authorization: Bearer`
+    Bearer(&'a str),
+    /// `X-API-Key`
+    Key(&'a str),
+    /// The whole header of `Authorization: Basic`.
+    Password(&'a str),
+    Signature(k1::Headers<'a>),
+    Certificate(&'a [u8]),
+    /// An `Authorization` of a kind that nobody takes.
+    Unknown,
+}
+
+impl<'a> Knock<'a> {
+    /// What is shown; an error where it is more than one thing. A certificate belongs to the connection and not to the
+    /// request, so a credential in the request is what is meant.
+    pub(crate) fn shown(&self) -> Result<Shown<'a>, Refusal> {
+        let authorization = self.only(&AUTHORIZATION)?;
+        let key = self.only(&API_KEY)?;
+        let signature = self.only(&XPR_SIGNATURE)?;
+        let mut shown = Shown::Nothing;
+        let mut count = 0;
+        if let Some(value) = authorization {
+            count += 1;
+            let is_basic = value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic "));
+            shown = match bearer(value) {
+                Some(token) => Shown::Bearer(token),
+                None if is_basic => Shown::Password(value),
+                None => Shown::Unknown,
+            };
+        }
+        if let Some(key) = key {
+            // The same key in both places is still one.
+            if !matches!(shown, Shown::Bearer(token) if token == key) {
+                count += 1;
+            }
+            shown = Shown::Key(key);
+        }
+        if signature.is_some() {
+            count += 1;
+            shown = Shown::Signature(k1::Headers {
+                account: self.only(&XPR_ACCOUNT)?,
+                timestamp: self.only(&XPR_TIMESTAMP)?,
+                signature,
+            });
+        }
+        match (count, self.certificate) {
+            (0, Some(certificate)) => Ok(Shown::Certificate(certificate)),
+            (0 | 1, _) => Ok(shown),
+            _ => Err(Refusal::two_credentials()),
+        }
+    }
+
+    /// The one value of a header. One that comes twice is two credentials, even if they look alike: whoever stands
+    /// between us and the caller may have looked at the other. One that cannot be read is there all the same.
+    fn only(&self, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+        let mut values = self.headers.get_all(name).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(Refusal::two_credentials());
+        }
+        Ok(Some(HeaderValue::to_str(value).map(str::trim).unwrap_or("")))
+    }
+
+    /// Who a stranger is in our log: nobody, from somewhere.
+    pub(crate) fn stranger(&self) -> Caller {
+        match self.address {
+            Some(address) => Caller::named(&format!("stranger@{address}")),
+            None => Caller::named("stranger"),
+        }
+    }
+}
+
+/// Who is calling, and how we know.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    caller: Caller,
+    proof: Proof,
+}
+
+/// How we know, with what a decision needs of it.
+#[derive(Debug, Clone)]
+pub(crate) enum Proof {
+    /// Nothing was asked for, or nothing was shown.
+    None,
+    Key(Arc<ApiKey>),
+    Issued(Arc<Bearer>),
+    /// A token under a shared secret; `bound` if it was made for us alone.
+    Named {
+        bound: bool,
+    },
+    Account {
+        account: String,
+        /// What a copy of the request is known by; none where nothing was signed, as in an explanation.
+        mark: Option<Mark>,
+    },
+    Certificate,
+    Password,
+    Legacy,
+}
+
+/// What a copy of a signed request is known by, and for how long one could be accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) digest: [u8; 16],
+    pub(crate) until: Timestamp,
+}
+
+impl Identity {
+    pub(crate) fn anonymous() -> Self {
+        Self { caller: Caller::anonymous(), proof: Proof::None }
+    }
+
+    pub(crate) fn new(who: &Who, proof: Proof) -> Self {
+        Self { caller: Caller::named(&who.to_string()), proof }
+    }
+
+    /// The caller, to whom tasks belong.
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub(crate) const fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// How the caller proved who it is; `None` for `anonymous`.
+    pub const fn scheme(&self) -> Option<Scheme> {
+        match self.proof {
+            Proof::None => None,
+            Proof::Key(_) => Some(Scheme::ApiKey),
+            Proof::Issued(_) => Some(Scheme::Jwt),
+            Proof::Named { .. } => Some(Scheme::Native),
+            Proof::Account { .. } => Some(Scheme::Xpr),
+            Proof::Certificate => Some(Scheme::Mtls),
+            Proof::Password => Some(Scheme::Basic),
+            Proof::Legacy => Some(Scheme::Legacy),
+        }
+    }
+
+    /// Whether this is a user whom a token for us alone has named: what agent-native asks of those who call actions.
+    pub const fn is_bound_user(&self) -> bool {
+        match self.proof {
+            Proof::Named { bound } => bound,
+            // A token of an issuer is always for an audience of ours.
+            Proof::Issued(_) => true,
+            Proof::None
+            | Proof::Key(_)
+            | Proof::Account { .. }
+            | Proof::Certificate
+            | Proof::Password
+            | Proof::Legacy => false,
+        }
+    }
+
+    /// The name within the scheme, as XPR shows owners.
+    pub fn bare_name(&self) -> &str {
+        match &self.proof {
+            Proof::Account { account, .. } => account,
+            _ => self.caller.name(),
+        }
+    }
+}
+
+/// A name for the scheme in our log.
+pub(crate) fn scheme_name(scheme: Option<Scheme>) -> &'static str {
+    scheme.map_or("none", Scheme::name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(headers: &[(&str, &str)], certificate: Option<&[u8]>) -> String {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        let knock = Knock {
+            headers: &map,
+            body: None,
+            channel: Channel::Plain,
+            certificate,
+            address: None,
+            host: None,
+            now: Timestamp::from_millis(0),
+        };
+        match knock.shown() {
+            Ok(Shown::Nothing) => "nothing".into(),
+            Ok(Shown::Bearer(token)) => format!("bearer {token}"),
+            Ok(Shown::Key(key)) => format!("key {key}"),
+            Ok(Shown::Password(_)) => "password".into(),
+            Ok(Shown::Signature(headers)) => format!("signature of {:?}", headers.account),
+            Ok(Shown::Certificate(_)) => "certificate".into(),
+            Ok(Shown::Unknown) => "unknown".into(),
+            Err(refusal) => refusal.reason.into(),
+        }
+    }
+
+    #[test]
+    fn one_credential_is_shown_or_none() {
+        assert_eq!(shown(&[], None), "nothing");
+        assert_eq!(shown(&[], Some(b"der")), "certificate");
+        assert_eq!(shown(&[("authorization", "bEARER  abc ")], Some(b"der")), "bearer abc");
+        assert_eq!(shown(&[("authorization", "Basic YTpi")], None), "password");
+        assert_eq!(shown(&[("authorization", "Digest x")], None), "unknown");
+        assert_eq!(shown(&[("authorization", "")], None), "unknown");
+        assert_eq!(shown(&[("x-api-key", "k")], None), "key k");
+        assert_eq!(shown(&[("x-api-key", "k"), ("authorization", "Bearer k")], None), "key k");
+        let signed = [("x-xpr-account", "alice"), ("x-xpr-timestamp", "1"), ("x-xpr-signature", "SIG")];
+        assert_eq!(shown(&signed, None), "signature of Some(\"alice\")");
+        // An account that nothing vouches for is no credential.
+        assert_eq!(shown(&signed[..2], None), "nothing");
+    }
+
+    #[test]
+    fn more_than_one_is_refused() {
+        for two in [
+            &[("authorization", "Bearer a"), ("authorization", "Bearer a")][..],
+            &[("authorization", "Bearer a"), ("x-api-key", "b")],
+            &[("authorization", "Basic YTpi"), ("x-xpr-signature", "SIG")],
+            &[("x-api-key", "a"), ("x-xpr-signature", "SIG")],
+            &[("x-xpr-signature", "SIG"), ("x-xpr-account", "alice"), ("x-xpr-account", "bob")],
+        ] {
+            assert_eq!(shown(two, None), "two_credentials", "{two:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The permit: a call that was allowed, and by whom it was made.
+//!
+//! It holds the call itself, so that nobody can ask for one thing and do another; it is made in one place, by the guard,
+//! after every check; and it cannot be copied. Whoever owns the engine takes nothing else, so a forgotten check is a
+//! program that does not compile:
+//!
+//! ```compile_fail,E0451
+//! use sabir_guard::{Identity, Permit};
+//! use sabir_proto::Call;
+//!
+//! fn forge(call: Call, identity: Identity) -> Permit {
+//!     Permit { call, identity }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! let permit = sabir_guard::Permit::new();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn make<T: Default>() -> T {
+//!     T::default()
+//! }
+//! let permit: sabir_guard::Permit = make();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn copy<T: Clone>(one: &T) -> T {
+//!     one.clone()
+//! }
+//! fn twice(permit: &sabir_guard::Permit) -> sabir_guard::Permit {
+//!     copy::<sabir_guard::Permit>(permit)
+//! }
+//! ```
+//!
+//! Nor is there a way round, from somebody who was recognised to somebody who may do everything, or from nobody to
+//! somebody:
+//!
+//! ```compile_fail,E0451
+//! fn promote(admitted: sabir_guard::Admitted) -> sabir_guard::Cleared {
+//!     sabir_guard::Cleared { admitted }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0451
+//! fn pretend(identity: sabir_guard::Identity) -> sabir_guard::Admitted {
+//!     sabir_guard::Admitted { identity, at: 0 }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0624
+//! let somebody = sabir_guard::Identity::anonymous();
+//! ```
+//!
+//! What does compile is to ask. The names above are right, and only what is forbidden is wrong with them:
+//!
+//! ```
+//! use sabir_guard::fetch::Fetch;
+//! use sabir_guard::policy::Rules;
+//! use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit, Refusal};
+//! use sabir_proto::Call;
+//!
+//! async fn ask<F: Fetch>(
+//!     guard: &Guard,
+//!     rules: &Rules<F>,
+//!     knock: Knock<'_>,
+//!     call: Call,
+//! ) -> Result<(Call, Identity), Refusal> {
+//!     let admitted: Admitted = guard.admit(rules, &knock).await?;
+//!     let cleared: Cleared = guard.clear(rules, admitted, &call, knock.now).await?;
+//!     let permit: Permit = guard.permit(rules, cleared, call, knock.now).await?;
+//!     Ok(permit.into_parts())
+//! }
+//! ```
+
+use crate::identity::Identity;
+use sabir_proto::{Call, Caller};
+
+/// Somebody who is known and has not come too often; what is wanted has not been looked at.
+#[derive(Debug)]
+pub struct Admitted {
+    pub(crate) identity: Identity,
+    /// Under which rules.
+    pub(crate) at: usize,
+}
+
+impl Admitted {
+    /// Who it is.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+/// Somebody who may have what is wanted, as far as the guard is asked.
+#[derive(Debug)]
+pub struct Cleared {
+    pub(crate) admitted: Admitted,
+}
+
+/// A call that may be served.
+#[derive(Debug)]
+pub struct Permit {
+    pub(crate) call: Call,
+    pub(crate) identity: Identity,
+}
+
+impl Permit {
+    /// The call.
+    pub const fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Who made it.
+    pub const fn caller(&self) -> &Caller {
+        self.identity.caller()
+    }
+
+    /// The call to be served, and all that is known of its caller.
+    pub fn into_parts(self) -> (Call, Identity) {
+        (self.call, self.identity)
+    }
+}

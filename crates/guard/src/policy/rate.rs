@@ -1,0 +1,151 @@
+//! How often a caller may come: within a minute, and on a day.
+//!
+//! One rule counts for a caller, the most particular one: its own entry, else the tier of its key, else the rule for
+//! accounts of a chain or for callers without credentials, else that of the agent.
+
+use super::{Notes, Rules};
+use crate::authn::Scheme;
+use crate::entrance::Posture;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Knock, Proof};
+use crate::refusal::Refusal;
+use sabir_proto::Timestamp;
+use sabir_store::{GuardStore, Hit, KeyId, Spent, Window};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How often, at most; zero for no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pace {
+    /// Within any 60 seconds.
+    pub per_minute: u32,
+    /// On a UTC day. For keys only, since only they are counted on disk.
+    pub per_day: u64,
+}
+
+/// The limits of one agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Of every caller that nothing else is said about.
+    pub usual: u32,
+    /// Of callers without credentials where credentials are not required, for each address.
+    pub anonymous: u32,
+    /// By tier of a key.
+    pub tiers: Arc<BTreeMap<String, Pace>>,
+    /// By name of a caller.
+    pub callers: Arc<BTreeMap<String, Pace>>,
+}
+
+/// The tiers that there are without being configured.
+pub fn usual_tiers() -> BTreeMap<String, Pace> {
+    let daily = |per_day| Pace { per_minute: 0, per_day };
+    [("free", 100), ("pro", 10_000), ("enterprise", 500_000)]
+        .map(|(tier, per_day)| (tier.to_owned(), daily(per_day)))
+        .into()
+}
+
+/// The rule that counts for a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) pace: Pace,
+    key: Option<&'a KeyId>,
+}
+
+pub(crate) fn rule<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) -> Rule<'a> {
+    let limits = &rules.limits;
+    let key = match identity.proof() {
+        Proof::Key(key) => Some(key),
+        _ => None,
+    };
+    let id = key.map(|key| &key.id);
+    if let Some(pace) = limits.callers.get(identity.caller().name()) {
+        return Rule { name: "the caller's own limit".into(), pace: *pace, key: id };
+    }
+    let tier = key.and_then(|key| key.terms.tier.as_deref());
+    if let Some(tier) = tier
+        && let Some(pace) = limits.tiers.get(tier)
+    {
+        return Rule { name: format!("tier {tier}").into(), pace: *pace, key: id };
+    }
+    let (name, per_minute) = match identity.scheme() {
+        Some(Scheme::Xpr) => ("accounts", rules.entrance.xpr().map_or(0, |xpr| xpr.rate_per_minute)),
+        None if rules.entrance.posture() == Posture::Optional => ("anonymous callers", limits.anonymous),
+        _ => ("the agent's limit", limits.usual),
+    };
+    Rule { name: name.into(), pace: Pace { per_minute, per_day: 0 }, key: id }
+}
+
+/// Counts one request.
+pub(crate) async fn check<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    knock: &Knock<'_>,
+    store: &dyn GuardStore,
+) -> Result<(), Refusal> {
+    let rule = rule(rules, identity);
+    if rule.pace.per_minute > 0 {
+        let caller = counted_as(identity, knock);
+        let window = Window { name: rules.agent.as_str(), length: MINUTE, limit: rule.pace.per_minute };
+        match store.hit(&caller, window, knock.now).await.map_err(|_| Refusal::store())? {
+            Hit::Admitted { .. } => {}
+            Hit::Refused { retry_after } => {
+                let words = words(identity, rule.pace.per_minute);
+                return Err(Refusal::too_many(identity.scheme(), "rate_minute", words, retry_after));
+            }
+            Hit::Crowded => {
+                let words = "Too many callers at their limit; try again later";
+                return Err(Refusal::too_many(identity.scheme(), "rate_crowded", words, MINUTE));
+            }
+        }
+    }
+    match rule.key {
+        Some(key) if rule.pace.per_day > 0 => spend(key, rule.pace.per_day, knock.now, store).await,
+        _ => Ok(()),
+    }
+}
+
+async fn spend(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore) -> Result<(), Refusal> {
+    match store.spend(key, per_day, now).await.map_err(|_| Refusal::store())? {
+        Spent::Within { .. } => Ok(()),
+        Spent::Exhausted { resets_at } => {
+            let wait = resets_at.millis().saturating_sub(now.millis()).max(0).unsigned_abs();
+            let words = format!("The daily quota of {per_day} requests of this key is used up");
+            Err(Refusal::too_many(Some(Scheme::ApiKey), "rate_day", words, Duration::from_millis(wait)))
+        }
+    }
+}
+
+/// Callers without a name are told apart by where they come from, or one of them would use up everybody's share.
+fn counted_as<'a>(identity: &'a Identity, knock: &Knock<'_>) -> Cow<'a, str> {
+    match (identity.scheme(), knock.address) {
+        (None, Some(address)) => Cow::Owned(format!("{}@{address}", identity.caller().name())),
+        _ => Cow::Borrowed(identity.caller().name()),
+    }
+}
+
+fn words(identity: &Identity, limit: u32) -> String {
+    match identity.proof() {
+        Proof::Account { account, .. } => {
+            format!("Rate limit exceeded: {limit} requests per minute for account '{account}'")
+        }
+        _ => format!("Rate limit exceeded: {limit} requests per minute"),
+    }
+}
+
+pub(crate) fn explain<F: Fetch>(rules: &Rules<F>, identity: &Identity, notes: &mut impl Notes) {
+    let rule = rule(rules, identity);
+    let or_none = |number: u64, unit: &str| if number == 0 { String::new() } else { format!("{number} a {unit}") };
+    notes.passed("rate", || {
+        let paces = [or_none(rule.pace.per_minute.into(), "minute"), or_none(rule.pace.per_day, "day")];
+        let paces: Vec<&str> = paces.iter().map(String::as_str).filter(|pace| !pace.is_empty()).collect();
+        let paces = if paces.is_empty() { "no limit".to_owned() } else { paces.join(" and ") };
+        format!("{} counts: {paces}", rule.name)
+    });
+}

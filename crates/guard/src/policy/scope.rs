@@ -1,0 +1,206 @@
+//! What a credential is good for: which agents, which operations, which skills.
+//!
+//! Scopes are words. `send`, `read`, `cancel`, `push` and `card` name operations, `skill:ID` a skill, `agent:NAME` an
+//! agent; `full` stands for everything. Words of one kind are alternatives, and different kinds must all hold: `read`
+//! with `agent:echo` may look at tasks of `echo` and do nothing else. Without words of a kind there is no limit of that
+//! kind. A credential that is limited to skills and a call that names none do not fit: silence must not widen rights.
+//!
+//! The words of the booking network stand beside them: `query` reads and sends, `booking` too; which intents each of
+//! them covers is decided where intents are known.
+
+use super::{Action, Notes, Rules, Wanted};
+use crate::authn::Scheme;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Proof};
+use crate::refusal::Refusal;
+use sabir_proto::card::SecurityRequirement;
+use std::borrow::Cow;
+
+/// A skill, and what it asks of callers beyond what the agent asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillRule {
+    /// Its id.
+    pub id: String,
+    /// Alternatives, each a scheme with scopes; empty for nothing more.
+    pub requirements: Vec<SecurityRequirement>,
+}
+
+/// The words of a credential; `None` for one that is not limited by words.
+type Words<'a> = Option<Vec<Cow<'a, str>>>;
+
+fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
+    match identity.proof() {
+        Proof::Key(key) => {
+            let scopes = key.terms.scopes.iter().map(|scope| Cow::Borrowed(scope.as_str()));
+            let agents = key.terms.agents.iter().map(|agent| Cow::Owned(format!("agent:{agent}")));
+            Some(scopes.chain(agents).collect())
+        }
+        Proof::Issued(bearer) => {
+            let prefix = rules.entrance.scope_prefix();
+            if prefix.is_empty() {
+                return None;
+            }
+            let ours = bearer.scopes.iter().filter_map(|scope| scope.strip_prefix(prefix));
+            let ours: Vec<Cow<'_, str>> = ours.map(Cow::Borrowed).collect();
+            // With a prefix, a token that has nothing for us may do nothing.
+            Some(if ours.is_empty() { vec![Cow::Borrowed("nothing")] } else { ours })
+        }
+        Proof::None
+        | Proof::Named { .. }
+        | Proof::Account { .. }
+        | Proof::Certificate
+        | Proof::Password
+        | Proof::Legacy => None,
+    }
+}
+
+/// What a word speaks of.
+enum Kind<'a> {
+    Everything,
+    Operation(&'a str),
+    Skill(&'a str),
+    Agent(&'a str),
+}
+
+fn kind(word: &str) -> Kind<'_> {
+    match word.split_once(':') {
+        Some(("skill", id)) => Kind::Skill(id),
+        Some(("agent", name)) => Kind::Agent(name),
+        _ if word == "full" => Kind::Everything,
+        // A word we do not know allows nothing that anybody could ask for.
+        _ => Kind::Operation(word),
+    }
+}
+
+/// Whether a word for operations covers an action.
+fn covers(word: &str, action: Action) -> bool {
+    match word {
+        "query" | "booking" => matches!(action, Action::Send | Action::Read),
+        word => word == action.word(),
+    }
+}
+
+/// The words that stand alone; `skill:ID` and `agent:NAME` name one.
+pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
+
+/// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
+pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
+    let wanted = Wanted { action: Action::Send, push_inline: false, skill: Some(Cow::Borrowed(skill)) };
+    check(rules, identity, &wanted, &mut ()).is_ok()
+}
+
+/// Whether the skill of a call has to be known to decide about it.
+pub(crate) fn skill_matters<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    let limited = |word: &Cow<'_, str>| matches!(kind(word), Kind::Skill(_));
+    rules.skills.iter().any(|skill| !skill.requirements.is_empty())
+        || words(rules, identity).is_some_and(|words| words.iter().any(limited))
+}
+
+pub(crate) fn check<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    wanted: &Wanted<'_>,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    match words(rules, identity) {
+        None => notes.passed("scope", || "this credential is not limited by scopes".into()),
+        Some(words) => by_words(rules, identity, &words, wanted, notes)?,
+    }
+    by_skill(rules, identity, wanted, notes)
+}
+
+fn by_words<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    words: &[Cow<'_, str>],
+    wanted: &Wanted<'_>,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    let scheme = identity.scheme().unwrap_or(Scheme::ApiKey);
+    let no = |reason, words: String| Err(Refusal::forbidden(scheme, reason, words));
+    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
+    if !agents.is_empty() && !agents.contains(&rules.agent.as_str()) {
+        return no("scope_agent", format!("This credential is not for the agent {}", rules.agent));
+    }
+    let everything = words.iter().any(|word| matches!(kind(word), Kind::Everything));
+    let operations = limits(words, |kind| if let Kind::Operation(word) = kind { Some(word) } else { None });
+    let allows = |action| everything || operations.is_empty() || operations.iter().any(|word| covers(word, action));
+    let actions = [Some(wanted.action), wanted.push_inline.then_some(Action::Push)];
+    if let Some(missing) = actions.into_iter().flatten().find(|action| !allows(*action)) {
+        return no("scope_operation", format!("This credential lacks the scope {}", missing.word()));
+    }
+    let skills = limits(words, |kind| if let Kind::Skill(id) = kind { Some(id) } else { None });
+    if wanted.action == Action::Send && !skills.is_empty() && !everything {
+        match rules.skill(wanted) {
+            Some(skill) if skills.contains(&skill) => {}
+            Some(skill) => {
+                return no("scope_skill", format!("This credential is not for the skill {}", shown(skill)));
+            }
+            None => {
+                return no(
+                    "scope_skill",
+                    "This credential is for certain skills; name one in the message's metadata as skillId".into(),
+                );
+            }
+        }
+    }
+    notes.passed("scope", || {
+        if words.is_empty() {
+            "the credential has no scopes, so it is good for everything".into()
+        } else {
+            format!("the scopes {} cover it", words.join(", "))
+        }
+    });
+    Ok(())
+}
+
+/// The words of one kind.
+fn limits<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(Kind<'a>) -> Option<T>) -> Vec<T> {
+    words.iter().filter_map(|word| pick(kind(word))).collect()
+}
+
+/// What the skill itself asks for: one of its alternatives must be how the caller came in, with all its scopes.
+fn by_skill<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    wanted: &Wanted<'_>,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    if wanted.action != Action::Send || rules.skills.iter().all(|skill| skill.requirements.is_empty()) {
+        return Ok(());
+    }
+    // A call that names no skill may end in any of them.
+    let named = rules.skill(wanted);
+    let asking = rules.skills.iter().filter(|rule| named.is_none_or(|named| named == rule.id));
+    for rule in asking.filter(|rule| !rule.requirements.is_empty()) {
+        if !rule.requirements.iter().any(|requirement| meets(rules, identity, requirement)) {
+            let words = format!("The skill {} asks for another credential or more scopes; see the card", rule.id);
+            return Err(match identity.scheme() {
+                Some(scheme) => Refusal::forbidden(scheme, "skill_requirement", words),
+                None => Refusal::unauthenticated(None, "skill_requirement", words),
+            });
+        }
+        notes.passed("skill", || format!("the skill {} asks for what was shown", rule.id));
+    }
+    Ok(())
+}
+
+fn meets<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &SecurityRequirement) -> bool {
+    requirement.schemes.iter().all(|(name, scopes)| {
+        let came_in = identity.scheme().is_some_and(|scheme| rules.entrance.scheme_in_card(scheme) == name);
+        came_in && scopes.list.iter().all(|scope| has_scope(identity, scope))
+    })
+}
+
+fn has_scope(identity: &Identity, scope: &str) -> bool {
+    let among = |scopes: &[String]| scopes.iter().any(|one| one == scope);
+    match identity.proof() {
+        Proof::Key(key) => among(&key.terms.scopes) || key.terms.scopes.iter().any(|word| word == "full"),
+        Proof::Issued(bearer) => among(&bearer.scopes),
+        _ => false,
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(64).collect()
+}

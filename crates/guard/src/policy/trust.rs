@@ -1,0 +1,73 @@
+//! How a caller of a chain must stand: registered, active, known well enough, trusted enough.
+
+use super::{Notes, Rules};
+use crate::authn::Scheme;
+use crate::authn::chain::ChainFault;
+use crate::authn::trust::Reading;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Proof};
+use crate::refusal::Refusal;
+use sabir_proto::Timestamp;
+
+/// What is asked of accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// They must be registered and active agents.
+    pub registration: bool,
+    /// The least KYC level.
+    pub min_kyc: i64,
+    /// The least score.
+    pub min_trust: i64,
+    /// Which score.
+    pub reading: Reading,
+}
+
+impl Demand {
+    const fn asks_anything(self) -> bool {
+        self.registration || self.min_kyc > 0 || self.min_trust > 0
+    }
+}
+
+pub(crate) async fn check<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    now: Timestamp,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    let Proof::Account { account, .. } = identity.proof() else { return Ok(()) };
+    let Some(xpr) = rules.entrance.xpr() else { return Ok(()) };
+    let demand = xpr.demand;
+    if !demand.asks_anything() {
+        notes.passed("trust", || "nothing is asked of accounts".into());
+        return Ok(());
+    }
+    let no = |reason, words: String| Err(Refusal::forbidden(Scheme::Xpr, reason, words));
+    let standing = match xpr.chain.standing(account, demand.reading, now).await {
+        Ok(standing) => standing,
+        Err(ChainFault::Absent | ChainFault::NoPermission) => {
+            return no("trust_registration", format!("Account '{account}' is not a registered agent"));
+        }
+        Err(ChainFault::Unavailable(_)) => {
+            let words = "Authentication error: the chain cannot be asked";
+            return Err(Refusal::away(Some(Scheme::Xpr), "chain_unavailable", words));
+        }
+    };
+    if !standing.agent.active {
+        return no("trust_inactive", format!("Agent '{account}' is not active"));
+    }
+    if standing.kyc_level < demand.min_kyc {
+        let words = format!("KYC level {} below minimum {}", standing.kyc_level, demand.min_kyc);
+        return no("trust_kyc", words);
+    }
+    let score = standing.score.total();
+    if score < demand.min_trust {
+        return no("trust_score", format!("Trust score {score} below minimum {}", demand.min_trust));
+    }
+    notes.passed("trust", || {
+        format!(
+            "registered and active, KYC level {} of {} asked, score {score} of {} asked",
+            standing.kyc_level, demand.min_kyc, demand.min_trust
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Why not: what the peer is told, and what our own log is told.
+//!
+//! The two differ. A peer hears what it can do about it, and never which of several guesses came close; the audit has
+//! the rule that decided.
+
+use crate::authn::chain::ChainFault;
+use crate::authn::{Scheme, basic, k1, mtls, native_jwt, oidc};
+use sabir_proto::Fault;
+use std::time::Duration;
+
+/// How long to wait where something that we ask is away.
+const AWAY: u64 = 10;
+
+/// Somebody is not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// How the caller tried to say who it is, if it did.
+    pub scheme: Option<Scheme>,
+    /// The rule that decided, for the audit and for metrics.
+    pub reason: &'static str,
+    /// What the peer is told.
+    pub fault: Fault,
+}
+
+impl Refusal {
+    pub(crate) fn unauthenticated(scheme: Option<Scheme>, reason: &'static str, words: impl Into<String>) -> Self {
+        Self { scheme, reason, fault: Fault::Unauthenticated(words.into()) }
+    }
+
+    pub(crate) fn forbidden(scheme: Scheme, reason: &'static str, words: impl Into<String>) -> Self {
+        Self { scheme: Some(scheme), reason, fault: Fault::Forbidden(words.into()) }
+    }
+
+    pub(crate) fn too_many(
+        scheme: Option<Scheme>,
+        reason: &'static str,
+        words: impl Into<String>,
+        wait: Duration,
+    ) -> Self {
+        // Whole seconds, and never so few that the next attempt comes too early.
+        let retry_after = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX).max(1);
+        Self { scheme, reason, fault: Fault::TooMany { words: words.into(), retry_after } }
+    }
+
+    /// Something that we ask does not answer.
+    pub(crate) fn away(scheme: Option<Scheme>, reason: &'static str, words: impl Into<String>) -> Self {
+        Self { scheme, reason, fault: Fault::Closed { words: words.into(), retry_after: Some(AWAY) } }
+    }
+
+    pub(crate) fn missing(words: String) -> Self {
+        Self::unauthenticated(None, "missing", words)
+    }
+
+    /// More than one way to say who one is: whichever we took, the caller may have meant the other.
+    pub(crate) fn two_credentials() -> Self {
+        Self::unauthenticated(None, "two_credentials", "Send one credential; the request has more than one")
+    }
+
+    pub(crate) fn not_configured() -> Self {
+        let words = "A2A authentication not configured. Add an [auth] section that names who may call (accept = …), or \
+                     take the server out of production mode";
+        Self { scheme: None, reason: "not_configured", fault: Fault::Closed { words: words.into(), retry_after: None } }
+    }
+
+    pub(crate) fn store() -> Self {
+        Self::away(None, "store_unavailable", "Callers cannot be checked at present")
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        refusal.fault
+    }
+}
+
+/// The words of the network's own server, which its clients show to people.
+impl From<(k1::Reason, &str)> for Refusal {
+    fn from((reason, account): (k1::Reason, &str)) -> Self {
+        use k1::Reason as R;
+        let account: String = account.chars().filter(|c| !c.is_control()).take(64).collect();
+        let words = match &reason {
+            R::Incomplete => {
+                "Authentication required: X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are \
+                              required"
+                    .into()
+            }
+            R::Timestamp => "Invalid X-XPR-Timestamp: must be a Unix timestamp".into(),
+            R::Window(_) => format!("Request timestamp too far from server time (window: {}s)", k1::WINDOW),
+            R::AccountName => "Authentication error: not an account name".into(),
+            R::Unreadable(_) | R::Curve | R::Malleable => "Invalid signature: could not recover public key".into(),
+            R::WrongKey | R::TooLight { .. } => format!(
+                "Signature verification failed: recovered key does not match any active key for account '{account}'"
+            ),
+            R::NoKeys => format!("Account '{account}' has no active keys"),
+            R::Chain(ChainFault::NoPermission) => format!("Account '{account}' has no active permission"),
+            R::Chain(ChainFault::Absent) => format!("Authentication error: account '{account}' is not on the chain"),
+            R::Chain(ChainFault::Unavailable(_)) => {
+                return Self::away(Some(Scheme::Xpr), reason.code(), "Authentication error: the chain cannot be asked");
+            }
+        };
+        Self::unauthenticated(Some(Scheme::Xpr), reason.code(), words)
+    }
+}
+
+impl From<oidc::Reason> for Refusal {
+    fn from(reason: oidc::Reason) -> Self {
+        let code = reason.code();
+        match reason {
+            oidc::Reason::Scope(missing) => {
+                Self::forbidden(Scheme::Jwt, code, format!("The token lacks the scope {missing}"))
+            }
+            oidc::Reason::KeysUnavailable(_) => {
+                Self::away(Some(Scheme::Jwt), code, "The keys of the token's issuer cannot be had at present")
+            }
+            _ => Self::unauthenticated(Some(Scheme::Jwt), code, "Invalid or expired token"),
+        }
+    }
+}
+
+impl From<native_jwt::Reason> for Refusal {
+    fn from(reason: native_jwt::Reason) -> Self {
+        Self::unauthenticated(Some(Scheme::Native), reason.code(), "Invalid or expired A2A token")
+    }
+}
+
+impl From<basic::Reason> for Refusal {
+    fn from(reason: basic::Reason) -> Self {
+        let words = match reason {
+            basic::Reason::Plain => "Passwords are taken over TLS only",
+            basic::Reason::Malformed | basic::Reason::Wrong => "Wrong user name or password",
+        };
+        Self::unauthenticated(Some(Scheme::Basic), reason.code(), words)
+    }
+}
+
+impl From<mtls::Reason> for Refusal {
+    fn from(reason: mtls::Reason) -> Self {
+        Self::unauthenticated(Some(Scheme::Mtls), reason.code(), reason.to_string())
+    }
+}
+
+/// A key that is not good. All in the same words: which keys there were is nobody's business.
+pub(crate) fn bad_key(standing: &sabir_store::Standing) -> Refusal {
+    let reason = match standing {
+        sabir_store::Standing::Valid(_) | sabir_store::Standing::Unknown => "key_unknown",
+        sabir_store::Standing::Expired(_) => "key_expired",
+        sabir_store::Standing::Revoked(_) => "key_revoked",
+    };
+    Refusal::unauthenticated(Some(Scheme::ApiKey), reason, "Invalid API key")
+}

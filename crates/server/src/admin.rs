@@ -1,0 +1,166 @@
+//! Administration: keys, organisations, the audit and signatures of cards, for commands that work with or without a server running.
+//!
+//! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
+//! notices within a second. Every change is in the audit, with whoever was at the keyboard.
+//!
+//! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
+
+mod cards;
+mod keys;
+mod terms;
+
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub use keys::{Issued, KeyOrder, standing};
+pub use sabir_store::{
+    ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
+    SecretRef, StoreError, Verified,
+};
+pub use terms::scope_fault;
+
+use crate::config::{Config, store_path};
+use crate::host::TokioHost;
+use sabir_engine::Host as _;
+use sabir_proto::{Caller, Timestamp};
+use sabir_store::sqlite::{self, SqliteGuard};
+use sabir_store::{Audit as _, By, Organisations as _};
+use std::path::{Path, PathBuf};
+
+/// How we know who administers: by sitting at this machine.
+const SCHEME: &str = "local";
+/// Entries that are read at a time while looking for some.
+const PAGE: usize = 1000;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// Nothing is kept, so there is nothing to administer.
+    #[error(
+        "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
+    )]
+    Memory,
+    /// `store.url` is something else.
+    #[error("{0}")]
+    Url(String),
+    /// No server was ever here.
+    #[error("there is no store at {}", .0.display())]
+    NoStore(PathBuf),
+    /// No key can be made without it.
+    #[error("the operating system gives no random numbers: {0}")]
+    Chance(String),
+    /// The file cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The change was refused.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whether there must be a store already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Looking at nothing is a mistake: most likely the directory is another one.
+    Existing,
+    /// The first key may be made before the first start.
+    Any,
+}
+
+/// The guard's store of one server, open for a command.
+#[derive(Debug)]
+pub struct Admin {
+    store: SqliteGuard,
+    operator: Caller,
+}
+
+impl Admin {
+    /// Opens the store of a configuration; `user` is who sits here, as the operating system knows them.
+    pub fn open(config: &Config, user: &str, expect: Expect) -> Result<Self, AdminError> {
+        let task_log = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
+        let path = SqliteGuard::path_beside(&task_log);
+        if expect == Expect::Existing && !path.exists() && !task_log.exists() {
+            return Err(AdminError::NoStore(task_log));
+        }
+        if let Some(directory) = path.parent() {
+            crate::app::make_private(directory)
+                .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
+        }
+        let durability = config.store.durability.into();
+        let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
+        let operator = Caller::named(&format!("operator:{user}"));
+        Ok(Self { store: SqliteGuard::open(&path, options)?, operator })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Whoever administers, now.
+    fn by(&self) -> By {
+        By { caller: self.operator.clone(), scheme: SCHEME, at: now() }
+    }
+
+    /// Adds an organisation, or gives one another secret; gives the one it replaced.
+    pub async fn add_organisation(
+        &self,
+        domain: Domain,
+        secret: SecretRef,
+    ) -> Result<Option<Organisation>, AdminError> {
+        Ok(self.store.add(domain, secret, self.by()).await?)
+    }
+
+    /// All organisations, by domain.
+    pub async fn organisations(&self) -> Result<Vec<Organisation>, AdminError> {
+        Ok(self.store.organisations().await?)
+    }
+
+    /// Removes an organisation; gives it, or nothing if there was none.
+    pub async fn remove_organisation(&self, domain: Domain) -> Result<Option<Organisation>, AdminError> {
+        Ok(self.store.remove(domain, self.by()).await?)
+    }
+
+    /// The last entries of the audit that are wanted, at most so many, oldest first; and the number after which to
+    /// [look](Self::entries_after) for those to come.
+    pub async fn last_entries(
+        &self,
+        count: usize,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<(Vec<Linked>, u64), AdminError> {
+        let end = self.store.end().await?.seq;
+        let mut found: Vec<Linked> = Vec::new();
+        let mut below = end;
+        while below > 0 && found.len() < count {
+            let after = below.saturating_sub(PAGE as u64);
+            let page = self.store.entries(after, PAGE).await?;
+            let fit = page.into_iter().filter(|one| one.entry.seq <= below && wanted(&one.entry));
+            found.splice(0..0, fit.collect::<Vec<_>>());
+            below = after;
+        }
+        let surplus = found.len().saturating_sub(count);
+        Ok((found.split_off(surplus), end))
+    }
+
+    /// Entries of the audit after this number, oldest first, as many as are read at a time.
+    pub async fn entries_after(&self, after: u64) -> Result<Vec<Linked>, AdminError> {
+        Ok(self.store.entries(after, PAGE).await?)
+    }
+
+    /// Follows the audit from its first entry to its last.
+    pub async fn verify_audit(&self, known: Option<Known>) -> Result<Verified, AdminError> {
+        Ok(self.store.verify(known).await?)
+    }
+}
+
+/// Who sits at this machine, as far as it knows.
+pub fn user() -> String {
+    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let number = || format!("uid-{}", rustix::process::getuid().as_raw());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(number)
+}
+
+/// The time of day, by the clock that the engine is given.
+fn now() -> Timestamp {
+    TokioHost.now()
+}

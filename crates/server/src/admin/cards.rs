@@ -1,0 +1,68 @@
+//! Signing cards by hand, and showing the keys that do it.
+
+use crate::card::{WELL_KNOWN_KEYS, read_reference};
+use crate::config::Config;
+use sabir_guard::sign::{SigningKey, key_set, published, sign};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::Path;
+use url::Url;
+
+/// Private keys for cards.
+#[derive(Debug)]
+pub struct CardKeys(Vec<SigningKey>);
+
+impl CardKeys {
+    /// Reads key files, each a path, `file:PATH` or `env:NAME`. What is wrong is said with the place it is at.
+    pub fn read(references: &[String]) -> Result<Self, String> {
+        let base = Config::default();
+        let one = |reference: &String| read_reference(&base, &spelled(reference), |text| SigningKey::read(text, None));
+        Ok(Self(references.iter().map(one).collect::<Result<_, _>>()?))
+    }
+
+    /// The signatures of a card, those that others made among them.
+    pub fn sign(&self, card: &str, keys_url: Option<&Url>) -> Result<Value, String> {
+        let mut signed = sign(card, &self.0, keys_url).map_err(|fault| fault.to_string())?;
+        Ok(signed.get_mut("signatures").map(Value::take).unwrap_or_default())
+    }
+}
+
+/// The key set of key files; public ones will do.
+pub fn key_set_of(references: &[String]) -> Result<Value, String> {
+    let base = Config::default();
+    let one = |reference: &String| read_reference(&base, &spelled(reference), published);
+    Ok(json!({"keys": references.iter().map(one).collect::<Result<Vec<_>, _>>()?}))
+}
+
+/// The key set that a server with this configuration publishes, and where.
+pub fn key_set_at(config: &Config) -> Result<(Value, String), String> {
+    let signing = &config.server.signing;
+    let mut keys: Vec<Value> = Vec::new();
+    for reference in signing.keys.iter().chain(&signing.retired) {
+        let key = read_reference(config, reference, published)?;
+        if !keys.iter().any(|known| known["kid"] == key["kid"]) {
+            keys.push(key);
+        }
+    }
+    let base = config.server.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+    Ok((json!({"keys": keys}), format!("{base}{WELL_KNOWN_KEYS}")))
+}
+
+/// Makes a key for ES256 in a new file that only its owner may read, and gives its key set.
+pub fn make_key(path: &Path) -> Result<Value, String> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let wrong = |what: String| format!("{}: {what}", path.display());
+    let (key, text) = SigningKey::generate(None).map_err(|fault| wrong(fault.to_string()))?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.expose().as_bytes()).and_then(|()| file.sync_all()));
+    written.map_err(|error| wrong(error.to_string()))?;
+    Ok(key_set(&[key]))
+}
+
+/// A path alone is a file.
+fn spelled(reference: &str) -> String {
+    match reference.split_once(':') {
+        Some(("env" | "file", _)) => reference.to_owned(),
+        _ => format!("file:{reference}"),
+    }
+}

@@ -1,0 +1,15 @@
+//! The words that a key's terms may have. A misspelt scope would be a key that opens nothing, found out by its owner.
+
+use sabir_guard::policy::scope::WORDS;
+use sabir_proto::AgentName;
+
+/// What is wrong with a scope, in words.
+pub fn scope_fault(scope: &str) -> Option<String> {
+    let known = || format!("the scopes are {}, skill:ID and agent:NAME", WORDS.join(", "));
+    match scope.split_once(':') {
+        None if WORDS.contains(&scope) => None,
+        Some(("skill", id)) if !id.is_empty() => None,
+        Some(("agent", name)) => AgentName::parse(name).err().map(|e| format!("the agent {name:?} {e}")),
+        _ => Some(format!("{scope:?} is no scope; {}", known())),
+    }
+}

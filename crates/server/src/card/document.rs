@@ -1,0 +1,97 @@
+//! A well-known document with what caching needs.
+
+use crate::body::{Body, JSON, answer};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY};
+use http::{HeaderMap, Response, StatusCode};
+use sha2::{Digest, Sha256};
+use std::time::{Duration, SystemTime};
+
+/// How long a client may keep a document without asking again.
+const MAX_AGE: &str = "public, max-age=60";
+
+/// The bytes, and by what a client knows that it has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    bytes: Bytes,
+    /// The opaque part of the tag.
+    tag: String,
+    strength: Strength,
+    modified: SystemTime,
+}
+
+/// What two documents with the same tag have in common (RFC 9110 §8.8.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strength {
+    /// Every byte.
+    Strong,
+    /// What they say.
+    Weak,
+}
+
+impl Document {
+    pub(crate) fn new(bytes: Vec<u8>, modified: SystemTime) -> Self {
+        let tag = hash(&bytes, &[]);
+        Self { bytes: bytes.into(), tag, strength: Strength::Strong, modified: whole_seconds(modified) }
+    }
+
+    /// A signed document. Most signatures are different each time they are made, and a restart is no news: the tag is
+    /// of what was signed and of who signed it.
+    pub(crate) fn signed(bytes: Vec<u8>, of: &[u8], signers: &[&str], modified: SystemTime) -> Self {
+        let tag = hash(of, signers);
+        Self { bytes: bytes.into(), tag, strength: Strength::Weak, modified: whole_seconds(modified) }
+    }
+
+    /// The document, or 304 where the client has it.
+    pub(crate) fn respond(&self, request: &HeaderMap, vary: Option<&'static str>) -> Response<Body> {
+        let mut response = if self.is_known(request) {
+            let mut unchanged = Response::new(Body::Whole(None));
+            *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+            unchanged
+        } else {
+            answer(StatusCode::OK, JSON, self.bytes.clone())
+        };
+        let headers = response.headers_mut();
+        let etag = match self.strength {
+            Strength::Strong => format!("\"{}\"", self.tag),
+            Strength::Weak => format!("W/\"{}\"", self.tag),
+        };
+        let texts = [(ETAG, etag), (LAST_MODIFIED, httpdate::fmt_http_date(self.modified))];
+        for (name, text) in texts {
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                headers.insert(name, value);
+            }
+        }
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
+        if let Some(vary) = vary {
+            headers.insert(VARY, HeaderValue::from_static(vary));
+        }
+        response
+    }
+
+    fn is_known(&self, request: &HeaderMap) -> bool {
+        // The validator decides where there is one (RFC 9110 §13.2.2); the date is only for clients without.
+        if let Some(tags) = request.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok()) {
+            let ours = format!("\"{}\"", self.tag);
+            return tags.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == ours);
+        }
+        let since = request.get(IF_MODIFIED_SINCE).and_then(|v| v.to_str().ok());
+        since.and_then(|date| httpdate::parse_http_date(date).ok()).is_some_and(|date| self.modified <= date)
+    }
+}
+
+fn hash(bytes: &[u8], more: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(bytes);
+    for word in more {
+        hash.update([0]);
+        hash.update(word);
+    }
+    hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// That is all a date header can say, and what it says must equal what we compare it with.
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}

@@ -1,0 +1,131 @@
+//! Whoever vouches for our cards: the keys of `[server.signing]`, and the set in which they are published.
+
+use super::document::Document;
+use super::{PublicAddress, WELL_KNOWN_KEYS};
+use crate::config::Config;
+use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign};
+use sabir_proto::card::Signature;
+use sabir_proto::{AgentCard, Secret};
+use sabir_store::SecretRef;
+use sabir_wire::Losses;
+use sabir_wire::card::{self as form, Form};
+use serde_json::{Value, json};
+use std::time::SystemTime;
+use url::Url;
+
+/// Signatures that one key may make under one card: readers have this many ways to read it.
+const READINGS_MAX: usize = 4;
+
+/// Signs cards.
+#[derive(Debug)]
+pub(crate) struct Signer {
+    keys: Vec<SigningKey>,
+    keys_url: Url,
+    key_set: Document,
+}
+
+impl Signer {
+    /// The signer of a configuration; `None` where no key is configured. What is wrong is said with the place it is at.
+    pub(crate) fn open(config: &Config, public: &PublicAddress, now: SystemTime) -> Result<Option<Self>, String> {
+        let signing = &config.server.signing;
+        if signing.keys.is_empty() && signing.retired.is_empty() {
+            return Ok(None);
+        }
+        let mut keys: Vec<SigningKey> = Vec::new();
+        for reference in &signing.keys {
+            let key = read_reference(config, reference, |text| SigningKey::read(text, None));
+            let key = key.map_err(|what| format!("server.signing.keys: {what}"))?;
+            if keys.iter().any(|known| known.id() == key.id()) {
+                return Err(format!(
+                    "server.signing.keys: {reference} is the same key, or has the same name, as another"
+                ));
+            }
+            keys.push(key);
+        }
+        if keys.len() * READINGS_MAX > SIGNATURES_MAX {
+            return Err(format!("server.signing.keys: no more than {} keys may sign", SIGNATURES_MAX / READINGS_MAX));
+        }
+        let mut set: Vec<Value> = keys.iter().map(SigningKey::public).collect();
+        for reference in &signing.retired {
+            let key = read_reference(config, reference, published);
+            let key = key.map_err(|what| format!("server.signing.retired: {what}"))?;
+            if !set.iter().any(|known| known["kid"] == key["kid"]) {
+                set.push(key);
+            }
+        }
+        let address = format!("{}{WELL_KNOWN_KEYS}", public.url);
+        let keys_url = Url::parse(&address)
+            .map_err(|e| format!("server.public_url = {:?}, below which keys are published: {e}", public.url))?;
+        let key_set = Document::new(json!({"keys": set}).to_string().into_bytes(), now);
+        Ok(Some(Self { keys, keys_url, key_set }))
+    }
+
+    /// The document at `/.well-known/jwks.json`.
+    pub(crate) const fn key_set(&self) -> &Document {
+        &self.key_set
+    }
+
+    /// A card, as a document, with its signatures.
+    pub(super) fn document(&self, card: Vec<u8>, modified: SystemTime) -> Result<Document, SignFault> {
+        if self.keys.is_empty() {
+            return Ok(Document::new(card, modified));
+        }
+        let signatures = Value::Array(self.signatures(&card)?).to_string();
+        // Put in at the end, so that the rest of the card is to the byte what it is without them.
+        let mut bytes = card.clone();
+        bytes.truncate(card.len().saturating_sub(1));
+        bytes.extend_from_slice(b",\"signatures\":");
+        bytes.extend_from_slice(signatures.as_bytes());
+        bytes.push(b'}');
+        let signers: Vec<&str> = self.keys.iter().map(SigningKey::id).collect();
+        Ok(Document::signed(bytes, &card, &signers, modified))
+    }
+
+    /// The same card with signatures for whoever reads it as 1.0 and for whoever reads it as 0.3: which of the two it
+    /// will be is decided by the binding that writes it, and a reader passes over what does not fit.
+    pub(super) fn seal(&self, mut card: AgentCard) -> Result<AgentCard, SignFault> {
+        card.signatures.clear();
+        if self.keys.is_empty() {
+            return Ok(card);
+        }
+        let mut signatures = Vec::new();
+        for form in [Form::V1, Form::V03] {
+            let bytes = form::write(&card, form, &mut Losses::new());
+            signatures.extend(self.signatures(&bytes)?);
+        }
+        signatures.truncate(SIGNATURES_MAX);
+        let read = |signature: Value| serde_json::from_value::<Signature>(signature).ok();
+        card.signatures = signatures.into_iter().filter_map(read).collect();
+        Ok(card)
+    }
+
+    fn signatures(&self, card: &[u8]) -> Result<Vec<Value>, SignFault> {
+        let text = str::from_utf8(card).map_err(|_| SignFault::NotACard)?;
+        let mut signed = sign(text, &self.keys, Some(&self.keys_url))?;
+        match signed.get_mut("signatures").map(Value::take) {
+            Some(Value::Array(signatures)) => Ok(signatures),
+            _ => Err(SignFault::Signing),
+        }
+    }
+}
+
+/// Reads what a reference leads to; relative paths start at the configuration's directory. The contents stay out of every
+/// message.
+pub(crate) fn read_reference<T>(
+    config: &Config,
+    reference: &str,
+    parse: impl FnOnce(&Secret) -> Result<T, KeyFault>,
+) -> Result<T, String> {
+    let place = SecretRef::parse(reference).map_err(|_| "a key is given as file:PATH or env:NAME".to_owned())?;
+    let (place, text) = match &place {
+        SecretRef::Env(name) => {
+            (name.clone(), std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?)
+        }
+        SecretRef::File(path) => {
+            let path = config.resolve(path);
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            (path.display().to_string(), text)
+        }
+    };
+    parse(&Secret::new(text)).map_err(|fault| format!("{place}: {fault}"))
+}

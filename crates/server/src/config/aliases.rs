@@ -1,0 +1,100 @@
+//! Variables of the systems that we stand in for: a deployment that sets them keeps what it meant.
+//!
+//! They override the file, as `SABIR_*` do, with one exception. `A2A_SECRET` and `A2A_API_KEY` name a new way in, so
+//! they only fill what is absent: a file that lists what it takes, or that names an issuer for its tokens, is not
+//! widened by a variable that somebody exported for another program.
+
+use toml::{Table, Value};
+
+/// What a variable means to a configuration.
+type Apply = fn(&mut Table, &str) -> Result<(), String>;
+
+pub(super) const ALIASES: [(&str, Apply); 7] = [
+    ("A2A_SECRET", secret),
+    ("A2A_API_KEY", api_key),
+    ("A2A_AUTH_REQUIRED", required),
+    ("A2A_MIN_KYC_LEVEL", |table, value| xpr(table, "min_kyc", value)),
+    ("A2A_MIN_TRUST_SCORE", |table, value| xpr(table, "min_trust", value)),
+    ("A2A_RATE_LIMIT", rate),
+    ("A2A_TOOL_MODE", |table, value| put(section(table, &["limits"])?, "tool_mode", value.into())),
+];
+
+/// Applies the variables that are set to something, one at a time; `check` sees the table after each.
+pub(super) fn apply<E>(
+    table: &mut Table,
+    variables: &[(String, String)],
+    mut check: impl FnMut(&str, Result<&Table, String>) -> Result<(), E>,
+) -> Result<(), E> {
+    for (name, apply) in ALIASES {
+        let value = variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.trim());
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let applied = apply(table, value);
+            check(name, applied.map(|()| &*table))?;
+        }
+    }
+    Ok(())
+}
+
+fn secret(table: &mut Table, _: &str) -> Result<(), String> {
+    let auth = section(table, &["auth"])?;
+    let issuer = auth.get("jwt").and_then(|jwt| jwt.get("issuer")).is_some();
+    if takes(auth, "jwt") && !issuer {
+        let jwt = section(auth, &["jwt"])?;
+        jwt.entry("secret").or_insert_with(|| "env:A2A_SECRET".into());
+    }
+    Ok(())
+}
+
+fn api_key(table: &mut Table, _: &str) -> Result<(), String> {
+    let auth = section(table, &["auth"])?;
+    if takes(auth, "legacy_key") && !auth.contains_key("legacy_key") {
+        put(section(auth, &["legacy_key"])?, "env", "A2A_API_KEY".into())?;
+    }
+    Ok(())
+}
+
+/// Only the one word turns it off.
+fn required(table: &mut Table, value: &str) -> Result<(), String> {
+    put(section(table, &["auth"])?, "required", (value != "false").into())
+}
+
+/// Where accounts are taken; elsewhere there is nothing to ask of them.
+fn xpr(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
+    let number = number(value)?;
+    match table.get_mut("auth").and_then(|auth| auth.get_mut("xpr")).and_then(Value::as_table_mut) {
+        Some(xpr) => put(xpr, key, number),
+        None => Ok(()),
+    }
+}
+
+fn rate(table: &mut Table, value: &str) -> Result<(), String> {
+    put(section(table, &["limits"])?, "rate_per_minute", number(value)?)?;
+    xpr(table, "rate_per_minute", value)
+}
+
+fn number(value: &str) -> Result<Value, String> {
+    value.parse::<i64>().map(Value::Integer).map_err(|_| "must be a whole number".into())
+}
+
+/// Whether a list of what is taken has a word, or there is no list.
+fn takes(auth: &Table, word: &str) -> bool {
+    match auth.get("accept").and_then(Value::as_array) {
+        Some(list) => list.iter().any(|one| one.as_str() == Some(word)),
+        None => true,
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    table.insert(key.to_owned(), value);
+    Ok(())
+}
+
+/// The table at a path, made where it is not.
+pub(super) fn section<'t>(table: &'t mut Table, path: &[&str]) -> Result<&'t mut Table, String> {
+    path.iter().try_fold(table, |table, name| {
+        let inner = table.entry((*name).to_owned()).or_insert_with(|| Value::Table(Table::new()));
+        inner
+            .as_table_mut()
+            .ok_or_else(|| format!("{name} is no section; only keys of sections can be set by variables"))
+    })
+}

@@ -1,0 +1,107 @@
+//! Addresses of others in `[server]`: networks of proxies, and web origins.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, de};
+use std::net::IpAddr;
+
+/// An address, or all addresses of a network: `192.0.2.7`, `10.0.0.0/8`, `fd00::/8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network(IpNet);
+
+impl Network {
+    /// Whether an address is in it.
+    pub fn contains(&self, address: &IpAddr) -> bool {
+        self.0.contains(address)
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+        address.or_else(|_| text.parse()).map(Self).map_err(|_| {
+            de::Error::custom(format!("{text:?} is neither an address nor a network, such as \"10.0.0.0/8\""))
+        })
+    }
+}
+
+/// A web origin that may call, as browsers write it: `https://console.example`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// This one.
+    Exactly(String),
+    /// `*`: each of them.
+    Any,
+}
+
+impl Origin {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let wrong =
+            || format!("{text:?} is not an origin; write scheme, host and port, such as \"https://console.example\"");
+        let (scheme, authority) = text.split_once("://").ok_or_else(wrong)?;
+        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+        let usual = match scheme {
+            "https" => 443,
+            "http" => 80,
+            _ => return Err(wrong()),
+        };
+        let exact = uri.authority().is_some_and(|a| a.as_str() == authority && !a.host().is_empty());
+        if !exact || authority.contains(['@', '*']) || authority.ends_with(':') {
+            return Err(wrong());
+        }
+        // A browser leaves the usual port out, and so do we.
+        let host = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
+        Ok(Self::Exactly(format!("{scheme}://{}", host.to_ascii_lowercase())))
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_written_as_browsers_do() {
+        let exactly = |text: &str| Ok(Origin::Exactly(text.to_owned()));
+        assert_eq!(Origin::read("https://Console.example:443"), exactly("https://console.example"));
+        assert_eq!(Origin::read("http://localhost:5173"), exactly("http://localhost:5173"));
+        assert_eq!(Origin::read("http://[::1]:5173"), exactly("http://[::1]:5173"));
+        assert_eq!(Origin::read("*"), Ok(Origin::Any));
+        for wrong in [
+            "console.example",
+            "https://",
+            "https://console.example/",
+            "https://console.example/app",
+            "https://user@console.example",
+            "https://*.example",
+            "https://console.example:",
+            "ftp://console.example",
+            "null",
+            "",
+            "https://a b",
+        ] {
+            assert!(Origin::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks_are_addresses_or_more() {
+        let read = |text: &str| toml::Value::from(text).try_into::<Network>();
+        let holds = |network: &str, address: &str| read(network).unwrap().contains(&address.parse().unwrap());
+        assert!(holds("192.0.2.7", "192.0.2.7") && !holds("192.0.2.7", "192.0.2.8"));
+        assert!(holds("10.0.0.0/8", "10.1.2.3") && !holds("10.0.0.0/8", "11.0.0.1"));
+        assert!(holds("fd00::/8", "fd12::1") && !holds("fd00::/8", "fe80::1") && !holds("fd00::/8", "10.0.0.1"));
+        assert!(holds("::ffff:192.0.2.7", "192.0.2.7"));
+        for wrong in ["10.0.0.0/33", "proxy.example", "", "10.0.0.0/", "1.2.3"] {
+            assert!(read(wrong).unwrap_err().to_string().contains("10.0.0.0/8"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! `[server.signing]`: the keys that vouch for our cards.
+
+use serde::Deserialize;
+
+/// `[server.signing]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SigningConfig {
+    /// Private keys, each `file:PATH` or `env:NAME`: PEM or JWK, for ES256, RS256 or EdDSA. Each signs every card.
+    pub keys: Vec<String>,
+    /// Keys that sign nothing any more, or not yet, and are still published; public or private.
+    pub retired: Vec<String>,
+}

@@ -1,0 +1,103 @@
+//! `[server.tls]`: which files make this server known, and whose certificates it takes.
+
+use serde::{Deserialize, Deserializer};
+use std::path::{Path, PathBuf};
+
+/// `[server.tls]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The certificate and what leads from it to its authority, in PEM.
+    pub cert: PemFile,
+    /// Its key, in PEM and without a passphrase.
+    pub key: PemFile,
+    /// Authorities whose client certificates are taken, in PEM. Without it no client is asked for one.
+    pub client_ca: Option<PemFile>,
+    /// Whether a client has to have a certificate.
+    pub client_auth: Option<ClientAuth>,
+    /// The oldest version of TLS that is spoken.
+    #[serde(default)]
+    pub min_version: TlsVersion,
+}
+
+/// A file, written `file:PATH`. Relative paths start at the directory of the configuration.
+///
+/// Anything else is refused, but not while the configuration is parsed: the parser shows the line that it refuses, and
+/// that line may be the key itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PemFile(Option<PathBuf>);
+
+impl PemFile {
+    /// The path as it was written; `None` where something else was.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+}
+
+impl<'de> Deserialize<'de> for PemFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(Self(text.strip_prefix("file:").filter(|path| !path.is_empty()).map(PathBuf::from)))
+    }
+}
+
+/// Whether a client has to have a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// It may show one; one that is shown must be good.
+    #[default]
+    Optional,
+    /// Without one there is no connection.
+    Required,
+}
+
+/// A version of TLS. Whatever is the oldest, 1.3 is taken where both sides have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum TlsVersion {
+    /// TLS 1.2
+    #[default]
+    #[serde(rename = "1.2")]
+    V12,
+    /// TLS 1.3
+    #[serde(rename = "1.3")]
+    V13,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &str) -> Result<TlsConfig, String> {
+        toml::from_str(lines).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn files_are_named_and_the_rest_has_defaults() {
+        let config = read("cert = \"file:a.pem\"\nkey = \"file:/etc/a.key\"").unwrap();
+        assert_eq!(config.cert.path(), Some(Path::new("a.pem")));
+        assert_eq!(config.key.path(), Some(Path::new("/etc/a.key")));
+        assert_eq!((config.client_auth, config.min_version), (None, TlsVersion::V12));
+        let config = read(
+            "cert = \"file:a\"\nkey = \"file:b\"\nclient_ca = \"file:c\"\nclient_auth = \"required\"\nmin_version = \"1.3\"",
+        );
+        let config = config.unwrap();
+        assert_eq!((config.client_auth, config.min_version), (Some(ClientAuth::Required), TlsVersion::V13));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_repeated() {
+        for wrong in ["-----BEGIN PRIVATE KEY-----", "file:", "env:KEY", ""] {
+            let config = read(&format!("cert = \"file:a\"\nkey = \"{wrong}\"")).unwrap();
+            assert_eq!(config.key.path(), None, "{wrong}");
+            assert!(wrong.is_empty() || !format!("{config:?}").contains(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named() {
+        assert!(read("cert = \"file:a\"").unwrap_err().contains("key"));
+        assert!(read("cert = \"file:a\"\nkey = \"file:b\"\nmin_version = \"1.1\"").is_err());
+        assert!(read("cert = \"file:a\"\nkey = \"file:b\"\ncyphers = \"all\"").unwrap_err().contains("cyphers"));
+    }
+}

@@ -1,0 +1,173 @@
+//! Which web pages may call: the headers by which a browser lets them (CORS, as the Fetch standard has it).
+//!
+//! Off unless origins are configured, and then for exactly these. A page of a named origin may use what the browser
+//! knows of its user, such as a client certificate. With `*` every page may call and none of them may do that.
+
+use crate::body::Body;
+use crate::config::network::Origin;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    HeaderValue, ORIGIN, VARY,
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+
+/// What a page may send: everything that any binding or credential has.
+const METHODS: &str = "GET, HEAD, POST, DELETE";
+const HEADERS: &str = "accept, authorization, content-type, a2a-version, a2a-extensions, x-a2a-extensions, \
+                       idempotency-key, last-event-id, x-api-key, x-request-id, x-xpr-account, x-xpr-timestamp, \
+                       x-xpr-signature";
+/// What a page may read beside the body.
+const EXPOSED: &str =
+    "a2a-version, a2a-extensions, x-a2a-extensions, etag, retry-after, www-authenticate, x-request-id";
+/// Seconds for which a browser need not ask again.
+const MAX_AGE: &str = "600";
+
+/// The origins that may call.
+#[derive(Debug, Default)]
+pub(crate) struct Cors {
+    origins: Vec<HeaderValue>,
+    any: bool,
+}
+
+/// What the answer to a page says about who may read it.
+#[derive(Debug)]
+pub(crate) enum Invitation {
+    /// Nothing: CORS is off.
+    None,
+    /// That another origin may get another answer.
+    Varies,
+    /// That this origin may read it.
+    Origin(HeaderValue),
+    /// That every origin may.
+    Any,
+}
+
+impl Cors {
+    /// Fails with a reason on lists that cannot be meant.
+    pub(crate) fn new(origins: &[Origin]) -> Result<Self, String> {
+        let any = origins.contains(&Origin::Any);
+        if any && origins.len() > 1 {
+            return Err(
+                "server.cors has \"*\" beside other origins; \"*\" is all of them, so let it stand alone".into()
+            );
+        }
+        let exactly = origins.iter().filter_map(|origin| match origin {
+            Origin::Exactly(origin) => HeaderValue::from_str(origin).ok(),
+            Origin::Any => None,
+        });
+        Ok(Self { origins: exactly.collect(), any })
+    }
+
+    /// Whether a page of this origin may call.
+    pub(crate) fn allows(&self, origin: &HeaderValue) -> bool {
+        self.any || self.origins.contains(origin)
+    }
+
+    /// What the answer to a request with these headers is to say.
+    pub(crate) fn invitation(&self, headers: &HeaderMap) -> Invitation {
+        match headers.get(ORIGIN) {
+            _ if self.any => Invitation::Any,
+            _ if self.origins.is_empty() => Invitation::None,
+            Some(origin) if self.allows(origin) => Invitation::Origin(origin.clone()),
+            _ => Invitation::Varies,
+        }
+    }
+
+    /// The answer to a browser that asks before it lets a page call. The door has looked at its origin.
+    pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        let invited = request.headers().get(ORIGIN).is_some_and(|origin| self.allows(origin));
+        if !asks || !invited {
+            return None;
+        }
+        let mut response = Response::new(Body::Whole(None));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(HEADERS));
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
+        Some(response)
+    }
+}
+
+impl Invitation {
+    /// Says it.
+    pub(crate) fn write(self, headers: &mut HeaderMap) {
+        let (origin, named) = match self {
+            Self::None => return,
+            Self::Varies => {
+                headers.append(VARY, HeaderValue::from_static("origin"));
+                return;
+            }
+            Self::Origin(origin) => (origin, true),
+            Self::Any => (HeaderValue::from_static("*"), false),
+        };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        if named {
+            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+            headers.append(VARY, HeaderValue::from_static("origin"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cors(origins: &[&str]) -> Result<Cors, String> {
+        let origins: Vec<Origin> = origins.iter().map(|o| toml::Value::from(*o).try_into().unwrap()).collect();
+        Cors::new(&origins)
+    }
+
+    fn said(cors: &Cors, origin: Option<&'static str>) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
+        let mut answer = HeaderMap::new();
+        cors.invitation(&headers).write(&mut answer);
+        let mut said: Vec<String> = answer.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
+        said.retain(|line| !line.contains("expose"));
+        said.sort();
+        said
+    }
+
+    #[test]
+    fn nobody_is_invited_unless_named() {
+        let off = cors(&[]).unwrap();
+        assert!(said(&off, Some("https://console.example")).is_empty() && said(&off, None).is_empty());
+        let on = cors(&["https://Console.example:443"]).unwrap();
+        let invited = [
+            "access-control-allow-credentials: true",
+            "access-control-allow-origin: https://console.example",
+            "vary: origin",
+        ];
+        assert_eq!(said(&on, Some("https://console.example")), invited);
+        for other in ["http://console.example", "https://console.example:8443", "https://console.example.evil", "null"]
+        {
+            assert_eq!(said(&on, Some(other)), ["vary: origin"], "{other}");
+        }
+        assert_eq!(said(&on, None), ["vary: origin"]);
+    }
+
+    #[test]
+    fn everybody_may_come_but_not_with_what_the_browser_knows() {
+        let any = cors(&["*"]).unwrap();
+        assert_eq!(said(&any, Some("https://anybody.example")), ["access-control-allow-origin: *"]);
+        assert!(cors(&["*", "https://console.example"]).unwrap_err().contains("alone"));
+    }
+
+    #[test]
+    fn browsers_ask_first() {
+        let on = cors(&["https://console.example"]).unwrap();
+        let ask = |method: &str, origin: &str, asked: &str| {
+            let request = Request::builder().method(method).header(ORIGIN, origin).header(asked, "POST");
+            on.preflight(&request.body(()).unwrap()).map(|response| response.status().as_u16())
+        };
+        let asked = "access-control-request-method";
+        assert_eq!(ask("OPTIONS", "https://console.example", asked), Some(204));
+        assert_eq!(ask("OPTIONS", "https://evil.example", asked), None);
+        assert_eq!(ask("OPTIONS", "https://console.example", "x-other"), None);
+        assert_eq!(ask("GET", "https://console.example", asked), None);
+    }
+}

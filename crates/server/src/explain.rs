@@ -1,0 +1,46 @@
+//! Why a caller may or may not do something, told by the same rules that decide about calls. Nobody is let in by it,
+//! nothing is counted, and no secret is needed.
+
+use crate::app::{StartError, public_address};
+use crate::card;
+use crate::config::Config;
+use crate::gate::{self, ConfiguredSecrets, Gate};
+use crate::host::TokioHost;
+use sabir_engine::Host as _;
+use sabir_guard::entrance::Secrets;
+pub use sabir_guard::explain::{Explanation, Line, Question};
+pub use sabir_guard::policy::Action;
+use sabir_proto::{AgentName, Secret};
+use sabir_store::{SecretRef, sqlite};
+use std::sync::Arc;
+
+/// What the rules of an agent (the default one, if none is named) say about a question.
+pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) -> Result<Explanation, StartError> {
+    let wrong = StartError::Config;
+    let entry = match agent {
+        Some(name) => config.agent.iter().find(|entry| entry.name == name),
+        None => config.agent.iter().find(|entry| entry.default).or(config.agent.first()),
+    };
+    let entry = entry.ok_or_else(|| {
+        let names: Vec<&str> = config.agent.iter().map(|entry| &*entry.name).collect();
+        let known =
+            if names.is_empty() { "none is configured".to_owned() } else { format!("there are {}", names.join(", ")) };
+        wrong(format!("there is no agent {:?}; {known}", agent.unwrap_or("")))
+    })?;
+    let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
+    let public = public_address(config, config.server.listen);
+    let gate = Gate::new(config, secrets.clone())?;
+    let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
+    let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
+    let guard = gate::guard(config, sqlite::Writing::Inline, secrets, Default::default(), Default::default())?;
+    guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
+}
+
+/// Secrets where there are any. The variables of a server are not set where somebody asks, and nothing is checked by them.
+struct StandIn(ConfiguredSecrets);
+
+impl Secrets for StandIn {
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
+        Ok(self.0.reveal(reference).unwrap_or_else(|_| Secret::new("nothing is checked by this")))
+    }
+}

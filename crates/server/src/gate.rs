@@ -1,0 +1,157 @@
+//! What the guard stands on here: its store, its secrets, its way out, and the rules of each agent.
+
+use crate::app::StartError;
+use crate::config::agent::AgentConfig;
+use crate::config::{Config, store_path};
+use sabir_gateway::{Egress, Outbound};
+use sabir_guard::Guard;
+use sabir_guard::config::AuthConfig;
+use sabir_guard::entrance::{Ground, Secrets};
+use sabir_guard::policy::rate::Limits;
+use sabir_guard::policy::scope::SkillRule;
+use sabir_proto::card::Skill;
+use sabir_proto::{AgentName, Secret};
+use sabir_store::memory::MemoryGuard;
+use sabir_store::sqlite::{self, SqliteGuard};
+use sabir_store::{GuardStore, SecretRef};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The rules of one agent, with the one way out that a server has.
+pub(crate) type Rules = sabir_guard::policy::Rules<Outbound>;
+pub(crate) type Entrance = sabir_guard::entrance::Entrance<Outbound>;
+
+/// The largest file that is taken for a secret. A set of keys is the longest of them.
+const SECRET_BYTES_MAX: u64 = 256 * 1024;
+
+/// The name in the audit where no agent is meant yet.
+const ROOT: &str = "root";
+
+/// Secrets of the configuration: variables of this process, and files beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfiguredSecrets {
+    base: PathBuf,
+}
+
+impl ConfiguredSecrets {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { base: config.base.clone() }
+    }
+}
+
+impl Secrets for ConfiguredSecrets {
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
+        match reference {
+            SecretRef::Env(name) => match std::env::var(name) {
+                Ok(value) if !value.trim().is_empty() => Ok(Secret::new(value)),
+                Ok(_) => Err(format!("the variable {name} is empty")),
+                Err(_) => Err(format!("the variable {name} is not set")),
+            },
+            SecretRef::File(path) => {
+                let path = self.base.join(path);
+                let cannot = |problem: String| format!("cannot read {}: {problem}", path.display());
+                let size = std::fs::metadata(&path).map_err(|e| cannot(e.to_string()))?.len();
+                if size > SECRET_BYTES_MAX {
+                    return Err(cannot(format!("it is larger than {SECRET_BYTES_MAX} bytes")));
+                }
+                let text = std::fs::read_to_string(&path).map_err(|e| cannot(e.to_string()))?;
+                Ok(Secret::new(text.trim_end_matches(['\r', '\n'])))
+            }
+        }
+    }
+}
+
+/// Makes the rules of agents. Agents without an `[agent.auth]` of their own share one entrance.
+pub(crate) struct Gate<'a> {
+    config: &'a Config,
+    ground: Ground,
+    secrets: Arc<dyn Secrets>,
+    outbound: Outbound,
+    shared: Arc<Entrance>,
+}
+
+impl<'a> Gate<'a> {
+    pub(crate) fn new(config: &'a Config, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
+        refuse_open(config).map_err(StartError::Config)?;
+        // The operator has written down where to go, so private addresses are as good as public ones.
+        let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
+        let ground = Ground {
+            production: config.is_production(),
+            client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+            public_url: config.server.public_url.clone(),
+        };
+        let shared = Entrance::new(&config.auth, &ground, &*secrets, &outbound).map_err(StartError::Config)?;
+        Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
+    }
+
+    /// The rules where no agent is meant yet.
+    pub(crate) fn root(&self) -> Result<Rules, StartError> {
+        let agent = AgentName::parse(ROOT).map_err(|e| StartError::Config(e.to_string()))?;
+        let (limits, tools) = self.limits(None);
+        Ok(Rules { entrance: self.shared.clone(), agent, limits, skills: Vec::new(), tools })
+    }
+
+    /// The rules of an agent.
+    pub(crate) fn rules(&self, entry: &AgentConfig, name: &AgentName, skills: &[Skill]) -> Result<Rules, String> {
+        let entrance = match &entry.auth {
+            None => self.shared.clone(),
+            Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)?),
+        };
+        let rule =
+            |skill: &Skill| SkillRule { id: skill.id.clone(), requirements: skill.security_requirements.clone() };
+        let (limits, tools) = self.limits(Some(entry));
+        Ok(Rules { entrance, agent: name.clone(), limits, skills: skills.iter().map(rule).collect(), tools })
+    }
+
+    fn limits(&self, entry: Option<&AgentConfig>) -> (Limits, sabir_proto::ToolMode) {
+        let limits = &self.config.limits;
+        let own = entry.map(|entry| &entry.limits);
+        let usual = own.and_then(|own| own.rate_per_minute).unwrap_or(limits.rate_per_minute);
+        let tools = own.and_then(|own| own.tool_mode).unwrap_or(limits.tool_mode);
+        let limits = Limits {
+            usual,
+            anonymous: limits.anonymous_per_minute,
+            tiers: Arc::new(limits.tiers()),
+            callers: Arc::new(limits.callers()),
+        };
+        (limits, tools.into())
+    }
+}
+
+/// Whoever asks nobody for credentials stays on this machine, unless it is said that everybody may call. In production
+/// such an agent answers nobody, so it may be reached.
+fn refuse_open(config: &Config) -> Result<(), String> {
+    let address = config.server.listen;
+    if address.ip().is_loopback() || config.is_production() {
+        return Ok(());
+    }
+    let auth = |agent: &'_ AgentConfig| agent.auth.clone().unwrap_or_else(|| config.auth.clone());
+    let meant = |auth: &AuthConfig| !auth.is_open() || auth.open;
+    match config.agent.iter().find(|agent| !meant(&auth(agent))) {
+        None => Ok(()),
+        Some(agent) => Err(format!(
+            "{address} is reachable from other machines and no authentication is configured for the agent {:?}; listen \
+             on 127.0.0.1, name who may call in [auth] (accept = …), or set open = true there if everybody may",
+            agent.name
+        )),
+    }
+}
+
+/// The guard of a server.
+pub(crate) fn guard(
+    config: &Config,
+    writing: sqlite::Writing,
+    secrets: Arc<dyn Secrets>,
+    store_metrics: sabir_store::Metrics,
+    metrics: sabir_guard::Metrics,
+) -> Result<Guard, StartError> {
+    let store: Arc<dyn GuardStore> = match store_path(config).map_err(StartError::Config)? {
+        None => Arc::new(MemoryGuard::new()),
+        Some(path) => {
+            let durability = config.store.durability.into();
+            let options = sqlite::Options { durability, writing, metrics: store_metrics };
+            Arc::new(SqliteGuard::open(&SqliteGuard::path_beside(&path), options)?)
+        }
+    };
+    Ok(Guard::new(store, secrets, metrics))
+}

@@ -1,0 +1,240 @@
+//! Connections over TLS: the handshake, and then the same as over plain HTTP.
+//!
+//! One limit of time reaches from the first packet to the first bytes of HTTP, so nobody keeps a place by shaking hands
+//! slowly, nor by shaking hands and then saying nothing.
+
+use super::{Behind, Builders, PREFACE, Requests, STOPPING_SEEN};
+use hyper_util::rt::TokioIo;
+use hyper_util::server::graceful::Watcher;
+use rustls::ServerConfig;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// The first byte of a handshake (RFC 8446 §5.1), and of no request in plain HTTP.
+const HANDSHAKE: u8 = 0x16;
+
+/// What somebody is told who speaks plain HTTP to this port.
+const WRONG_SCHEME: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: text/plain; charset=utf-8\r\n\
+    content-length: 50\r\n\
+    connection: close\r\n\r\n\
+    this port speaks HTTPS; write https:// in its URL\n";
+/// How long, and how much, the rest of such a request is read before the connection ends: closing while something is
+/// unread would take our answer away from its reader.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: u64 = 64 << 10;
+
+impl Builders {
+    /// Serves a connection to its end.
+    pub(super) async fn serve_secured<B: Behind>(
+        &self,
+        stream: TcpStream,
+        tls: Arc<ServerConfig>,
+        mut requests: Requests<B>,
+        watcher: Watcher,
+    ) {
+        let until = Instant::now() + self.first_bytes_max;
+        // Boxed, so that a connection does not keep the room of its handshake for as long as it lives.
+        let shaken = unless_stopping(&requests.behind, Box::pin(timeout_at(until, handshake(stream, tls)))).await;
+        let failure = match shaken {
+            None => return,
+            Some(Ok(Ok(stream))) => {
+                requests.peer.learn(stream.get_ref().1);
+                return self.serve_over(stream, until, requests, watcher).await;
+            }
+            Some(Ok(Err(failure))) => failure,
+            Some(Err(_)) => Failure { reason: "timeout", cause: None },
+        };
+        let Failure { reason, cause } = failure;
+        let cause = cause.as_ref().map(tracing::field::display);
+        tracing::debug!(peer = %requests.peer.address, reason, cause, "a handshake came to nothing");
+        requests.behind.handshake_failed(reason);
+    }
+
+    /// Serves HTTP inside of TLS. Which one was agreed on in the handshake (ALPN); without a word about it, it is 1.1, as
+    /// HTTP/2 has to be asked for (RFC 9113 §3.2).
+    async fn serve_over<B: Behind>(
+        &self,
+        stream: Box<TlsStream<TcpStream>>,
+        until: Instant,
+        requests: Requests<B>,
+        watcher: Watcher,
+    ) {
+        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        // HTTP/1.1 has a clock of its own for the rest of its head.
+        let owed = if speaks_http2 { PREFACE.len() } else { 1 };
+        let io = TokioIo::new(Prompt::new(stream, Waiting::new(requests.behind.clone(), until, owed)));
+        let outcome = if speaks_http2 {
+            // Boxed, since its state is large and the usual connection is the other one.
+            Box::pin(watcher.watch(self.http2.serve_connection(io, requests))).await
+        } else {
+            watcher.watch(self.http1.serve_connection(io, requests)).await
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+}
+
+/// Why a handshake came to nothing.
+struct Failure {
+    /// As it is counted.
+    reason: &'static str,
+    cause: Option<io::Error>,
+}
+
+impl From<io::Error> for Failure {
+    fn from(cause: io::Error) -> Self {
+        use rustls::Error::{
+            AlertReceived, InvalidCertificate, InvalidMessage, NoApplicationProtocol, NoCertificatesPresented,
+            PeerIncompatible,
+        };
+        let reason = match cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(NoCertificatesPresented) => "no_certificate",
+            Some(InvalidCertificate(_)) => "bad_certificate",
+            Some(PeerIncompatible(_) | NoApplicationProtocol) => "incompatible",
+            Some(AlertReceived(_)) => "refused_by_peer",
+            Some(InvalidMessage(_)) => "not_tls",
+            Some(_) => "other",
+            None => "broken_off",
+        };
+        Self { reason, cause: Some(cause) }
+    }
+}
+
+/// Shakes hands. Boxed, since there is much in a connection that is secured, and futures are moved.
+async fn handshake(mut stream: TcpStream, tls: Arc<ServerConfig>) -> Result<Box<TlsStream<TcpStream>>, Failure> {
+    // Nagle's algorithm holds the second of two small writes back for 40 ms.
+    stream.set_nodelay(true)?;
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
+        return Err(turn_away(&mut stream, first[0]).await);
+    }
+    Ok(Box::new(TlsAcceptor::from(tls).accept(stream).await?))
+}
+
+/// Ends a connection that is not TLS; one that looks like HTTP with a word about it.
+async fn turn_away(stream: &mut TcpStream, first: u8) -> Failure {
+    if !first.is_ascii_uppercase() {
+        return Failure { reason: "not_tls", cause: None };
+    }
+    let answer = async {
+        stream.write_all(WRONG_SCHEME).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(LINGER_BYTES_MAX), &mut tokio::io::sink()).await
+    };
+    let cause = tokio::time::timeout(LINGER, answer).await.ok().and_then(Result::err);
+    Failure { reason: "plain_http", cause }
+}
+
+/// Waits for something, but not when the server stops: `None`.
+async fn unless_stopping<T>(behind: &impl Behind, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    loop {
+        match tokio::time::timeout(STOPPING_SEEN, &mut future).await {
+            Ok(output) => return Some(output),
+            Err(_) if behind.is_stopping() => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+/// A stream whose other side has to begin soon.
+struct Prompt<S, B> {
+    stream: S,
+    /// Gone once it has begun.
+    waiting: Option<Box<Waiting<B>>>,
+}
+
+/// What is waited for.
+struct Waiting<B> {
+    behind: B,
+    until: Instant,
+    /// Bytes that are still to come.
+    owed: usize,
+    tick: Pin<Box<Sleep>>,
+}
+
+impl<B: Behind> Waiting<B> {
+    fn new(behind: B, until: Instant, owed: usize) -> Self {
+        Self { behind, until, owed, tick: Box::pin(sleep_until(until.min(Instant::now() + STOPPING_SEEN))) }
+    }
+
+    /// Nothing came yet: an error when there was enough time, the end when the server stops.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.tick.as_mut().poll(cx).is_ready() {
+            if self.behind.is_stopping() {
+                return Poll::Ready(Ok(()));
+            }
+            let now = Instant::now();
+            if now >= self.until {
+                return Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "nothing was said after the handshake",
+                )));
+            }
+            self.tick.as_mut().reset(self.until.min(now + STOPPING_SEEN));
+        }
+        Poll::Pending
+    }
+}
+
+impl<S, B: Behind> Prompt<S, B> {
+    fn new(stream: S, waiting: Waiting<B>) -> Self {
+        Self { stream, waiting: Some(Box::new(waiting)) }
+    }
+}
+
+impl<S: AsyncRead + Unpin, B: Behind> AsyncRead for Prompt<S, B> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        let Some(waiting) = &mut this.waiting else { return read };
+        match read {
+            Poll::Pending => waiting.poll(cx),
+            Poll::Ready(outcome) => {
+                waiting.owed = waiting.owed.saturating_sub(buffer.filled().len() - before);
+                if waiting.owed == 0 {
+                    this.waiting = None;
+                }
+                Poll::Ready(outcome)
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin, B: Behind> AsyncWrite for Prompt<S, B> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

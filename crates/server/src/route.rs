@@ -1,0 +1,110 @@
+//! The way from a permit to the engine. Nothing else in the server holds the engine, and nothing gets to it without a
+//! [`Permit`], which only the guard can make.
+
+use crate::app::Served;
+use sabir_engine::{Engine, Resident, Watch};
+use sabir_guard::Permit;
+use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
+use sabir_store::{Note, Scope, StoreError};
+use std::sync::Arc;
+
+/// Serves what was permitted.
+pub(crate) struct Route {
+    engine: Engine,
+}
+
+impl Route {
+    pub(crate) const fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    /// Serves a call in its caller's scope.
+    pub(crate) async fn serve(
+        &self,
+        served: &Served,
+        permit: Permit,
+        terms: &Terms,
+    ) -> Result<(Reply<Watch>, Arc<Scope>), Fault> {
+        let scope = served.scope(permit.call().tenant(), permit.caller());
+        let (call, identity) = permit.into_parts();
+        let reply = match call {
+            Call::Send(request) => {
+                Reply::Sent(self.engine.send(&served.resident, scope.clone(), request, terms).await?)
+            }
+            // Boxed, so that the future of a send is not as large as the largest of them all.
+            Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
+            call => Box::pin(self.serve_other(served, scope.clone(), call, terms)).await?,
+        };
+        Ok((reply, scope))
+    }
+
+    async fn serve_other(
+        &self,
+        served: &Served,
+        scope: Arc<Scope>,
+        call: Call,
+        terms: &Terms,
+    ) -> Result<Reply<Watch>, Fault> {
+        let engine = &self.engine;
+        Ok(match call {
+            Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, request, terms).await?),
+            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, request, terms).await?),
+            Call::Get(call) => {
+                let (task, view) = engine.get(&scope, &call).await?;
+                Reply::Task(task, view)
+            }
+            Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
+            Call::Cancel(call) => {
+                let task = engine.cancel(&scope, served.resident.push, &call).await?;
+                Reply::Task(task, View::WHOLE)
+            }
+            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
+            Call::CreatePush { task, config, .. } => {
+                let (task, config) = engine.create_push(&scope, &task, config).await?;
+                Reply::Push(task, config)
+            }
+            Call::GetPush(call) => {
+                let (task, config) = engine.get_push(&scope, &call).await?;
+                Reply::Push(task, config)
+            }
+            Call::ListPush(call) => {
+                let (task, page) = engine.list_push(&scope, &call).await?;
+                Reply::Pushes(task, page)
+            }
+            Call::DeletePush(call) => {
+                engine.delete_push(&scope, &call).await?;
+                Reply::Deleted
+            }
+            Call::ExtendedCard { .. } => return Err(Fault::ExtendedCardNotConfigured),
+        })
+    }
+
+    /// A new name for a message.
+    pub(crate) fn mint(&self) -> MessageId {
+        self.engine.mint()
+    }
+
+    /// Whether the caller of this scope goes by that name for a task. A store that does not answer says no: the call
+    /// itself will find out.
+    pub(crate) async fn is_alias(&self, scope: &Scope, name: &TaskRef) -> bool {
+        self.engine.is_alias(scope, name).await.unwrap_or(false)
+    }
+
+    /// Keeps notes beside a task.
+    pub(crate) fn note(&self, scope: &Arc<Scope>, task: TaskId, notes: Vec<Note>) {
+        self.engine.note(scope, task, notes);
+    }
+
+    /// Takes up what a crash interrupted: how many turns went on, and how many were failed.
+    pub(crate) async fn recover(
+        &self,
+        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(usize, usize), StoreError> {
+        self.engine.recover(residents).await
+    }
+
+    /// Parks what runs.
+    pub(crate) async fn stop(&self) {
+        self.engine.stop().await;
+    }
+}

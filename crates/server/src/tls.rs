@@ -1,0 +1,146 @@
+//! TLS: the certificate of this server, and whose certificates it takes.
+//!
+//! The files are loaded and checked at the start, and again whenever they change: connections that begin afterwards get
+//! the new certificate, those that are there go on with the old one. New files that cannot be used change nothing but
+//! the log, so a renewal that went wrong is a message and not an outage.
+//!
+//! rustls with aws-lc-rs, as everywhere. No early data, which can be replayed; no renegotiation; TLS 1.3 wherever the
+//! other side has it.
+
+mod load;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use load::{Files, Loaded, Stamp};
+use rustls::ServerConfig;
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How often the files are looked at.
+const POLL: Duration = Duration::from_secs(1);
+/// A certificate that ends sooner than this should have been renewed by now.
+const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// The certificate of this server, as it is at the moment.
+pub(crate) struct Tls {
+    files: Files,
+    /// What the files were like before they were first read: whatever changes after that has to be seen.
+    first: Stamp,
+    loaded: RwLock<Arc<Loaded>>,
+    /// From the beginning on: a signal that nobody waits for ends the process.
+    hangups: Mutex<Option<Signal>>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Loads what is configured. `None`: this server speaks plain HTTP. Fails with a sentence that names the file.
+    pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
+        let Some(tls) = &config.server.tls else { return Ok(None) };
+        let files = Files::new(tls, |path| config.resolve(path))?;
+        let first = files.stamp();
+        let loaded = files.load().map_err(|problem| problem.to_string())?;
+        loaded.tell(SystemTime::now());
+        let hangups = signal(SignalKind::hangup()).map_err(|e| format!("cannot listen for SIGHUP: {e}"))?;
+        Ok(Some(Arc::new(Self {
+            files,
+            first,
+            loaded: RwLock::new(Arc::new(loaded)),
+            hangups: Mutex::new(Some(hangups)),
+        })))
+    }
+
+    fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a connection that begins now is to use.
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        self.loaded().config.clone()
+    }
+
+    /// Whether the certificate is for a host of this name.
+    pub(crate) fn is_for(&self, host: &str) -> bool {
+        self.loaded().is_for(host)
+    }
+
+    /// Follows the files for as long as it is polled: looks at them every second, and at once when the process gets a
+    /// SIGHUP.
+    pub(crate) async fn follow(self: Arc<Self>, metrics: &Metrics) {
+        metrics.tls_begin();
+        metrics.tls_expiry(self.loaded().not_after);
+        let mut hangups = self.hangups.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut known = Some(self.first.clone());
+        let mut seen = known.clone();
+        loop {
+            let asked = tokio::select! {
+                () = hangup(&mut hangups) => true,
+                () = tokio::time::sleep(POLL) => false,
+            };
+            let now = self.stamp().await;
+            // Seen twice: whoever replaces a certificate and then its key is not caught between the two.
+            if asked || (now != known && now == seen) {
+                known.clone_from(&now);
+                self.reload(metrics).await;
+            }
+            seen = now;
+        }
+    }
+
+    async fn stamp(self: &Arc<Self>) -> Option<Stamp> {
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.files.stamp()).await.ok()
+    }
+
+    async fn reload(self: &Arc<Self>, metrics: &Metrics) {
+        let this = self.clone();
+        let outcome = tokio::task::spawn_blocking(move || this.files.load()).await;
+        match outcome {
+            Ok(Ok(loaded)) => {
+                tracing::info!("new connections get the certificate as it is in its files now");
+                loaded.tell(SystemTime::now());
+                metrics.tls_expiry(loaded.not_after);
+                *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+                metrics.tls_reload("ok");
+            }
+            Ok(Err(problem)) => {
+                tracing::error!(%problem, "the certificate changed and cannot be used; the one before it stays");
+                metrics.tls_reload("failed");
+            }
+            // The runtime is going down.
+            Err(_) => {}
+        }
+    }
+}
+
+async fn hangup(signals: &mut Option<Signal>) {
+    let came = match signals {
+        Some(signals) => signals.recv().await,
+        None => None,
+    };
+    if came.is_none() {
+        pending::<()>().await;
+    }
+}
+
+impl Loaded {
+    /// Says what somebody should know who has just put a certificate in place.
+    fn tell(&self, now: SystemTime) {
+        if self.not_after <= now {
+            tracing::error!(
+                "the certificate of server.tls.cert has expired; clients will refuse it until it is renewed"
+            );
+        } else if self.not_after <= now + RENEWAL_DUE {
+            tracing::warn!("the certificate of server.tls.cert ends within two weeks; renew it");
+        } else if self.not_before > now {
+            tracing::warn!("the certificate of server.tls.cert is not valid yet; is the clock of this machine right?");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading the files, and refusing what cannot be meant. Every refusal names the file and what to do about it.
+
+use crate::config::tls::{ClientAuth, PemFile, TlsConfig, TlsVersion};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use sabir_guard::certificate;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Bytes of one file. Bundles of all public authorities are a quarter of this.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What is spoken inside, best first.
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Where everything is, and what is asked of others.
+#[derive(Debug)]
+pub(super) struct Files {
+    cert: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+    client_auth: ClientAuth,
+    min_version: TlsVersion,
+}
+
+/// What the files hold.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) config: Arc<ServerConfig>,
+    /// Hosts that the certificate is for.
+    names: Vec<String>,
+    pub(super) not_before: SystemTime,
+    pub(super) not_after: SystemTime,
+}
+
+/// What tells a file from the one that was there before.
+pub(super) type Stamp = Vec<Option<(u64, u64, i64, i64)>>;
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("server.tls.{key}: {} {problem}", path.display())]
+pub(super) struct Unusable {
+    key: &'static str,
+    path: PathBuf,
+    problem: String,
+}
+
+/// One of the files, while it is read.
+struct Source<'a> {
+    key: &'static str,
+    path: &'a Path,
+}
+
+impl Files {
+    pub(super) fn new(config: &TlsConfig, resolve: impl Fn(&Path) -> PathBuf) -> Result<Self, String> {
+        if config.client_auth.is_some() && config.client_ca.is_none() {
+            return Err(
+                "server.tls.client_auth is set, but no authority whose certificates would do; add client_ca".into()
+            );
+        }
+        let find = |key: &str, file: &PemFile| {
+            let problem = || format!("server.tls.{key} must name a file, such as \"file:server.pem\"");
+            file.path().map(&resolve).ok_or_else(problem)
+        };
+        Ok(Self {
+            cert: find("cert", &config.cert)?,
+            key: find("key", &config.key)?,
+            client_ca: config.client_ca.as_ref().map(|file| find("client_ca", file)).transpose()?,
+            client_auth: config.client_auth.unwrap_or_default(),
+            min_version: config.min_version,
+        })
+    }
+
+    /// What the files are like from outside. Renewals put another file in place, or at least touch it.
+    pub(super) fn stamp(&self) -> Stamp {
+        let all = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
+        let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|m| (m.ino(), m.len(), m.ctime(), m.ctime_nsec()));
+        all.into_iter().flatten().map(stamp).collect()
+    }
+
+    pub(super) fn load(&self) -> Result<Loaded, Unusable> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let cert = Source { key: "cert", path: &self.cert };
+        let chain = cert.certificates()?;
+        let described = chain.first().and_then(|first| certificate::describe(first));
+        let described = described.ok_or_else(|| cert.unusable("cannot be read as X.509; make it again"))?;
+        let key = self.key(&provider, &chain)?;
+        let versions: &[&SupportedProtocolVersion] = match self.min_version {
+            TlsVersion::V12 => &[&TLS13, &TLS12],
+            TlsVersion::V13 => &[&TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|e| cert.unusable(format!("cannot be used: {e}")))?;
+        let builder = match self.client_roots()? {
+            None => builder.with_no_client_auth(),
+            Some((source, roots)) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                let verifier = match self.client_auth {
+                    ClientAuth::Optional => verifier.allow_unauthenticated(),
+                    ClientAuth::Required => verifier,
+                };
+                builder.with_client_cert_verifier(verifier.build().map_err(|e| source.unusable(e.to_string()))?)
+            }
+        };
+        let resolver = rustls::sign::SingleCertAndKey::from(key);
+        let mut config = builder.with_cert_resolver(Arc::new(resolver));
+        config.alpn_protocols = ALPN.map(<[u8]>::to_vec).into();
+        if self.client_ca.is_some() {
+            // A session that is taken up again is not asked for its certificate again, and would outlive it.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+            config.max_tls13_tickets = 0;
+        }
+        let certificate::Described { dns_names: names, not_before, not_after } = described;
+        Ok(Loaded { config: Arc::new(config), names, not_before, not_after })
+    }
+
+    /// The key, which fits the first certificate of the chain.
+    fn key(&self, provider: &CryptoProvider, chain: &[CertificateDer<'static>]) -> Result<CertifiedKey, Unusable> {
+        let source = Source { key: "key", path: &self.key };
+        let key = source.private_key()?;
+        let fits = |from: usize| {
+            let chain = chain.get(from..).unwrap_or_default().to_vec();
+            CertifiedKey::from_der(chain, key.clone_key(), provider)
+        };
+        match fits(0) {
+            Ok(key) => Ok(key),
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+                let cert = self.cert.display();
+                Err(source.unusable(if (1..chain.len()).any(|from| fits(from).is_ok()) {
+                    format!("is the key of a later certificate in {cert}; the server's own has to come first there")
+                } else {
+                    format!("is not the key of the certificate in {cert}; put the two that were made together in place")
+                }))
+            }
+            Err(other) => Err(source.unusable(format!("cannot be used as a key: {other}"))),
+        }
+    }
+
+    /// The authorities whose certificates clients may have.
+    fn client_roots(&self) -> Result<Option<(Source<'_>, RootCertStore)>, Unusable> {
+        let Some(path) = &self.client_ca else { return Ok(None) };
+        let source = Source { key: "client_ca", path };
+        let mut roots = RootCertStore::empty();
+        for (n, authority) in source.certificates()?.into_iter().enumerate() {
+            let wrong = |e| source.unusable(format!("has a certificate, number {}, that is no authority: {e}", n + 1));
+            roots.add(authority).map_err(wrong)?;
+        }
+        Ok(Some((source, roots)))
+    }
+}
+
+impl Source<'_> {
+    fn unusable(&self, problem: impl Into<String>) -> Unusable {
+        Unusable { key: self.key, path: self.path.into(), problem: problem.into() }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Unusable> {
+        let unreadable = |e: std::io::Error| {
+            self.unusable(format!("cannot be read: {e}; is the path right, and may this user read it?"))
+        };
+        let mut bytes = Vec::new();
+        let file = File::open(self.path).map_err(unreadable)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(self.unusable(format!("is larger than {FILE_BYTES_MAX} bytes; is it the right file?")));
+        }
+        Ok(bytes)
+    }
+
+    /// The certificates of the file, at least one.
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+        let bytes = self.read()?;
+        let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
+        let found = found.map_err(|e| self.unusable(format!("is damaged: {e}")))?;
+        if found.is_empty() {
+            return Err(self.unusable(
+                "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----; \
+                 openssl x509 -inform der -in OLD -out NEW makes one of DER",
+            ));
+        }
+        if let Some(n) = found.iter().position(|der| certificate::describe(der).is_none()) {
+            return Err(self.unusable(format!("has a certificate, number {}, that cannot be read as X.509", n + 1)));
+        }
+        Ok(found)
+    }
+
+    /// The key of the file, which nobody else can read.
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, Unusable> {
+        let bytes = self.read()?;
+        let mode = fs::metadata(self.path).map(|m| m.mode()).unwrap_or_default();
+        if mode & 0o027 != 0 {
+            let who = if mode & 0o007 != 0 { "every user of this machine" } else { "its group, for writing" };
+            return Err(self.unusable(format!("is open to {who}; chmod 600 closes it (640 lets a group read it)")));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if text.contains("ENCRYPTED") {
+            return Err(self.unusable(
+                "has a passphrase, and nobody is there to type it; openssl pkey -in OLD -out NEW takes it off",
+            ));
+        }
+        PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| match e {
+            pem::Error::NoItemsFound => {
+                self.unusable("holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----")
+            }
+            // What is in the message is the kind of damage and never a line of the file.
+            pem::Error::Base64Decode(_) => self.unusable("is damaged: it is not base64 between its marks"),
+            _ => self.unusable("is damaged: its marks of begin and end are not as they should be"),
+        })
+    }
+}
+
+impl Loaded {
+    /// Whether the certificate is for a host of this name.
+    pub(super) fn is_for(&self, host: &str) -> bool {
+        self.names.iter().any(|name| match name.strip_prefix("*.") {
+            None => name.eq_ignore_ascii_case(host),
+            Some(parent) => host
+                .split_once('.')
+                .is_some_and(|(label, above)| !label.is_empty() && above.eq_ignore_ascii_case(parent)),
+        })
+    }
+}
