@@ -45,7 +45,9 @@ def beside(package, name):
 
 
 def javascript(asked):
-    done = subprocess.run(['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        ['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == 0, f'cards.mjs: {done.stderr[-400:]}'
     # The SDK has remarks of its own before that.
     return json.loads(done.stdout.splitlines()[-1])
