@@ -116,7 +116,9 @@ def a_header_in_two_lines_lets_nobody_in(world):
             f'Authorization : Bearer {key}',
             f'Authorization: Bearer {key[:10]}\r\n\t{key[10:]}',
         ):
-            head = f'POST / HTTP/1.1\r\nHost: {host}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            head = (
+                f'POST / HTTP/1.1\r\nHost: {host}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            )
             with socket.create_connection(server.address, timeout=10) as raw:
                 raw.sendall(f'{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n'.encode() + body)
                 first = raw.recv(65536).split(b'\r\n')[0]
