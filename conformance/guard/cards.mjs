@@ -4,11 +4,13 @@
 //     {"do": "sign", "card": …, "key": JWK, "header": {alg, kid}}   → {"card": …}
 
 import { readFileSync } from 'node:fs';
-import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk';
+import { generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk';
 import { importJWK } from 'jose';
 
 const asked = JSON.parse(readFileSync(0, 'utf8'));
-const card = AgentCard.fromJSON(asked.card);
+// The card as it was received, not as `AgentCard`: of one that was parsed, the SDK forgets the security schemes when it
+// makes the canonical form, because it parses it once more.
+const { card } = asked;
 
 if (asked.do === 'verify') {
   const find = async (kid) => {
@@ -25,5 +27,5 @@ if (asked.do === 'verify') {
 } else {
   const key = await importJWK(asked.key, asked.header.alg);
   const signed = await generateAgentCardSignature(key, { typ: 'JOSE', ...asked.header })(card);
-  console.log(JSON.stringify({ card: AgentCard.toJSON(signed) }));
+  console.log(JSON.stringify({ card: signed }));
 }

@@ -30,19 +30,19 @@ class Chain(Server):
         listed = [{'key': text(key), 'weight': weight} for key, weight in zip(keys, weights, strict=True)]
         self.accounts[name] = {'threshold': threshold, 'keys': listed, 'accounts': [], 'waits': []}
 
-    def agent(self, name, registered_days=400, active=1, kyc=None, stake=0, score=None, owner='', **row):
+    def agent(self, account, /, registered_days=400, active=1, kyc=None, stake=0, score=None, owner='', **row):
         registered = int(time.time()) - registered_days * DAY
         self.row(
             'agentcore',
             'agents',
-            name,
+            account,
             {
-                'account': name,
+                'account': account,
                 'owner': owner,
                 'pending_owner': '',
-                'name': name.title(),
-                'description': f'agent {name}',
-                'endpoint': f'https://{name}.test',
+                'name': account.title(),
+                'description': f'agent {account}',
+                'endpoint': f'https://{account}.test',
                 'protocol': 'https',
                 'capabilities': '["compute"]',
                 'total_jobs': '0',
@@ -54,16 +54,16 @@ class Chain(Server):
             },
         )
         if kyc is not None:
-            self.kyc(name, kyc)
+            self.kyc(account, kyc)
         if stake:
-            self.row('eosio', 'voters', name, {'owner': name, 'staked': str(stake)})
+            self.row('eosio', 'voters', account, {'owner': account, 'staked': str(stake)})
         if score is not None:
             self.row(
                 'agentfeed',
                 'agentscores',
-                name,
+                account,
                 {
-                    'agent': name,
+                    'agent': account,
                     'total_score': '1',
                     'total_weight': '1',
                     'feedback_count': '1',

@@ -1,8 +1,8 @@
 """Card signatures in the hands of others: the signers and verifiers of the Python and the JavaScript SDK."""
 
 import json
+import os
 import pathlib
-import shutil
 import subprocess
 import threading
 
@@ -30,15 +30,27 @@ def python_verifies(card, keys):
 
 def python_signs(card, key):
     header = {'alg': key.algorithm, 'kid': key.kid, 'typ': 'JOSE', 'jku': None}
-    sign = create_agent_card_signer(key.pem(), {k: v for k, v in header.items() if v})
-    return MessageToDict(sign(parse_agent_card(card)))
+    return python_signs_with(card, key.pem(), {k: v for k, v in header.items() if v})
+
+
+def python_signs_with(card, pem, header):
+    return MessageToDict(create_agent_card_signer(pem, header)(parse_agent_card(card)))
+
+
+def beside(package, name):
+    """A script where its packages are, because Node looks for them next to it; whole at any time, for others run it."""
+    target = package.home / name
+    with LOCK:
+        fresh = target.with_name(f'{name}.{os.getpid()}')
+        fresh.write_bytes((HERE / name).read_bytes())
+        fresh.replace(target)
+    return target
 
 
 def javascript(asked):
-    with LOCK:
-        # Node looks for packages next to the script.
-        script = pathlib.Path(shutil.copy(HERE / 'cards.mjs', JS.home))
-    done = subprocess.run(['node', script], input=json.dumps(asked), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        ['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == 0, f'cards.mjs: {done.stderr[-400:]}'
     # The SDK has remarks of its own before that.
     return json.loads(done.stdout.splitlines()[-1])

@@ -94,10 +94,12 @@ class Answer:
 
 
 class Server:
-    def __init__(self, sabir, config, env=None, agents=AGENTS, arguments=(), tls=None, folder=None):
+    def __init__(
+        self, sabir, config, env=None, agents=AGENTS, arguments=(), tls=None, folder=None, listen='127.0.0.1:0'
+    ):
         """`tls` is the CA file to trust; the certificate of the server is a matter of the configuration."""
         self.program, self.tls, self.extra = str(sabir), tls, {k: str(v) for k, v in (env or {}).items()}
-        self.arguments = arguments
+        self.arguments, self.listen = arguments, listen
         self.scratch = folder or pathlib.Path(tempfile.mkdtemp(prefix='sabir-guard-'))
         self.config = self.scratch / 'sabir.toml'
         self.config.write_text(f'{config}\n[store]\nurl = "sqlite:data/sabir.db"\n{agents}')
@@ -115,7 +117,7 @@ class Server:
     def start(self):
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
-                [self.program, 'serve', '--config', self.config, '--listen', '127.0.0.1:0', *self.arguments],
+                [self.program, 'serve', '--config', self.config, '--listen', self.listen, *self.arguments],
                 cwd=self.scratch,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,

@@ -109,14 +109,16 @@ def a_header_in_two_lines_lets_nobody_in(world):
     context, keys = keyed(world, 1)
     with context as server:
         key = keys[0]['key']
-        body = RPC.sending('hello')[3]
+        body, host = RPC.sending('hello')[3], server.url.partition('://')[2]
         for split in (
             f'Authorization: Bearer\r\n {key}',
             f'Authorization:\r\n Bearer {key}',
             f'Authorization : Bearer {key}',
             f'Authorization: Bearer {key[:10]}\r\n\t{key[10:]}',
         ):
-            head = f'POST / HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            head = (
+                f'POST / HTTP/1.1\r\nHost: {host}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            )
             with socket.create_connection(server.address, timeout=10) as raw:
                 raw.sendall(f'{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n'.encode() + body)
                 first = raw.recv(65536).split(b'\r\n')[0]
@@ -156,14 +158,15 @@ class Pipe:
     """Requests one behind the other on one connection, in batches: the fastest way to be many."""
 
     def __init__(self, server):
+        self.host = server.url.partition('://')[2].encode()
         self.raw = socket.create_connection(server.address, timeout=60)
         self.raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, credentials):
         """A cheap call with each of these headers; how often each status came back."""
         body = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"none"}}'
-        head = b'POST / HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n'
-        start = head + b'Content-Length: %d\r\n' % len(body)
+        head = b'POST / HTTP/1.1\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n'
+        start = head + b'Host: %s\r\nContent-Length: %d\r\n' % (self.host, len(body))
         self.raw.sendall(b''.join(start + line + b'\r\n\r\n' + body for line in credentials))
         counts, data, left = {}, b'', len(credentials)
         while left:

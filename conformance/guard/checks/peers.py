@@ -2,27 +2,28 @@
 
 import json
 import os
-import pathlib
-import shutil
 import subprocess
 
 import k1
 from bindings import bearer
 from peers import AGENT_NATIVE, XPR
 from registry import check, equal, holds
+from sdks import beside
 from stage import HTTP, WHOAMI, account, running, xpr
 
-HERE = pathlib.Path(__file__).resolve().parents[1]
 SECRET = 'test-secret-of-the-clients-of-others'
 
 
 def node(package, script, *words, env=None):
     """Runs a script beside a package, and reads the line it ends with."""
     package.install()
-    place = pathlib.Path(shutil.copy(HERE / script, package.home))
     kept = {k: v for k, v in os.environ.items() if not k.startswith('A2A_') and not k.lower().endswith('_proxy')}
     done = subprocess.run(
-        ['node', place, *words], env={**kept, **(env or {})}, capture_output=True, text=True, timeout=60
+        ['node', beside(package, script), *words],
+        env={**kept, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     holds(done.returncode == 0 and done.stdout.strip(), f'{script}: {done.stderr[-400:]}')
     return json.loads(done.stdout.splitlines()[-1])

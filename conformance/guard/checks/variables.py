@@ -51,7 +51,9 @@ def a2a_api_key_is_the_caller_legacy(world):
 def a2a_min_kyc_level_raises_the_minimum(world):
     for env, wanted in (({}, True), ({'A2A_MIN_KYC_LEVEL': '2'}, False)):
         with xpr(world, env=env) as (server, chain):
-            outcome = XPR.send(server, account(chain, 'alice', kyc=1))
+            alice = account(chain, 'alice', kyc=1, owner='carol')
+            chain.kyc('carol', 1)
+            outcome = XPR.send(server, alice)
             if wanted:
                 holds(outcome.served, f'without it: {outcome}')
             else:
@@ -115,5 +117,6 @@ def a2a_auth_required_false_admits_strangers_and_nothing_else_does(world):
 def variables_are_beaten_by_nothing_in_the_file(world):
     """A variable is set by whoever runs the process, and overrides the file."""
     with xpr(world, 'min_kyc = 1', env={'A2A_MIN_KYC_LEVEL': '2'}) as (server, chain):
-        alice = account(chain, 'alice', kyc=1)
+        alice = account(chain, 'alice', kyc=1, owner='carol')
+        chain.kyc('carol', 1)
         said(XPR.send(server, Signed('alice', alice.key)), -32000, 'KYC level 1 below minimum 2')

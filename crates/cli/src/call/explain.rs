@@ -158,15 +158,19 @@ fn credentials(words: &Words<'_>) -> String {
     if ways.is_empty() {
         // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
         ways.push(match words.found.map(|found| found.form) {
-            Some(Form::Xpr) => "set XPR_PRIVATE_KEY and give --xpr-account <name>".into(),
+            Some(Form::Xpr) => SIGN.into(),
             _ => "set A2ACLI_BEARER".into(),
         });
     }
     ways.join(", or ")
 }
 
+/// The way in to agents of XPR Network.
+const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
+
 fn way_in(name: &str, scheme: &SecurityScheme, words: &Words<'_>) -> String {
     match scheme {
+        SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => SIGN.into(),
         SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
         SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
         SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),
