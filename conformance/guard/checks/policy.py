@@ -113,6 +113,8 @@ def the_limit_is_a_sliding_window_per_caller(world):
         equal('the third', (refused.status, refused.code), (429, -32000))
         after = int(refused.headers['retry-after'])
         holds(1 <= after <= 60, f'Retry-After: {after}')
+        old = BINDINGS['0.3 gRPC'].send(server, ana)
+        equal('over gRPC of 0.3', (old.status, 'retry-after' in old.headers), (8, True))
         equal('another caller', RPC.send(server, ben).status, 200)
         clock.forward(after + 1)
         equal('after Retry-After', settled(server, ana), 200)
