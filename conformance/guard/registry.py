@@ -27,6 +27,7 @@ AREAS = (
     'admin',
     'policy',
     'ownership',
+    'vectors',
     'peers',
 )
 

@@ -40,6 +40,7 @@ def two_credentials_at_once_are_none(world):
             'two bearers': [authorization(f'Bearer {one}'), authorization(f'Bearer {other}')],
             'a good and a bad bearer': [authorization(f'Bearer {one}'), authorization('Bearer sabir_' + '0' * 32)],
             'a bad and a good bearer': [authorization('Bearer sabir_' + '0' * 32), authorization(f'Bearer {one}')],
+            'the same bearer twice': [authorization(f'Bearer {one}'), authorization(f'Bearer {one}')],
             'two keys in two headers': [authorization(f'Bearer {one}'), ('X-API-Key', other)],
             'two keys in one header': [('X-API-Key', one), ('X-API-Key', other)],
             'bearers in one line': [authorization(f'Bearer {one}, Bearer {other}')],

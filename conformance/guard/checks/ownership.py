@@ -234,8 +234,10 @@ def every_operation_is_behind_the_door(world):
             ('GetExtendedAgentCard', pb.GetExtendedAgentCardRequest()),
             ('CancelTask', pb.CancelTaskRequest(id='x')),
             ('SubscribeToTask', pb.SubscribeToTaskRequest(id='x')),
-            ('SendMessage', pb.SendMessageRequest()),
-            ('SendStreamingMessage', pb.SendMessageRequest()),
+            # A whole message: gRPC is decoded first, because the tenant in it says which agent is asked.
+            ('SendMessage', GRPC.sending('hello')[1]),
+            ('SendStreamingMessage', GRPC.sending('hello')[1]),
+            ('ListTaskPushNotificationConfigs', pb.ListTaskPushNotificationConfigsRequest(task_id='x')),
         ):
             try:
                 reply = getattr(stub, name)(request, metadata=[('a2a-version', '1.0')], timeout=10)

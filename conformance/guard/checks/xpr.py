@@ -7,7 +7,7 @@ import k1
 from bindings import BINDINGS, NOBODY, Credential, Signed
 from registry import check, equal, holds
 from server import until
-from stage import GRPC, HTTP, RPC, WHOAMI, XPR, account, said, who, xpr
+from stage import GRPC, HTTP, RPC, WHOAMI, XPR, account, said, texts, who, xpr
 
 REQUIRED = 'Authentication required: X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are required'
 WINDOW = 'Request timestamp too far from server time (window: 300s)'
@@ -151,7 +151,7 @@ def the_agent_is_told_the_account_and_the_job(world):
         alice = account(chain, 'alice')
         request = XPR.sending('hello', **{'xpr:callerAccount': 'bob', 'metadata': {'xpr:jobId': 42}})
         outcome = served(XPR.play(server, request, alice.headers(request[3])))
-        text = outcome.value['result']['artifacts'][0]['parts'][0]['text']
+        text = texts(outcome)
         told = dict(line.split('=', 1) for line in text.splitlines())
         equal('caller', told['caller'], 'xpr:alice')
         equal('job', told['job'], '42')

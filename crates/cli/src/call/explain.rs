@@ -103,6 +103,10 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::CardForbidden { .. } => {
             "save the card and name the file: sabir card get --agent-card ./card.json".into()
         }
+        Error::CardUntrusted { .. } => {
+            "say whom you trust: --trusted-keys FILE, --trusted-ca FILE or --key-registry URL; or --card-trust off"
+                .into()
+        }
         Error::CardInvalid { .. } | Error::TooLarge { .. } => doctor(words),
         Error::NoInterface { offered } => {
             let list = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
