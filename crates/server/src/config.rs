@@ -257,7 +257,7 @@ impl Default for LimitsConfig {
 
 impl LimitsConfig {
     /// The tiers there are, with what is configured in place of what is usual.
-    pub(crate) fn tiers(&self) -> BTreeMap<String, Pace> {
+    pub fn tiers(&self) -> BTreeMap<String, Pace> {
         let mut tiers = usual_tiers();
         tiers.extend(self.tier.clone());
         tiers
