@@ -121,9 +121,9 @@ def way(scheme, family, case):
     """The name of what happens, or why it cannot."""
     if scheme == 'xpr' and family == 'native':
         return Absent('X-XPR-* headers make it a request of the XPR dialect')
-    if scheme == 'xpr' and family == 'grpc':
-        if case in ('other-caller', 'other-tenant', 'forbidden', 'too-many', 'unavailable'):
-            return Absent('nobody gets in: gRPC has no body to sign')
+    if scheme == 'xpr' and family in ('grpc', 'http'):
+        if case in ('replayed', 'other-caller', 'other-tenant', 'forbidden', 'too-many', 'unavailable'):
+            return Absent('nobody gets in: a signature covers the body, and here the body does not say what is asked')
         return 'unauthenticated'
     if case == 'right':
         return SERVED

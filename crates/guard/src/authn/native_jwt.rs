@@ -72,9 +72,12 @@ impl User {
     /// same however they are spelled, as at the peer.
     pub fn who(&self) -> Who {
         let email = self.email.to_lowercase();
-        let name = match (self.under, &self.org_domain) {
-            (Under::Organisation, Some(domain)) => format!("org:{}/{email}", domain.to_ascii_lowercase()),
-            _ => format!("user:{email}"),
+        let domain = self.org_domain.as_ref().map(|domain| domain.to_ascii_lowercase());
+        let name = match (self.under, domain) {
+            (Under::Organisation, Some(domain)) => format!("org:{domain}/{email}"),
+            // Only a claim, but one that its maker made every time: the peer keeps such users apart as well.
+            (_, Some(domain)) => format!("user:{email}#{domain}"),
+            (_, None) => format!("user:{email}"),
         };
         Who::new(Scheme::Native, name)
     }
