@@ -170,7 +170,7 @@ impl Client {
         if self.settings.mode == signature::Mode::Off || !matches!(said.value, Answer::Card(_)) {
             return Ok(said);
         }
-        let found = self.believe(public.anew(said.json())?).await?;
+        let found = self.believe(public.anew(said.as_received())?).await?;
         Ok(Said::new(Answer::Card(Box::new(found.card.clone())), found.json(), said.losses().clone()))
     }
 

@@ -45,7 +45,8 @@ impl Get {
             let url = public.url.clone();
             let agent = session.connect_to(public).await?;
             let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
-            let read = Found::read(said.json().as_bytes(), url, &place).map_err(|error| session.failed(error))?;
+            let read =
+                Found::read(said.as_received().as_bytes(), url, &place).map_err(|error| session.failed(error))?;
             session.believe(read).await?.into_found()
         } else {
             found
