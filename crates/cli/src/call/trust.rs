@@ -68,7 +68,10 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
         keys,
         authorities,
         registry: settings.text("key-registry").and_then(|url| url.parse().ok()),
-        roots_only: given("trusted-keys") || given("trusted-ca") || given("key-registry"),
+        roots_only: settings.on("card-roots-only")
+            || given("trusted-keys")
+            || given("trusted-ca")
+            || given("key-registry"),
         now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         ..Trust::default()
     })

@@ -159,3 +159,28 @@ fn of_a_verified_card_only_what_was_signed_is_shown_and_used() {
     desk.run(&["card", "verify", "./again.json", "--jwks", "keys.json"]).ok();
     assert_eq!(tasks(&desk, &url), 1);
 }
+
+#[test]
+fn a_checkout_does_not_say_whom_to_believe() {
+    let desk = Desk::new();
+    let (server, url) = demo(&["--sign"]);
+    let (_unsigned, other) = demo(&[]);
+    let mine = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "other",
+        "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]});
+    std::fs::write(desk.path("mine.json"), mine.to_string()).unwrap();
+    std::fs::write(desk.path("theirs.json"), server.ask(&Request::get("/.well-known/jwks.json")).text()).unwrap();
+    std::fs::create_dir_all(desk.path(".config/a2a-cli")).unwrap();
+    std::fs::write(desk.path(".config/a2a-cli/.env"), "A2ACLI_CARD_TRUST=require\nA2ACLI_TRUSTED_KEYS=mine.json")
+        .unwrap();
+    std::fs::write(desk.path(".env"), "A2ACLI_CARD_TRUST=off\nA2ACLI_TRUSTED_KEYS=theirs.json").unwrap();
+    let ran = send(&desk, &url, &[]);
+    refused(&ran, "is not known");
+    for variable in ["A2ACLI_CARD_TRUST", "A2ACLI_TRUSTED_KEYS"] {
+        assert!(ran.stderr.contains(&format!("({variable}), which is ignored")), "{ran:#?}");
+    }
+    send(&desk, &url, &["--config", ".env"]).ok();
+    // More may be asked.
+    std::fs::remove_file(desk.path(".config/a2a-cli/.env")).unwrap();
+    std::fs::write(desk.path(".env"), "A2ACLI_CARD_TRUST=require").unwrap();
+    refused(&send(&desk, &other, &[]), "it is not signed");
+}
