@@ -30,3 +30,4 @@ mod watch;
 
 pub(crate) use explain::named;
 pub(crate) use session::{Interrupts, Session, drive, tls};
+pub(crate) use trust::Believed;

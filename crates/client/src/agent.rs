@@ -1,6 +1,7 @@
 //! An agent that can be called: the operations of A2A, checked against its card before anything is sent.
 
 use crate::choose::{Binding, Chosen};
+use crate::client::Client;
 use crate::discover::Found;
 use crate::events::{Events, Follow};
 use crate::retry;
@@ -17,15 +18,16 @@ use std::sync::Arc;
 /// An agent and a line to it. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
+    client: Client,
     found: Arc<Found>,
     pub(crate) line: Arc<Line>,
     tenant: Tenant,
 }
 
 impl Agent {
-    pub(crate) fn new(found: Found, line: Line) -> Self {
+    pub(crate) fn new(client: Client, found: Found, line: Line) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
-        Self { found: Arc::new(found), line: Arc::new(line), tenant }
+        Self { client, found: Arc::new(found), line: Arc::new(line), tenant }
     }
 
     /// Its card.
@@ -147,7 +149,7 @@ impl Agent {
         self.call(Call::DeletePush(request)).await.map(drop)
     }
 
-    /// Reads the card for authenticated callers.
+    /// Reads the card for authenticated callers. It is believed as the public one was ([`Client::believe`]).
     pub async fn extended_card(&self) -> Result<Said<AgentCard>, Error> {
         self.call(Call::ExtendedCard { tenant: Tenant::none() }).await?.try_map(|answer| match answer {
             Answer::Card(card) => Ok(*card),
@@ -172,7 +174,11 @@ impl Agent {
             _ => None,
         };
         let door = &self.line.door;
-        door.within(retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref()))).await
+        let asked = async {
+            let said = retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await?;
+            self.client.believe_said(&self.found, said).await
+        };
+        door.within(asked).await
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

@@ -8,11 +8,11 @@ use crate::discover::{Finder, Found};
 use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
 use crate::oauth::{Clock as _, WallClock};
 use crate::transport::Line;
-use crate::{Egress, Error, Note, Observer, Reference, Tls, is_loopback};
+use crate::{Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
 use crate::{oauth, signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use sabir_proto::Fault;
+use sabir_proto::{Answer, Fault};
 use sabir_wire::Dialect;
 use sabir_wire::v03::files;
 use std::path::PathBuf;
@@ -149,29 +149,29 @@ impl Client {
         Builder::default()
     }
 
-    /// Finds the card of an agent. No credential is shown for it. A card that [`Builder::trust`] asks more of is refused.
+    /// Finds the card of an agent. No credential is shown for it. It is believed as [`Client::believe`] has it.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
-        let found = async {
-            let found = self.finder.find(reference).await?;
-            self.judge(&found).await?;
-            Ok(found)
-        };
+        let found = async { self.believe(self.finder.find(reference).await?).await };
         self.finder.door.within(found).await
     }
 
-    /// Whether a card is what was asked for.
-    async fn judge(&self, found: &Found) -> Result<(), Error> {
-        let mode = self.settings.mode;
-        if mode == signature::Mode::Off {
-            return Ok(());
+    /// As much of a card as [`Builder::trust`] lets pass: of a signed one what its signature covers. A card that more
+    /// is asked of is refused. For cards that came another way than by [`Client::card`].
+    pub async fn believe(&self, found: Found) -> Result<Found, Error> {
+        let settings = &*self.settings;
+        let trust = signature::Trust { card_url: found.url.clone(), now: WallClock.now(), ..settings.trust.clone() };
+        let at = found.url.as_ref().map_or_else(|| "a file".into(), Url::to_string);
+        let admitted = settings.mode.admit(found, &trust, self).await;
+        admitted.map_err(|distrust| Error::CardUntrusted { at, reason: Box::new(distrust) })
+    }
+
+    /// The same for the card that an agent shows to authenticated callers, which is judged as its public one was.
+    pub(crate) async fn believe_said(&self, public: &Found, said: Said<Answer>) -> Result<Said<Answer>, Error> {
+        if self.settings.mode == signature::Mode::Off || !matches!(said.value, Answer::Card(_)) {
+            return Ok(said);
         }
-        let now = WallClock.now();
-        let trust = signature::Trust { card_url: found.url.clone(), now, ..self.settings.trust.clone() };
-        let verdict = signature::verify(found.as_found(), &trust, self).await;
-        mode.admits(&verdict).map_err(|distrust| Error::CardUntrusted {
-            at: found.url.as_ref().map_or_else(|| "a file".into(), Url::to_string),
-            reason: Box::new(distrust),
-        })
+        let found = self.believe(public.anew(said.as_received())?).await?;
+        Ok(Said::new(Answer::Card(Box::new(found.card.clone())), found.json(), said.losses().clone()))
     }
 
     /// Finds an agent and makes a line to it.
@@ -180,7 +180,8 @@ impl Client {
         self.agent(found)
     }
 
-    /// Makes a line to the agent of a card: chooses the interface, and looks whether we hold what it asks for.
+    /// Makes a line to the agent of a card: chooses the interface, and looks whether we hold what it asks for. The card
+    /// is taken as it is; one that did not come from [`Client::card`] is for [`Client::believe`] first.
     pub fn agent(&self, found: Found) -> Result<Agent, Error> {
         self.agent_with(found, &self.settings.credentials)
     }
@@ -217,7 +218,7 @@ impl Client {
         line.files = files;
         line.extensions = extensions;
         line.active.clone_from(&settings.extensions);
-        Ok(Agent::new(found, line))
+        Ok(Agent::new(self.clone(), found, line))
     }
 
     /// The extensions to ask for: those the caller supports and the agent offers. One that the agent requires and the

@@ -90,7 +90,13 @@ impl Found {
         Self { card, form, url, lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
-    /// The card as it was found.
+    /// What other JSON says about the same agent, found at the same place.
+    pub(crate) fn anew(&self, json: &str) -> Result<Self, Error> {
+        let at = self.url.as_ref().map_or("the card", Url::as_str);
+        Ok(Self { server: self.server.clone(), ..Self::read(json.as_bytes(), self.url.clone(), at)? })
+    }
+
+    /// The card as it was found; of one that somebody vouches for, what was signed.
     pub fn as_found(&self) -> &str {
         &self.json
     }

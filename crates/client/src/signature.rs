@@ -10,17 +10,19 @@
 //! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's host.
 //! 3. [`Trust::registry`]: the keys that a registry has for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both are URLs chosen by a stranger, so they are followed
-//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host.
+//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host and
+//!    port.
 //!
-//! What a verdict is worth to somebody is their [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses
-//! cards by it.
+//! A verdict is about a signature. What of a card may be used because of it is for [`vouched`] to say: what was covered,
+//! read anew, and only if that tells where the agent is and what it asks for. How much of this somebody wants is their
+//! [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses cards by it.
 //!
 //! ```no_run
-//! # async fn example(card: &str, url: url::Url, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use sabir_client::signature::{Authorities, Jwks, Mode, Trust, verify};
+//! # async fn example(found: sabir_client::Found, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use sabir_client::signature::{Authorities, Jwks, Mode, Trust};
 //!
 //! let trust = Trust {
-//!     card_url: Some(url),
+//!     card_url: found.url.clone(),
 //!     keys: Jwks::parse(&std::fs::read("keys.json")?)?,
 //!     authorities: Authorities::parse(&std::fs::read("ca.pem")?)?,
 //!     registry: Some("https://keys.example/agents".parse()?),
@@ -28,8 +30,7 @@
 //!     now,
 //!     ..Trust::default()
 //! };
-//! let verdict = verify(card, &trust, &client).await;
-//! Mode::Require.admits(&verdict)?;
+//! let found = Mode::Require.admit(found, &trust, &client).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -40,11 +41,13 @@ mod chain;
 mod header;
 pub(crate) mod jwks;
 mod mode;
+mod vouch;
 
 pub use chain::{Authorities, AuthoritiesFault, CERTIFICATES_MAX};
 pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
 pub use mode::{Distrust, Mode, UnknownMode};
 pub use sabir_proto::digest::Form;
+pub use vouch::{Vouched, vouched};
 
 use crate::reference::is_loopback;
 use base64::Engine as _;
@@ -52,8 +55,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use header::Header;
 use jwks::{KeyFault, Signed};
 use sabir_proto::{canon, digest};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
 use url::Url;
 
@@ -232,9 +236,43 @@ impl FetchKeys for NoFetch {
     }
 }
 
-/// Judges the signatures of a card, which is given as it was received.
+/// Judges the signatures of a card, which is given as it was received. Which of its members may be used is another
+/// question, that [`vouched`] answers.
 pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> Verdict {
-    let unverifiable = |reason| Verdict::Unverifiable { reason };
+    match holding(card_json, trust, fetch, Ok::<Held, Infallible>).await {
+        Ok(Held { kid, source, form, covered, .. }) => Verdict::Verified { kid, source, form, covered },
+        Err(Failure::Unverifiable(reason)) => Verdict::Unverifiable { reason },
+        Err(Failure::Absent) => Verdict::Absent,
+        Err(Failure::Refused(never)) => match never {},
+    }
+}
+
+/// A signature that holds.
+struct Held {
+    kid: String,
+    source: Source,
+    form: Form,
+    covered: String,
+    /// Itself, as JSON, without what is not under it.
+    signature: String,
+}
+
+/// Why no signature was taken.
+enum Failure<E> {
+    Absent,
+    Unverifiable(Reason),
+    /// One holds, and whoever asked wants none of it.
+    Refused(E),
+}
+
+/// What is made of the first signature that holds and is taken.
+async fn holding<T, E>(
+    card_json: &str,
+    trust: &Trust,
+    fetch: &impl FetchKeys,
+    take: impl Fn(Held) -> Result<T, E>,
+) -> Result<T, Failure<E>> {
+    let unverifiable = |reason| Err(Failure::Unverifiable(reason));
     if card_json.len() > CARD_BYTES_MAX {
         let why = format!("card of {} bytes, more than {CARD_BYTES_MAX}", card_json.len());
         return unverifiable(Reason::Malformed(why));
@@ -242,12 +280,12 @@ pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> V
     let card = match canon::read(card_json) {
         Ok(card) => card,
         // What has no canonical form may still be an unsigned card, which is no failure.
-        Err(_) if is_unsigned(card_json) => return Verdict::Absent,
+        Err(_) if is_unsigned(card_json) => return Err(Failure::Absent),
         Err(fault) => return unverifiable(Reason::NotCanonical(fault.to_string())),
     };
     let signatures = match card.get("signatures") {
-        None | Some(Value::Null) => return Verdict::Absent,
-        Some(Value::Array(signatures)) if signatures.is_empty() => return Verdict::Absent,
+        None | Some(Value::Null) => return Err(Failure::Absent),
+        Some(Value::Array(signatures)) if signatures.is_empty() => return Err(Failure::Absent),
         Some(Value::Array(signatures)) => signatures,
         Some(_) => return unverifiable(Reason::Malformed("`signatures` must be a list".to_owned())),
     };
@@ -256,12 +294,16 @@ pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> V
         return unverifiable(Reason::Malformed(why));
     }
     let mut verifier = Verifier { card: &card, trust, fetch, fetched: HashMap::new() };
-    let mut reasons = Vec::new();
+    let (mut reasons, mut refused) = (Vec::new(), None);
     for signature in signatures {
-        match verifier.judge(signature).await {
-            Ok(verdict) => return verdict,
+        match verifier.judge(signature).await.map(&take) {
+            Ok(Ok(taken)) => return Ok(taken),
+            Ok(Err(why)) => refused = refused.or(Some(why)),
             Err(reason) => reasons.push(reason),
         }
+    }
+    if let Some(why) = refused {
+        return Err(Failure::Refused(why));
     }
     let telling = reasons.iter().position(Reason::is_wrong).unwrap_or(0);
     unverifiable(reasons.swap_remove(telling))
@@ -282,7 +324,7 @@ struct Verifier<'a, F> {
 
 impl<F: FetchKeys> Verifier<'_, F> {
     /// The cheap checks come first, so that a hopeless signature costs no fetch.
-    async fn judge(&mut self, signature: &Value) -> Result<Verdict, Reason> {
+    async fn judge(&mut self, signature: &Value) -> Result<Held, Reason> {
         let text = |name: &str| match signature.get(name) {
             Some(Value::String(text)) => Ok(text.as_str()),
             _ => Err(Reason::Malformed(format!("`{name}` must be a string"))),
@@ -300,7 +342,8 @@ impl<F: FetchKeys> Verifier<'_, F> {
             match keys.check(Some(&header.key), &signed, self.trust.now) {
                 Ok(()) => {
                     let covered = String::from_utf8(payload).map_err(|e| Reason::NotCanonical(e.to_string()))?;
-                    return Ok(Verdict::Verified { kid: header.key, source, form, covered });
+                    let signature = json!({"protected": protected, "signature": signature}).to_string();
+                    return Ok(Held { kid: header.key, source, form, covered, signature });
                 }
                 Err(KeyFault::Wrong) => fault = KeyFault::Wrong,
                 // About the key, so another reading of the card changes nothing.
@@ -408,7 +451,7 @@ impl Trust {
     fn place(&self, written: &str) -> Result<Url, &'static str> {
         let mut url = Url::parse(written).map_err(|_| "not a URL")?;
         url.set_fragment(None);
-        let host = url.host().ok_or("no host")?;
+        url.host().ok_or("no host")?;
         match url.scheme() {
             "https" => {}
             "http" if self.plain_loopback && is_loopback(&url) => {}
@@ -417,7 +460,9 @@ impl Trust {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("a URL for keys carries no credentials");
         }
-        let own = !self.roots_only && self.card_url.as_ref().and_then(Url::host).is_some_and(|own| own == host);
+        // Another port is another server, and perhaps somebody else's.
+        let at = |url: &Url| (url.host().map(|host| host.to_owned()), url.port_or_known_default());
+        let own = !self.roots_only && self.card_url.as_ref().is_some_and(|own| at(own) == at(&url));
         let below = |root: &Url| root.origin() == url.origin() && is_below(root.path(), url.path());
         let named = self.roots.iter().chain(&self.registry).any(below);
         match (own || named, self.roots_only) {

@@ -314,7 +314,13 @@ fn said_answer(dialect: Dialect, answer: Answer, received: Option<&str>, losses:
         _ => {
             let mut out = Vec::new();
             v1::json::write_answer(&answer, &mut out);
-            Said::new(answer, String::from_utf8_lossy(&out).into_owned(), losses)
+            let is_card = matches!(answer, Answer::Card(_));
+            let said = Said::new(answer, String::from_utf8_lossy(&out).into_owned(), losses);
+            // Its signatures are over what came, and not over what we would write.
+            match received.filter(|_| is_card) {
+                Some(text) => said.received_as(text),
+                None => said,
+            }
         }
     }
 }

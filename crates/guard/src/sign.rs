@@ -3,10 +3,12 @@
 //! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs once;
 //! where they do not, each key signs each reading, since one good signature is enough for every reader. They cannot agree
 //! on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has the members of
-//! 0.3 beside those of 1.0. An empty member that could as well be filled in or left out is no such case: the card is not
+//! 0.3 beside those of 1.0. A reading that drops where the agent is or what it asks of callers is not signed: under such
+//! a signature the card could be made to lead anywhere. An empty member that could as well be filled in or left out is no such case: the card is not
 //! signed, and the member named. What is signed is defined in [`sabir_proto::digest`]. Several keys may sign, so that a
 //! new key can be announced before the old one goes.
 
+mod covers;
 mod key;
 mod older;
 mod public;
@@ -50,8 +52,8 @@ pub enum SignFault {
     Signing,
 }
 
-/// Signs a card with every key, once for each reading, and returns it with its signatures. Those that others made stay; those under the names
-/// of our keys are replaced. `keys_url` is where our key set can be fetched.
+/// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures. Those
+/// that others made stay; those under the names of our keys are replaced. `keys_url` is where our key set can be fetched.
 pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<Value, SignFault> {
     let mut card = canon::read(card)?;
     let payloads = readings(&card)?;
@@ -77,12 +79,15 @@ pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<V
     Ok(card)
 }
 
-/// The canonical bytes of a card, once for each reading that differs from those before.
+/// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There is
+/// always one: what is read as it was received is whole.
 fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
-    let mut payloads = Vec::new();
-    let mut forms = Form::ALL.into_iter().map(|form| digest::card(card, form)).collect::<Result<Vec<_>, _>>()?;
-    forms.extend(older::reading(card)?);
-    for payload in forms {
+    let mut payloads = vec![digest::card(card, Form::Specification)?];
+    let whole = digest::card(card, Form::AsReceived)?;
+    let sdk = digest::card(card, Form::Sdk)?;
+    let stripped = [Some(sdk), older::reading(card)?].into_iter().flatten();
+    let worthy = stripped.filter(|payload| covers::covers(&serde_json::from_slice(payload).unwrap_or_default(), card));
+    for payload in worthy.chain([whole]) {
         if !payloads.contains(&payload) {
             payloads.push(payload);
         }

@@ -76,8 +76,7 @@ impl Verb for Login {
 impl Login {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
-        let found = session.card().await?;
-        session.believe(&found).await?;
+        let found = session.believe(session.card().await?).await?.into_found();
         let candidate = self.candidate(session, &found)?;
         let Some(client_id) = session.settings.text("client-id") else {
             return Err(Problem::usage("no client id was given; it is given out by the owner of the agent")

@@ -13,12 +13,12 @@ use crate::problem::{Code, Outcome, Problem};
 use crate::render::{self, About, Floor, Node};
 use clap::Args;
 use sabir_client::Found;
-use sabir_client::signature::{Source, Verdict, verify};
+use sabir_client::signature::{Distrust, Source, Vouched, vouched};
 
 /// Read the card of an agent: who it is, what it can do and how it is called.
 ///
 /// The card is read without any credential. In JSON it is printed as it is, and what is said about it stands on standard
-/// error.
+/// error. Of a card whose signature is verified, what was signed is shown and nothing else.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// Check the card against the rules of A2A; a card that breaks them is an error.
@@ -40,16 +40,19 @@ impl Get {
         session.reference()?;
         let found = session.card().await?;
         let place = session.place(&found);
-        let (json, found) = if self.extended {
-            let public = found.clone();
-            let agent = session.connect_to(found).await?;
+        let found = if self.extended {
+            let public = session.believe(found).await?;
+            let url = public.url.clone();
+            let agent = session.connect_to(public).await?;
             let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
-            let read = Found::read(said.json().as_bytes(), public.url.clone(), &place);
-            (said.json().to_owned(), read.unwrap_or(public))
+            let read =
+                Found::read(said.as_received().as_bytes(), url, &place).map_err(|error| session.failed(error))?;
+            session.believe(read).await?.into_found()
         } else {
-            (found.json(), found)
+            found
         };
-        let signature = self.signature(session, &found, &json).await?;
+        let (found, signature) = judged(session, found).await?;
+        let json = found.json();
         let mut faults = if self.validate { validate::faults(&found) } else { Vec::new() };
         if self.validate && signature.wrong {
             faults.push(format!("signatures: {}", signature.words));
@@ -66,19 +69,6 @@ impl Get {
             verbose: session.out.verbose,
         };
         self.report(session, &json, &about)
-    }
-
-    /// What became of the card's signatures. A wrong one is worth a warning, an absent one is not.
-    async fn signature(&self, session: &Session, found: &Found, json: &str) -> Result<Signature, Problem> {
-        let trust = super::trust::roots(&session.settings, found)?;
-        // What was signed is the card as it was sent, not as we would write it.
-        let signed = if self.extended { json } else { found.as_found() };
-        let verdict = verify(signed, &trust, &session.client).await;
-        let signature = Signature::of(&verdict);
-        if signature.wrong {
-            session.out.warn(&format!("the card cannot be trusted: {}", signature.words));
-        }
-        Ok(signature)
     }
 
     fn report(&self, session: &Session, json: &str, about: &About<'_>) -> Outcome {
@@ -106,6 +96,17 @@ fn card_invalid(place: &str, faults: &[String]) -> Problem {
         .hint(format!("mend the card; sabir doctor {} looks further", render::shell(place)))
 }
 
+/// What became of a card's signatures, and what is left of the card. A wrong one is worth a warning, an absent one is not.
+async fn judged(session: &Session, found: Found) -> Result<(Found, Signature), Problem> {
+    let trust = super::trust::roots(&session.settings, &found)?;
+    let outcome = vouched(&found, &trust, &session.client).await;
+    let signature = Signature::of(&outcome);
+    if signature.wrong {
+        session.out.warn(&format!("the card cannot be trusted: {}", signature.words));
+    }
+    Ok((outcome.map_or(found, |vouched| vouched.found), signature))
+}
+
 /// The outcome of a verification, for a person.
 struct Signature {
     words: String,
@@ -114,9 +115,9 @@ struct Signature {
 }
 
 impl Signature {
-    fn of(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Verified { kid, source, .. } => {
+    fn of(outcome: &Result<Vouched, Distrust>) -> Self {
+        match outcome {
+            Ok(Vouched { kid, source, .. }) => {
                 let from = match source {
                     Source::Given => "--trusted-keys".to_owned(),
                     Source::Certified => "its certificate".to_owned(),
@@ -124,10 +125,11 @@ impl Signature {
                 };
                 Self { words: format!("verified kid={kid} {from}"), wrong: false }
             }
-            Verdict::Unverifiable { reason } => {
+            Err(Distrust::Unsigned) => Self { words: "absent".to_owned(), wrong: false },
+            Err(Distrust::Unverifiable(reason)) => {
                 Self { words: format!("unverifiable: {reason}"), wrong: reason.is_wrong() }
             }
-            Verdict::Absent => Self { words: "absent".to_owned(), wrong: false },
+            Err(distrust @ Distrust::Uncovered(_)) => Self { words: format!("unverifiable: {distrust}"), wrong: true },
         }
     }
 }

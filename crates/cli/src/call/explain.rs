@@ -4,6 +4,7 @@ use super::resume::Resume;
 use crate::problem::{Code, Problem, Transport};
 use crate::render::shell;
 use crate::settings::Settings;
+use sabir_client::signature::Distrust;
 use sabir_client::{Error, Found, TransportCode};
 use sabir_proto::Code as Kind;
 use sabir_proto::card::SecurityScheme;
@@ -102,6 +103,9 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         }
         Error::CardForbidden { .. } => {
             "save the card and name the file: sabir card get --agent-card ./card.json".into()
+        }
+        Error::CardUntrusted { reason, .. } if matches!(**reason, Distrust::Uncovered(_)) => {
+            "do not use this card: whoever passed it on may have written that part".into()
         }
         Error::CardUntrusted { .. } => {
             "say whom you trust: --trusted-keys FILE, --trusted-ca FILE or --key-registry URL; or --card-trust off"

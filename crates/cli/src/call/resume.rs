@@ -36,8 +36,10 @@ impl Resume {
                 one.values.iter().for_each(|value| flags += &format!(" --{flag} {}", shell(value)));
             }
         }
-        if settings.typed("insecure") && settings.on("insecure") {
-            flags += " --insecure";
+        for switch in ["insecure", "card-roots-only"] {
+            if settings.typed(switch) && settings.on(switch) {
+                flags += &format!(" --{switch}");
+            }
         }
         Self { flags }
     }

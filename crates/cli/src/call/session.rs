@@ -6,6 +6,7 @@
 use super::explain::explain;
 use super::resume::Resume;
 use super::signer::signer;
+use super::trust::Believed;
 use super::watch::Watcher;
 use crate::Invocation;
 use crate::exit::Exit;
@@ -129,12 +130,12 @@ impl Session {
     /// A line to the agent.
     pub(crate) async fn connect(&self) -> Result<Agent, Stop> {
         let found = self.card().await?;
-        self.connect_to(found).await
+        self.connect_to(self.believe(found).await?).await
     }
 
     /// A line to the agent of a card that was read before.
-    pub(crate) async fn connect_to(&self, found: Found) -> Result<Agent, Stop> {
-        self.believe(&found).await?;
+    pub(crate) async fn connect_to(&self, believed: Believed) -> Result<Agent, Stop> {
+        let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
         let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
@@ -163,11 +164,11 @@ impl Session {
 
     /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
     /// read about.
-    pub(crate) async fn unwatched(&self, found: Found) -> Result<Agent, Stop> {
+    pub(crate) async fn unwatched(&self, believed: Believed) -> Result<Agent, Stop> {
         if self.settings.on("debug") || self.settings.on("curl") {
-            return self.connect_to(found).await;
+            return self.connect_to(believed).await;
         }
-        self.believe(&found).await?;
+        let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
         let client = builder(&self.settings, credentials).and_then(Builder::build);
         let kept = found.clone();

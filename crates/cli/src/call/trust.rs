@@ -1,21 +1,52 @@
 //! `--card-trust` and its roots: whether the agent of a card is called at all.
 //!
 //! Looking at a card is always possible. Before anything is sent to its agent, or a login is begun that the card
-//! describes, the card is asked for as much as was configured.
+//! describes, the card is asked for as much as was configured, and of a signed one only what was signed is used.
 
 use super::Session;
 use crate::problem::{Problem, Stop};
 use crate::settings::Settings;
-use sabir_client::signature::{Authorities, Jwks, Mode, Trust, verify};
+use sabir_client::signature::{Authorities, Jwks, Mode, Trust};
 use sabir_client::{Error, Found};
+use std::ops::{Deref, DerefMut};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A card whose agent may be called. Lines are made to these only.
+#[derive(Debug, Clone)]
+pub(crate) struct Believed(Found);
+
+impl Believed {
+    /// A card that we wrote ourselves.
+    pub(crate) const fn ours(found: Found) -> Self {
+        Self(found)
+    }
+
+    pub(crate) fn into_found(self) -> Found {
+        self.0
+    }
+}
+
+impl Deref for Believed {
+    type Target = Found;
+
+    fn deref(&self) -> &Found {
+        &self.0
+    }
+}
+
+/// For those who want less of a card than it offers.
+impl DerefMut for Believed {
+    fn deref_mut(&mut self) -> &mut Found {
+        &mut self.0
+    }
+}
 
 /// How much is asked of cards.
 fn mode(settings: &Settings) -> Mode {
     settings.text("card-trust").and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
-/// Whom the settings trust to vouch for this card.
+/// Whom the settings trust to vouch for this card. Where roots are configured, no others count.
 pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem> {
     let wrong = |flag: &str, path: &str, what: &str| {
         Problem::usage(format!("--{flag} {path}: {what}")).hint("sabir config show tells where it comes from")
@@ -31,32 +62,37 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
         Some(path) => Authorities::parse(&read("trusted-ca", path)?)
             .map_err(|fault| wrong("trusted-ca", path, &fault.to_string()))?,
     };
+    let given = |flag: &str| !settings.list(flag).is_empty();
     Ok(Trust {
         card_url: found.url.clone(),
         keys,
         authorities,
         registry: settings.text("key-registry").and_then(|url| url.parse().ok()),
+        roots_only: settings.on("card-roots-only")
+            || given("trusted-keys")
+            || given("trusted-ca")
+            || given("key-registry"),
         now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         ..Trust::default()
     })
 }
 
 impl Session {
-    /// Refuses a card that is not believed as far as was asked for. Where roots are configured, no others count.
-    pub(crate) async fn believe(&self, found: &Found) -> Result<(), Stop> {
+    /// As much of a card as may be used, or a refusal where it is not believed as far as was asked for.
+    pub(crate) async fn believe(&self, found: Found) -> Result<Believed, Stop> {
         let mode = mode(&self.settings);
         if mode == Mode::Off {
-            return Ok(());
+            return Ok(Believed(found));
         }
-        let given = |flag: &str| !self.settings.list(flag).is_empty();
-        let roots_only = given("trusted-keys") || given("trusted-ca") || given("key-registry");
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
-        let trust = Trust { roots_only, plain_loopback, ..roots(&self.settings, found)? };
-        let verdict = verify(found.as_found(), &trust, &self.client).await;
-        mode.admits(&verdict).map_err(|distrust| {
-            let error = Error::CardUntrusted { at: self.place(found), reason: Box::new(distrust) };
-            self.problem(error, Some(found)).into()
-        })
+        let trust = Trust { plain_loopback, ..roots(&self.settings, &found)? };
+        match mode.admit(found.clone(), &trust, &self.client).await {
+            Ok(admitted) => Ok(Believed(admitted)),
+            Err(distrust) => {
+                let error = Error::CardUntrusted { at: self.place(&found), reason: Box::new(distrust) };
+                Err(self.problem(error, Some(&found)).into())
+            }
+        }
     }
 }

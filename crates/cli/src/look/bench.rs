@@ -87,7 +87,7 @@ impl Bench {
         let interrupts = signal(SignalKind::interrupt());
         let mut interrupts =
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
-        let found = session.card().await?;
+        let found = session.believe(session.card().await?).await?;
         let agent = session.unwatched(found).await?;
         self.entitled(&agent)?;
         let load = Load {

@@ -97,7 +97,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
             Reference::parse(text).map_err(|error| Problem::usage(error.to_string()).hint("sabir call --help"))?
         }
     };
-    let mut found = match (session.client.card(&reference).await, &reference) {
+    let found = match (session.client.card(&reference).await, &reference) {
         (Ok(found), _) => found,
         // Many endpoints of older dialects have no card; whoever names the dialect knows what is there.
         (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Reference::At(url))
@@ -107,6 +107,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
         }
         (Err(error), _) => return Err(session.problem(error, None).into()),
     };
+    let mut found = session.believe(found).await?;
     found.card.supported_interfaces.sort_by_key(|interface| interface.protocol_binding.parse() != Ok(Binding::JsonRpc));
     let named = session.settings.text("a2a-version").is_some();
     if named && matches!(session.choose(&found), Err(Error::Fault { .. } | Error::NoInterface { .. })) {

@@ -23,7 +23,7 @@ mod streams;
 mod table;
 
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{Believed, Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Stop};
@@ -81,6 +81,7 @@ impl Conformance {
             Ok(found) => {
                 card::check(session, &found, &mut report).await;
                 report.close(Scope::Card, None, "the card does not say")?;
+                let found = session.believe(found).await?;
                 self.bindings(session, &found, &mut report).await?;
             }
             // A card that is not there, or is none, is a finding. Everything else is a failure of the check.
@@ -101,7 +102,7 @@ impl Conformance {
     }
 
     /// Every binding of 1.0 that the card declares, or those of them that `--transport` names.
-    async fn bindings(&self, session: &Session, found: &Found, report: &mut Report<'_>) -> Result<(), Stop> {
+    async fn bindings(&self, session: &Session, found: &Believed, report: &mut Report<'_>) -> Result<(), Stop> {
         let wanted = session.settings.transports();
         let wanted = |binding: Binding| wanted.is_empty() || wanted.contains(&binding.name());
         for binding in declared(found).into_iter().filter(|binding| wanted(*binding)) {

@@ -9,14 +9,14 @@ mod talk;
 
 use super::cassette::{Head, Writer, card};
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{Believed, Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
 use crate::render::Floor;
 use clap::Args;
 use recorder::{Mount, Recorder};
-use sabir_client::{Binding, Found};
+use sabir_client::Binding;
 use sabir_server::stage::Stage;
 use serde_json::value::RawValue;
 use std::path::PathBuf;
@@ -65,8 +65,7 @@ impl Record {
         let interrupts = signal(SignalKind::interrupt());
         let mut interrupts =
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
-        let found = session.card().await?;
-        session.believe(&found).await?;
+        let found = session.believe(session.card().await?).await?;
         let mounts = mounts(session, &found).await?;
         let stage = Stage::open(self.port).await;
         let stage = stage.map_err(|error| {
@@ -135,7 +134,7 @@ impl Record {
 }
 
 /// The interfaces that can be recorded, each with a line to it.
-async fn mounts(session: &Session, found: &Found) -> Result<Vec<Mount>, Stop> {
+async fn mounts(session: &Session, found: &Believed) -> Result<Vec<Mount>, Stop> {
     let mut mounts = Vec::new();
     let mut refused = None;
     for (place, interface) in found.card.supported_interfaces.iter().enumerate() {

@@ -5,14 +5,14 @@ mod report;
 
 use super::cassette::{Cassette, Damage};
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{Believed, Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
 use ask::Replayer;
 use clap::Args;
 use report::Report;
-use sabir_client::{Found, Reference};
+use sabir_client::Reference;
 use std::path::PathBuf;
 
 /// Ask an agent again what a cassette holds, and compare the answers.
@@ -63,7 +63,7 @@ impl Replay {
         Ok(if same { Exit::Done } else { Exit::Failed })
     }
 
-    async fn agent(&self, session: &Session, recorded: &str) -> Result<(String, Found), Stop> {
+    async fn agent(&self, session: &Session, recorded: &str) -> Result<(String, Believed), Stop> {
         let named = session.settings.text("agent-card");
         if let (Some(against), true) = (&self.against, session.settings.typed("agent-card")) {
             return Err(Problem::usage(format!("--against {against} and --agent-card say the same thing"))
@@ -73,6 +73,6 @@ impl Replay {
         let text = self.against.as_deref().or(named).unwrap_or(recorded).to_owned();
         let reference = Reference::parse(&text).map_err(|error| session.problem(error, None))?;
         let found = session.client.card(&reference).await.map_err(|error| session.problem(error, None))?;
-        Ok((text, found))
+        Ok((text, session.believe(found).await?))
     }
 }

@@ -1,9 +1,10 @@
 //! The places settings come from, read once at start: the environment and two files.
 
-use super::dotenv;
 use super::resolve::Source;
 use super::{Reach, Setting};
+use super::{dotenv, kind};
 use crate::problem::Problem;
+use sabir_client::signature::Mode;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -85,16 +86,41 @@ impl Layers {
         if setting.reach == Reach::NoFile {
             return None;
         }
-        let local = self.local.as_ref().map(|file| (file, Source::Local(file.path.clone())));
+        let local = self.local.as_ref().filter(|_| self.passed_over(setting).is_none());
+        let local = local.map(|file| (file, Source::Local(file.path.clone())));
         let global = self.global.as_ref().map(|file| (file, Source::Global(file.path.clone())));
-        local.into_iter().chain(global).find_map(|(file, source)| {
-            let value = file.entries.get(&variable).filter(|value| !value.is_empty())?;
-            Some((value.clone(), source))
-        })
+        local.into_iter().chain(global).find_map(|(file, source)| Some((file.says(&variable)?.to_owned(), source)))
+    }
+
+    /// The file whose word on a setting does not count: it was only discovered, and would have cards asked for less, or
+    /// say whom to believe about them. Whoever wrote a checkout must not vouch for the agents that it names.
+    pub(crate) fn passed_over(&self, setting: &Setting) -> Option<&File> {
+        let variable = setting.variable()?;
+        let file = self.local.as_ref().filter(|file| file.discovered)?;
+        let value = file.says(&variable)?;
+        let otherwise = self.global.as_ref().and_then(|file| file.says(&variable));
+        let lowers = match setting.flag {
+            "card-trust" => {
+                let mode = |text: &str| text.parse::<Mode>().ok();
+                // What is no mode at all is refused by name, like any value that cannot be used.
+                mode(value).is_some_and(|here| here < otherwise.and_then(mode).unwrap_or_default())
+            }
+            "card-roots-only" => {
+                kind::switch(value) == Ok(false) && otherwise.is_some_and(|text| kind::switch(text) == Ok(true))
+            }
+            "trusted-keys" | "trusted-ca" | "key-registry" => true,
+            _ => false,
+        };
+        lowers.then_some(file)
     }
 }
 
 impl File {
+    /// What it says about a setting; what is empty counts as nothing.
+    fn says(&self, variable: &str) -> Option<&str> {
+        self.entries.get(variable).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
     /// The outer error is a line that cannot be read, the inner one a file that cannot.
     fn read(path: &Path, discovered: bool) -> Result<std::io::Result<Self>, Problem> {
         let (text, open) = match contents(path) {
@@ -177,6 +203,42 @@ mod tests {
         assert_eq!(value(&layers, "agent-card").as_deref(), Some("named"));
         assert_eq!(value(&layers, "timeout").as_deref(), Some("4"), "an empty variable counts as unset");
         assert!(!layers.local.as_ref().unwrap().discovered);
+    }
+
+    #[test]
+    fn a_file_that_was_only_discovered_may_ask_more_of_cards_and_no_less() {
+        let root = tempfile::TempDir::new().unwrap();
+        let (local, global) = (root.path().join(".env"), root.path().join("global"));
+        for (flag, mine, theirs, counts) in [
+            ("card-trust", "require", "off", "require"),
+            ("card-trust", "require", "if-present", "require"),
+            ("card-trust", "if-present", "require", "require"),
+            ("card-trust", "if-present", "if-present", "if-present"),
+            ("card-trust", "", "require", "require"),
+            ("card-roots-only", "true", "false", "true"),
+            ("card-roots-only", "", "true", "true"),
+            ("trusted-keys", "mine.json", "theirs.json", "mine.json"),
+            ("trusted-keys", "", "theirs.json", ""),
+            ("trusted-ca", "", "theirs.pem", ""),
+            ("key-registry", "https://mine.example", "https://theirs.example", "https://mine.example"),
+        ] {
+            let variable = find(flag).unwrap().variable().unwrap();
+            std::fs::write(&local, format!("{variable}={theirs}")).unwrap();
+            std::fs::write(&global, format!("{variable}={mine}")).unwrap();
+            let warned = |layers: &Layers| {
+                let warnings = crate::settings::Settings::resolve(layers, &[]).unwrap().warnings;
+                warnings.iter().any(|words| words.contains(&variable) && words.contains("ignored"))
+            };
+            let value = |layers: &Layers| layers.find(find(flag).unwrap()).map(|(value, _)| value).unwrap_or_default();
+            let layers = world(&[], None, root.path(), &global).unwrap();
+            assert_eq!(value(&layers), counts, "{flag}: {mine}, {theirs}");
+            assert_eq!(warned(&layers), counts != theirs, "{flag}: {mine}, {theirs}");
+            // The same file counts when somebody names it, and what is nearer than either counts always.
+            let layers = world(&[], Some(local.to_str().unwrap()), root.path(), &global).unwrap();
+            assert_eq!((value(&layers).as_str(), warned(&layers)), (theirs, false), "{flag}: {mine}, {theirs}");
+            let layers = world(&[(&variable, theirs)], None, root.path(), &global).unwrap();
+            assert_eq!((value(&layers).as_str(), warned(&layers)), (theirs, false), "{flag}: {mine}, {theirs}");
+        }
     }
 
     #[test]

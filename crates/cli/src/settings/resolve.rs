@@ -233,6 +233,12 @@ fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
             said.push(format!("{} switches the check of certificates off (A2ACLI_INSECURE)", file.path.display()));
         }
     }
+    for one in resolved.iter().filter(|one| one.source.level() < Level::Local) {
+        if let (Some(file), Some(variable)) = (layers.passed_over(one.setting), one.setting.variable()) {
+            let path = file.path.display();
+            said.push(format!("{path} would have cards believed more easily ({variable}), which is ignored; name the file with --config if you mean it"));
+        }
+    }
     said
 }
 

@@ -146,6 +146,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
     many(plain("trusted-keys", Path, "none", "JWKS file with keys that may sign cards; repeatable")),
     plain("trusted-ca", Path, "none", "PEM file with authorities that may vouch for the signer of a card"),
     plain("key-registry", K::Url, "none", "Registry of keys that sign cards: below this URL, the key set of each host"),
+    plain(
+        "card-roots-only",
+        Switch,
+        "off; on where any of the three is given",
+        "Believe about cards only --trusted-keys, --trusted-ca and --key-registry, and no key that the card's own host \
+         publishes",
+    ),
     reach(
         NoFile,
         plain("config", Path, "the nearest .env", "Read this file instead of the .env of this directory or a parent"),

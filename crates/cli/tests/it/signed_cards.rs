@@ -75,6 +75,48 @@ fn every_form_of_a_card_is_verified_with_the_published_keys() {
 }
 
 #[test]
+fn a_host_vouches_for_itself_unless_only_roots_count() {
+    let (home, desk) = home("");
+    let server = Sabir::at(&home);
+    fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
+    let url = format!("http://{}", server.address);
+    let send = |more: &[&str]| desk.run(&[&["send", "hi", "-a", &url, "--card-trust", "require"], more].concat());
+    send(&[]).ok();
+    let refused = send(&["--card-roots-only"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("not among the configured roots"), "{refused:?}");
+    send(&["--card-roots-only", "--trusted-keys", "jwks.json"]).ok();
+}
+
+#[test]
+fn a_card_of_a_server_cannot_be_pointed_elsewhere() {
+    let (home, desk) = home("");
+    let server = Sabir::at(&home);
+    fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
+    for agent in ["", "/agents/xpr"] {
+        let request = Request::get(&format!("{agent}/.well-known/agent.json")).without("A2A-Version");
+        let genuine = server.ask(&request).json();
+        let mut moved = genuine.clone();
+        moved["url"] = json!("https://evil.example/");
+        moved["protocolVersion"] = json!("1.0");
+        moved.as_object_mut().unwrap().remove("additionalInterfaces");
+        let mut listed = genuine.clone();
+        for name in ["url", "protocolVersion", "preferredTransport", "additionalInterfaces"] {
+            listed.as_object_mut().unwrap().remove(name);
+        }
+        listed["supported_interfaces"] =
+            json!([{"url": "https://evil.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
+        for card in [moved, listed] {
+            fs::write(desk.path("card.json"), card.to_string()).unwrap();
+            let ran = desk.run(&["card", "verify", "./card.json", "--jwks", "jwks.json"]);
+            assert_eq!(ran.code, 1, "{ran:?}");
+            let ran = desk.run(&["card", "get", "-a", "./card.json", "--trusted-keys", "jwks.json"]);
+            assert!(!ran.stdout.contains("Signature: verified"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
 fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
     let (home, desk) = home("");
     let config = fs::read_to_string(home.path("sabir.toml")).unwrap();
@@ -116,6 +158,18 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
         fs::write(desk.path("card.json"), &text).unwrap();
         let ran = desk.run(&["card", "verify", "card.json", "--jwks", "jwks.json"]);
         assert_eq!(ran.code, 0, "{what}: {text} {ran:?}");
+    }
+    // Whoever asks for signed cards asks it of the extended one too.
+    let url = format!("http://{}", server.address);
+    for version in ["1.0", "0.3"] {
+        for (keys, code) in [("jwks.json", 0), ("other.json", 1)] {
+            fs::write(desk.path("other.json"), r#"{"keys":[]}"#).unwrap();
+            let mut command = desk.command(&["card", "get", "--extended", "-a", &url, "-o", "json"]);
+            command.args(["--card-trust", "require", "--trusted-keys", keys, "--a2a-version", version]);
+            let ran = crate::tool::finished(command.env("A2ACLI_API_KEY", &all).spawn().unwrap());
+            assert_eq!(ran.code, code, "{version}: {ran:?}");
+            assert_eq!(ran.stderr.contains("Signature: verified"), code == 0, "{version}: {ran:?}");
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! How much a card's signatures matter to somebody.
 
-use super::{Reason, Verdict};
+use super::{FetchKeys, Reason, Trust, vouched};
+use crate::discover::Found;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is asked of a card before its agent is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What is asked of a card before its agent is called. The later ones ask for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
     /// Nothing: signatures are not looked at.
     #[default]
@@ -25,6 +26,9 @@ pub enum Distrust {
     /// It is signed, and that tells us nothing.
     #[error("its signature does not verify: {0}")]
     Unverifiable(Reason),
+    /// It is signed, and what matters most is not under the signature.
+    #[error("its signature holds, but does not cover {0}")]
+    Uncovered(&'static str),
 }
 
 impl Mode {
@@ -40,14 +44,16 @@ impl Mode {
         }
     }
 
-    /// Whether a card with this verdict may be used.
-    pub fn admits(self, verdict: &Verdict) -> Result<(), Distrust> {
-        match (self, verdict) {
-            (Self::Off, _) | (_, Verdict::Verified { .. }) | (Self::IfPresent, Verdict::Absent) => Ok(()),
-            (Self::Require, Verdict::Absent) => Err(Distrust::Unsigned),
-            (Self::IfPresent | Self::Require, Verdict::Unverifiable { reason }) => {
-                Err(Distrust::Unverifiable(reason.clone()))
-            }
+    /// As much of a card as may be used: everything where nothing was asked, and where it is signed only what was
+    /// signed ([`vouched`]).
+    pub async fn admit(self, found: Found, trust: &Trust, fetch: &impl FetchKeys) -> Result<Found, Distrust> {
+        if self == Self::Off {
+            return Ok(found);
+        }
+        match (self, vouched(&found, trust, fetch).await) {
+            (_, Ok(vouched)) => Ok(vouched.found),
+            (Self::IfPresent, Err(Distrust::Unsigned)) => Ok(found),
+            (_, Err(distrust)) => Err(distrust),
         }
     }
 }
@@ -76,11 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_is_what_its_name_says() {
-        let wrong = Verdict::Unverifiable { reason: Reason::Wrong };
-        let admitted = |verdict: &Verdict| Mode::ALL.map(|mode| mode.admits(verdict).is_ok());
-        assert_eq!(admitted(&Verdict::Absent), [true, true, false]);
-        assert_eq!(admitted(&wrong), [true, false, false]);
+    fn a_mode_is_written_as_it_is_read() {
         assert!(Mode::ALL.iter().all(|mode| mode.to_string().parse() == Ok(*mode)));
         assert!("Require".parse::<Mode>().is_err());
     }

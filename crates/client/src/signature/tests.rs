@@ -1,4 +1,5 @@
 use super::*;
+use crate::discover::Found;
 use aws_lc_rs::digest::{SHA256, digest as hash};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::engine::general_purpose::STANDARD;
@@ -76,6 +77,40 @@ async fn every_vector_has_its_stated_verdict() {
             Verdict::Absent => assert_eq!(case.reason, "no_signature", "{id}"),
         }
     }
+}
+
+/// Where our client asks for more than the verdict: nowhere, since every card of the vectors is of 1.0, where each reading
+/// covers addresses and schemes. What is used of them is what was covered.
+#[tokio::test]
+async fn of_every_vector_the_client_uses_what_was_covered() {
+    const STRICTER: [&str; 0] = [];
+    let Vectors { jwks, cases } = vectors();
+    let keys = Jwks::parse(jwks.to_string().as_bytes()).unwrap();
+    let card_url = Some(Url::parse("https://agent.example.com/.well-known/agent-card.json").unwrap());
+    let trust = Trust { card_url: card_url.clone(), keys, ..Trust::default() };
+    let mut stricter = Vec::new();
+    for Case { id, card, valid, reason, .. } in cases {
+        let found = Found::read(card.to_string().as_bytes(), card_url.clone(), "here").unwrap();
+        match vouched(&found, &trust, &NoFetch).await {
+            Ok(vouched) => {
+                assert!(valid, "{id} is accepted");
+                let mut used: Value = serde_json::from_str(vouched.found.as_found()).unwrap();
+                let kept = used.as_object_mut().unwrap().remove("signatures").unwrap();
+                assert_eq!(used, serde_json::from_str::<Value>(&vouched.covered).unwrap(), "{id}");
+                // Of the signatures the one that holds, and of it what is signed.
+                let [kept] = kept.as_array().unwrap().as_slice() else { panic!("{id}: {kept}") };
+                let given =
+                    card["signatures"].as_array().unwrap().iter().find(|one| one["signature"] == kept["signature"]);
+                assert_eq!(kept["protected"], given.unwrap()["protected"], "{id}");
+                assert_eq!(kept.as_object().unwrap().len(), 2, "{id}");
+                assert!(used.get("futureField").is_none(), "{id}");
+            }
+            Err(Distrust::Uncovered(_)) => stricter.push(id),
+            Err(Distrust::Unverifiable(found)) => assert_eq!((valid, found.code()), (false, &*reason), "{id}"),
+            Err(Distrust::Unsigned) => assert_eq!(reason, "no_signature", "{id}"),
+        }
+    }
+    assert_eq!(stricter, STRICTER);
 }
 
 /// A signer with a key of its own, for what the vectors do not hold.
@@ -175,6 +210,9 @@ async fn a_jku_that_leads_astray_is_not_followed() {
         (HOME, "data:application/json,{}"),
         (HOME, "keys.json"),
         (HOME, "https://169.254.169.254/keys.json"),
+        (HOME, "https://agent.example:8443/keys.json"),
+        ("https://agent.example:8443/card.json", KEYS),
+        ("http://agent.example/card.json", KEYS),
         ("http://127.0.0.1:8080/card.json", "http://127.0.0.1:8080/keys.json"),
     ] {
         let web = Web::with(jku, &signer.keys("k"));

@@ -8,4 +8,5 @@ mod repeats;
 mod signing;
 mod streams;
 mod stub;
+mod vouched;
 mod waits;

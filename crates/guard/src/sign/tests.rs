@@ -146,6 +146,117 @@ async fn where_readings_cannot_agree_each_is_signed() {
     }
 }
 
+/// Cards that say where they are in members that the SDKs' reading drops, and those that say it there as well.
+fn cards_of_every_form() -> Vec<(&'static str, Value)> {
+    let v1 = card();
+    let mut hybrid = v1.clone();
+    hybrid["url"] = json!("https://ledger.example/");
+    hybrid["protocolVersion"] = json!("0.3.0");
+    hybrid["additionalInterfaces"] = json!([{"url": "https://ledger.example/", "transport": "HTTP+JSON"}]);
+    hybrid["securitySchemes"] = json!({"b": {"type": "http", "scheme": "Bearer",
+        "httpAuthSecurityScheme": {"scheme": "Bearer"}}});
+    hybrid["security"] = json!([{"b": []}]);
+    hybrid["securityRequirements"] = json!([{"schemes": {"b": {}}}]);
+    let without = |card: &Value, names: &[&str]| {
+        let mut card = card.clone();
+        names.iter().for_each(|name| drop(card.as_object_mut().unwrap().remove(*name)));
+        card
+    };
+    let mut older = without(&hybrid, &["supportedInterfaces", "securityRequirements"]);
+    older["securitySchemes"] = json!({"b": {"type": "http", "scheme": "Bearer"}});
+    let open = without(&older, &["securitySchemes", "security"]);
+    let mut xpr = without(&open, &["protocolVersion", "additionalInterfaces"]);
+    xpr["xpr:account"] = json!("ledger");
+    let mut snake = without(&v1, &["supportedInterfaces"]);
+    snake["supported_interfaces"] = v1["supportedInterfaces"].clone();
+    let mut snake_schemes = v1.clone();
+    snake_schemes["security_schemes"] = json!({"b": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}});
+    let mut sloppy = v1.clone();
+    sloppy["securitySchemes"] = older["securitySchemes"].clone();
+    sloppy["security"] = json!([{"b": ["x"]}]);
+    let mut bare = v1.clone();
+    bare["securitySchemes"] = json!({"m": {"mtlsSecurityScheme": {}}});
+    let mut first = v1.clone();
+    first["authentication"] = json!({"schemes": ["Bearer"]});
+    vec![
+        ("1.0", v1),
+        ("hybrid", hybrid),
+        ("0.3", older),
+        ("0.3, open", open),
+        ("xpr", xpr),
+        ("snake_case", snake),
+        ("schemes in snake_case", snake_schemes),
+        ("schemes of 0.3", sloppy),
+        ("a scheme that is nothing but there", bare),
+        ("authentication of 0.1", first),
+    ]
+}
+
+#[test]
+fn a_reading_that_drops_addresses_or_security_is_not_signed() {
+    let key = &keys()[..1];
+    let made = |card: &Value| sign(&card.to_string(), key, None).unwrap()["signatures"].as_array().unwrap().len();
+    let made: Vec<_> = cards_of_every_form().iter().map(|(form, card)| (*form, made(card))).collect();
+    assert_eq!(
+        made,
+        [
+            ("1.0", 1),
+            // As it is, and as the SDKs read it. The Python SDK of 0.3 forgets what kind a scheme is.
+            ("hybrid", 2),
+            ("0.3", 1),
+            // As it is, and as the Python SDK of 0.3 reads it.
+            ("0.3, open", 2),
+            ("xpr", 1),
+            ("snake_case", 1),
+            ("schemes in snake_case", 1),
+            ("schemes of 0.3", 1),
+            ("a scheme that is nothing but there", 1),
+            ("authentication of 0.1", 1),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_card_of_ours_cannot_be_made_to_lead_elsewhere() {
+    type Tamper = fn(&mut Value);
+    let tamperings: [(&str, Tamper); 5] = [
+        ("address", |card| {
+            card["url"] = json!("https://evil.example/");
+            card["protocolVersion"] = json!("1.0");
+            card.as_object_mut().unwrap().remove("additionalInterfaces");
+        }),
+        ("list", |card| {
+            for name in ["url", "protocolVersion", "additionalInterfaces"] {
+                card.as_object_mut().unwrap().remove(name);
+            }
+            card["supported_interfaces"] = json!([{"url": "https://evil.example/"}]);
+        }),
+        ("more addresses", |card| card["additionalInterfaces"] = json!([{"url": "https://evil.example/"}])),
+        ("schemes", |card| {
+            card["security_schemes"] = json!({"evil": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}})
+        }),
+        ("requirements", |card| card["security"] = json!([{"evil": ["all"]}])),
+    ];
+    let key = &keys()[..1];
+    for (form, card) in cards_of_every_form() {
+        let signed = sign(&card.to_string(), key, None).unwrap();
+        for (what, tamper) in tamperings {
+            let mut tampered = signed.clone();
+            tamper(&mut tampered);
+            match judged(&tampered, key).await {
+                Verdict::Unverifiable { reason } => assert_eq!(reason, Reason::Wrong, "{form}, {what}"),
+                // Made for the SDKs, who know of these members as little as the signature does.
+                Verdict::Verified { covered, form: reading, .. } => {
+                    assert_eq!(reading, Form::Sdk, "{form}, {what}");
+                    assert!(!covered.contains("evil"), "{form}, {what}: {covered}");
+                    assert!(covered.contains("\"supportedInterfaces\""), "{form}, {what}: {covered}");
+                }
+                Verdict::Absent => panic!("{form}, {what}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_no_card_is_not_signed() {
     let keys = keys();

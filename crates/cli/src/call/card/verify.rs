@@ -7,7 +7,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
 use clap::Args;
-use sabir_client::signature::{Authorities, Form, Jwks, Source, Trust, Verdict, verify};
+use sabir_client::signature::{Authorities, Distrust, Form, Jwks, Source, Trust, Vouched, vouched};
 use sabir_client::{Found, Reference};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,8 @@ use url::Url;
 /// Check who vouches for a card.
 ///
 /// The keys are those that were given, that a given authority vouches for, or that a given registry has for the card's
-/// host; where none of these is given, those that the card's own host publishes. Exit code 1 unless a signature holds.
+/// host; where none of these is given, those that the card's own host publishes. Exit code 1 unless a signature holds and
+/// covers where the agent is and what it asks of its callers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir card verify https://agent.example\n  \
@@ -47,19 +48,19 @@ impl Verify {
     async fn go(self, session: &Session) -> Outcome {
         let found = self.found(session).await?;
         let place = self.card.clone().unwrap_or_else(|| session.place(&found));
-        let verdict = self.judge(session, &found).await?;
-        let Verdict::Verified { kid, source, form, covered } = &verdict else {
-            let words = Signature::of(&verdict).words;
+        let outcome = self.judge(session, &found).await?;
+        let words = Signature::of(&outcome).words;
+        let Vouched { kid, source, form, covered, .. } = outcome.map_err(|distrust| {
             let problem = Problem::new(Code::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
-            let hint = match &verdict {
-                Verdict::Absent => "nobody signed this card; its owner may with sabir card sign",
-                _ => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
-            };
-            return Err(problem.hint(hint).into());
-        };
-        let (source, form) = (from(source), reading(*form));
+            problem.hint(match distrust {
+                Distrust::Unsigned => "nobody signed this card; its owner may with sabir card sign",
+                Distrust::Uncovered(_) => "do not use this card: whoever passed it on may have written that part",
+                Distrust::Unverifiable(_) => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
+            })
+        })?;
+        let (source, form) = (from(&source), reading(form));
         if session.out.is_json() {
-            let covered: serde_json::Value = serde_json::from_str(covered).unwrap_or_default();
+            let covered: serde_json::Value = serde_json::from_str(&covered).unwrap_or_default();
             let said = serde_json::json!({
                 "card": place, "verified": true, "kid": kid, "keys": source, "reading": form, "covered": covered,
             });
@@ -69,11 +70,11 @@ impl Verify {
         session.out.text(|floor| {
             floor.field("Card", &place);
             floor.field("Verified", "yes");
-            floor.field("Key ID", kid);
+            floor.field("Key ID", &kid);
             floor.field("Keys", &source);
             floor.field("Reading", form);
             if session.out.verbose {
-                floor.block("Covered", &crate::output::indented(covered));
+                floor.block("Covered", &crate::output::indented(&covered));
             }
         })?;
         Ok(Exit::Done)
@@ -86,7 +87,7 @@ impl Verify {
         Ok(session.client.card(&reference).await.map_err(|error| session.problem(error, None))?)
     }
 
-    async fn judge(&self, session: &Session, found: &Found) -> Result<Verdict, Problem> {
+    async fn judge(&self, session: &Session, found: &Found) -> Result<Result<Vouched, Distrust>, Problem> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
@@ -107,14 +108,14 @@ impl Verify {
             ..Trust::default()
         };
         if self.jwks.is_empty() {
-            return Ok(verify(found.as_found(), &trust, &session.client).await);
+            return Ok(vouched(found, &trust, &session.client).await);
         }
-        let mut last = Verdict::Absent;
+        let mut last = Err(Distrust::Unsigned);
         for path in &self.jwks {
             let keys = Jwks::parse(&read("--jwks", path)?);
             let keys = keys.map_err(|fault| wrong("--jwks", path, &fault.to_string()))?;
-            last = verify(found.as_found(), &Trust { keys, ..trust.clone() }, &session.client).await;
-            if matches!(last, Verdict::Verified { .. }) {
+            last = vouched(found, &Trust { keys, ..trust.clone() }, &session.client).await;
+            if last.is_ok() {
                 break;
             }
         }

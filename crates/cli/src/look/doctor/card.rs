@@ -7,7 +7,7 @@ use super::lines::Line::{
 };
 use super::place::millis;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sabir_client::signature::{Trust, Verdict, verify};
+use sabir_client::signature::{Distrust, Trust, vouched};
 use sabir_client::{
     Chosen, Error, Found, Page, REDIRECTS_MAX, Reference, Version, WELL_KNOWN, below, choose, is_loopback,
 };
@@ -235,13 +235,14 @@ fn judge_words(exam: &mut Exam<'_>, found: &Found) {
 async fn judge_signature(exam: &mut Exam<'_>, found: &Found) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let trust = Trust { card_url: found.url.clone(), now, ..Trust::default() };
-    match tokio::time::timeout(exam.gap, verify(found.as_found(), &trust, &exam.client)).await {
-        Ok(Verdict::Verified { kid, .. }) => exam.report.ok(CardSignature, format!("holds, key {kid}")),
-        Ok(Verdict::Absent) => exam.report.skip(CardSignature, "the card is not signed"),
-        Ok(Verdict::Unverifiable { reason }) if reason.is_wrong() => {
+    match tokio::time::timeout(exam.gap, vouched(found, &trust, &exam.client)).await {
+        Ok(Ok(vouched)) => exam.report.ok(CardSignature, format!("holds, key {}", vouched.kid)),
+        Ok(Err(Distrust::Unsigned)) => exam.report.skip(CardSignature, "the card is not signed"),
+        Ok(Err(Distrust::Unverifiable(reason))) if reason.is_wrong() => {
             exam.report.bad(CardSignature, reason.to_string());
         }
-        Ok(Verdict::Unverifiable { reason }) => {
+        Ok(Err(distrust @ Distrust::Uncovered(_))) => exam.report.bad(CardSignature, distrust.to_string()),
+        Ok(Err(Distrust::Unverifiable(reason))) => {
             exam.report.skip(CardSignature, format!("cannot be checked: {reason}"));
         }
         Err(_) => exam.report.skip(CardSignature, "cannot be checked: the keys do not come"),

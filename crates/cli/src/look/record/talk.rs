@@ -1,6 +1,6 @@
 //! A conversation of our own, over the recorder: each text goes as `sabir send` would send it.
 
-use crate::call::{Session, send};
+use crate::call::{Believed, Session, send};
 use crate::problem::Stop;
 use crate::render::{Floor, Node, ids};
 use sabir_client::Found;
@@ -9,7 +9,7 @@ use sabir_proto::{ContextId, Part, TaskRef, TaskState};
 /// Says one text after the other, and says what became of each.
 pub(super) async fn talk(session: &Session, card: &str, texts: &[String]) -> Result<(), Stop> {
     let found = Found::read(card.as_bytes(), None, "the recorder").map_err(|error| session.problem(error, None))?;
-    let agent = session.unwatched(found).await?;
+    let agent = session.unwatched(Believed::ours(found)).await?;
     let first = send::request(session, Vec::new(), None)?.message;
     let (mut context, mut waiting) = (first.context_id, first.task_id);
     for text in texts {

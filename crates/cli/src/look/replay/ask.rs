@@ -1,11 +1,11 @@
 //! Asking again: a recorded request in today's names, and what comes back.
 
-use crate::call::Session;
+use crate::call::{Believed, Session};
 use crate::look::cassette::compare::{Difference, Names, differences};
 use crate::look::cassette::{Ended, Exchange};
 use crate::problem::Stop;
 use http::{HeaderName, HeaderValue, Method};
-use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, Found, Written, message_id};
+use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, Written, message_id};
 use sabir_proto::{Call, ListTasks};
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
 /// Asks one request after the other.
 pub(super) struct Replayer<'a> {
     session: &'a Session,
-    found: Found,
+    found: Believed,
     agents: Vec<(Binding, Agent)>,
     names: Names,
     ignored: Vec<String>,
@@ -40,7 +40,7 @@ struct Answered {
 }
 
 impl<'a> Replayer<'a> {
-    pub(super) fn new(session: &'a Session, found: Found, ignored: Vec<String>) -> Self {
+    pub(super) fn new(session: &'a Session, found: Believed, ignored: Vec<String>) -> Self {
         Self { session, found, agents: Vec::new(), names: Names::default(), ignored }
     }
 

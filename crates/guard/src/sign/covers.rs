@@ -1,0 +1,91 @@
+//! Whether a reading of a card leaves enough to be worth a signature: where the agent is, and what it asks of callers.
+//!
+//! A signature under a reading that drops either would hold for a card that leads elsewhere. Only readings that drop
+//! members are asked about. What older cards say in members of their own, and what is spelled otherwise than the
+//! specification has it, counts as much as what 1.0 knows: there are readers of all of it, our own client among them.
+
+use sabir_proto::digest::without_empties;
+use serde_json::{Map, Value};
+
+/// Members that are read under any spelling.
+const READ: [&str; 8] = [
+    "additionalInterfaces",
+    "authentication",
+    "preferredTransport",
+    "protocolVersion",
+    "security",
+    "securityRequirements",
+    "securitySchemes",
+    "supportedInterfaces",
+];
+/// What 1.0 wraps a scheme in ends like this.
+const WRAPPED: &str = "SecurityScheme";
+
+/// Whether what is left of a card says as much as the card about addresses and credentials. That a scheme is required
+/// without scopes may be gone: no SDK keeps that, and none would verify a card that asks for a plain credential.
+pub(super) fn covers(left: &Value, card: &Value) -> bool {
+    let (Some(left), Some(card)) = (left.as_object(), card.as_object()) else { return false };
+    has_address(left, card)
+        && has_schemes(left, card)
+        && has_requirements(left, card)
+        && has_skills(left, card)
+        && same(left, card, "authentication")
+}
+
+/// A hybrid says twice where the agent is; either is enough, if it is whole.
+fn has_address(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
+    let listed = full(left, "supportedInterfaces").is_some() && same(left, card, "supportedInterfaces");
+    let older = full(left, "url").is_some() && same(left, card, "url") && same(left, card, "additionalInterfaces");
+    (listed || older) && !is_spelled_otherwise(card)
+}
+
+fn has_schemes(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
+    let Some(Value::Object(schemes)) = card.get("securitySchemes") else { return true };
+    let kept = |name: &str| left.get("securitySchemes").and_then(|schemes| schemes.get(name));
+    schemes.iter().all(|(name, scheme)| {
+        let Some(kept) = kept(name) else { return false };
+        let wrapped = scheme.as_object().and_then(|scheme| scheme.iter().find(|(name, _)| name.ends_with(WRAPPED)));
+        match wrapped {
+            // Beside it a hybrid says the same again.
+            Some((kind, inner)) => kept.get(kind).is_some_and(|kept| alike(Some(kept), Some(inner))),
+            None => alike(Some(kept), Some(scheme)),
+        }
+    })
+}
+
+/// As 1.0 writes them or as 0.3 does; a hybrid does both.
+fn has_requirements(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
+    let mut stated =
+        ["securityRequirements", "security"].into_iter().filter(|name| full(card, name).is_some()).peekable();
+    stated.peek().is_none() || stated.any(|name| same(left, card, name))
+}
+
+fn has_skills(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
+    let skills = |of: &Map<String, Value>| match of.get("skills") {
+        Some(Value::Array(skills)) => skills.iter().filter_map(Value::as_object).cloned().collect(),
+        _ => Vec::new(),
+    };
+    let (left, card) = (skills(left), skills(card));
+    let whole = |(left, card)| has_requirements(left, card) && !is_spelled_otherwise(card);
+    left.len() == card.len() && left.iter().zip(&card).all(whole)
+}
+
+/// Whether a member that is read is there under a name such as `supported_interfaces`.
+fn is_spelled_otherwise(members: &Map<String, Value>) -> bool {
+    let other = |name: &str, read: &str| name != read && name.replace('_', "").eq_ignore_ascii_case(read);
+    members.keys().any(|name| READ.iter().any(|read| other(name, read)))
+}
+
+/// A member that says something.
+fn full(members: &Map<String, Value>, name: &str) -> Option<Value> {
+    members.get(name).cloned().and_then(without_empties)
+}
+
+fn same(left: &Map<String, Value>, card: &Map<String, Value>, name: &str) -> bool {
+    alike(left.get(name), card.get(name))
+}
+
+/// The same apart from what is empty.
+fn alike(one: Option<&Value>, other: Option<&Value>) -> bool {
+    one.cloned().and_then(without_empties) == other.cloned().and_then(without_empties)
+}
