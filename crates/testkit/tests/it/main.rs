@@ -21,5 +21,7 @@ mod files;
 mod full;
 mod names;
 mod notes;
+mod outbox;
+mod push;
 mod retries;
 mod sim;
