@@ -29,8 +29,8 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// How an event is written for a receiver.
 pub trait Bodies: Send + Sync + 'static {
-    /// The media type and the bytes, or why there are none, in words without secrets.
-    fn body(&self, parcel: &Parcel) -> Result<(&'static str, Vec<u8>), String>;
+    /// The media type and the bytes, or what their absence means for the delivery.
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>>;
 }
 
 /// Who we are to receivers, and what we sign with.
@@ -63,41 +63,47 @@ pub struct Webhooks {
 
 impl Webhooks {
     /// A way out under a policy, with certificates to trust. An attempt has `patience` in all.
-    pub fn new(
-        egress: Egress,
-        tls: &Tls,
-        patience: Duration,
-        seal: Seal,
-        bodies: impl Bodies,
-    ) -> Result<Self, Error> {
+    pub fn new(egress: Egress, tls: &Tls, patience: Duration, seal: Seal, bodies: impl Bodies) -> Result<Self, Error> {
         let documents = Documents::new(egress, tls, patience)?;
         Ok(Self { documents, bodies: Arc::new(bodies), seal: Arc::new(seal) })
     }
 
     async fn attempt(&self, parcel: &Parcel) -> Outcome {
-        let request = match self.write(parcel) {
+        let forbidden = |reason: String| Outcome::Forbidden { reason };
+        let url = match destination(&parcel.config.url) {
+            Ok(url) => url,
+            Err(fault) => return forbidden(fault.to_string()),
+        };
+        let (media_type, body) = match self.bodies.body(parcel).await {
+            Ok(written) => written,
+            Err(outcome) => return outcome,
+        };
+        let request = match self.write(parcel, &url, media_type, body) {
             Ok(request) => request,
-            Err(reason) => return Outcome::Forbidden { reason },
+            Err(reason) => return forbidden(reason),
         };
         match self.documents.hand_over(request).await {
             Ok(receipt) => verdict(receipt),
             Err(Error::Refused(refusal)) => {
-                let reason = format!("{refusal}; if it is meant, name its network in allow of [egress]");
-                Outcome::Forbidden { reason }
+                forbidden(format!("{refusal}; if it is meant, name its network in allow of [egress]"))
             }
-            Err(Error::Usage(reason)) => Outcome::Forbidden { reason },
+            Err(Error::Usage(reason)) => forbidden(reason),
             Err(other) => Outcome::Unreachable { reason: other.to_string() },
         }
     }
 
     /// The request of an attempt, or why there can be none.
-    fn write(&self, parcel: &Parcel) -> Result<Request<Bytes>, String> {
-        let url = destination(&parcel.config.url).map_err(|fault| fault.to_string())?;
-        let (media_type, body) = self.bodies.body(parcel)?;
+    fn write(
+        &self,
+        parcel: &Parcel,
+        url: &Url,
+        media_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<Request<Bytes>, String> {
         let attempt = Attempt { id: &parcel.id, at: now(), body: &body };
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        let token = self.seal.sign(&attempt, &url, parcel, &mut headers)?;
+        let token = self.seal.sign(&attempt, url, parcel, &mut headers)?;
         if let Some(authentication) = &parcel.config.authentication {
             authenticate(authentication, token.as_deref(), &mut headers)?;
         }
@@ -195,7 +201,8 @@ fn plain(text: &str) -> Result<HeaderValue, String> {
 /// A value that is never shown. `what` is named if it cannot be sent, the value is not.
 fn secret(what: &str, value: &str) -> Result<HeaderValue, String> {
     let value = HeaderValue::from_bytes(value.as_bytes());
-    let mut value = value.map_err(|_| format!("there are characters in the webhook's {what} that no header can carry"))?;
+    let mut value =
+        value.map_err(|_| format!("there are characters in the webhook's {what} that no header can carry"))?;
     value.set_sensitive(true);
     Ok(value)
 }

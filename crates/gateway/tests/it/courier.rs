@@ -22,8 +22,10 @@ async fn heard_with(authentication: Option<(&str, Option<&str>)>, token: Option<
     let server = Server::start(|_| Say::All(answer(204, "", ""))).await;
     let mut parcel = parcel(server.url.as_str());
     parcel.config.token = token.map(Into::into);
-    parcel.config.authentication = authentication
-        .map(|(scheme, credentials)| Authentication { scheme: scheme.into(), credentials: credentials.map(Into::into) });
+    parcel.config.authentication = authentication.map(|(scheme, credentials)| Authentication {
+        scheme: scheme.into(),
+        credentials: credentials.map(Into::into),
+    });
     assert_eq!(deliver(&webhooks(inside(), seal), parcel).await, Outcome::Accepted { status: 204 });
     server.heard().remove(0)
 }

@@ -1,10 +1,8 @@
 //! Something to deliver, and somebody to deliver it.
 
-use sabir_engine::{Courier as _, Outcome, Parcel, delivery_id};
+use sabir_engine::{BoxFuture, Courier as _, Outcome, Parcel, delivery_id};
 use sabir_gateway::{Bodies, Egress, Seal, Tls, Webhooks};
-use sabir_proto::{
-    AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Tenant, Timestamp,
-};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Tenant, Timestamp};
 use sabir_store::Scope;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +13,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 struct Plainly;
 
 impl Bodies for Plainly {
-    fn body(&self, parcel: &Parcel) -> Result<(&'static str, Vec<u8>), String> {
-        Ok(("application/a2a+json", parcel.event.json.to_vec()))
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>> {
+        Box::pin(async { Ok(("application/a2a+json", parcel.event.json.to_vec())) })
     }
 }
 
@@ -31,8 +29,7 @@ pub(crate) fn inside() -> Egress {
 
 pub(crate) fn parcel(url: &str) -> Parcel {
     let task = TaskId::new(Stamp::from_u64(9), 1);
-    let scope =
-        Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: AgentName::parse("demo").unwrap() };
+    let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: AgentName::parse("demo").unwrap() };
     let json: &[u8] = br#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#;
     Parcel {
         config: PushConfig { id: Some("c1".into()), url: url.into(), token: None, authentication: None },

@@ -24,7 +24,11 @@ pub(crate) enum Say {
 
 impl Server {
     pub(crate) async fn start(script: impl Fn(&str) -> Say + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", script).await
+    }
+
+    pub(crate) async fn start_at(address: &str, script: impl Fn(&str) -> Say + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let (log, script) = (heard.clone(), Arc::new(script));

@@ -103,8 +103,7 @@ impl Attempt<'_> {
     /// The value of [`TOKEN`]: who sends, to whom, about which task, and the hash of the body. `None` if the library
     /// refuses to sign, which has no reason we know of.
     pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
-        let header =
-            json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
+        let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
         let claims = json!({
             "iss": from,
             "aud": to,
@@ -218,11 +217,7 @@ mod tests {
 
     #[test]
     fn while_secrets_change_both_sign() {
-        let both = Secret::new(format!(
-            "whsec_{}\nwhsec_{}\n",
-            STANDARD.encode([1; 32]),
-            STANDARD.encode([2; 24])
-        ));
+        let both = Secret::new(format!("whsec_{}\nwhsec_{}\n", STANDARD.encode([1; 32]), STANDARD.encode([2; 24])));
         let both = WebhookSecret::read_all(&both).unwrap();
         let at = seconds(1_775_989_323);
         let signature = Attempt { id: "d1", at, body: b"{}" }.signature(&both);
@@ -263,7 +258,8 @@ mod tests {
         rules.set_audience(&["https://hooks.example"]);
         rules.set_issuer(&["https://agents.example"]);
         rules.validate_exp = false;
-        let claims = jsonwebtoken::decode::<Value>(&token, &DecodingKey::from_jwk(&jwk).unwrap(), &rules).unwrap().claims;
+        let claims =
+            jsonwebtoken::decode::<Value>(&token, &DecodingKey::from_jwk(&jwk).unwrap(), &rules).unwrap().claims;
         assert_eq!((&claims["jti"], &claims["taskId"]), (&json!("d1"), &json!("t1")));
         assert_eq!((&claims["iat"], &claims["exp"]), (&json!(1_775_989_323), &json!(1_775_989_623)));
         // printf '{}' | sha256sum
