@@ -20,6 +20,8 @@ ACCOUNT, ROWS = '/v1/chain/get_account', '/v1/chain/get_table_rows'
 class Chain(Server):
     def __init__(self):
         self.accounts, self.tables, self.lies, self.broken = {}, {}, {}, set()
+        # Accounts have no active permission.
+        self.no_active = False
         super().__init__()
 
     # --- What there is --------------------------------------------------------------------------------------------
@@ -106,6 +108,8 @@ class Chain(Server):
             return 500, {'code': 500, 'message': 'Internal Service Error', 'error': {'details': [{'message': message}]}}
         if name in self.lies:
             found = {**found, 'keys': [{'key': text(self.lies[name]), 'weight': 1}]}
+        if self.no_active:
+            return 200, {'account_name': name, 'permissions': []}
         owner = {'threshold': 1, 'keys': [], 'accounts': [], 'waits': []}
         return 200, {
             'account_name': name,

@@ -34,6 +34,12 @@ class Clock:
         with open(self.file, 'r+b') as file:
             file.write(struct.pack('q', self.off))
 
+    def show(self, now):
+        """The server's clock shows this second, and goes on from there."""
+        while not 0.02 < time.time() % 1 < 0.5:
+            time.sleep(0.01)
+        self.forward(now - int(time.time()) - self.off)
+
     @property
     def now(self):
         return int(time.time()) + self.off

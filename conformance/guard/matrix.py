@@ -134,8 +134,8 @@ class Scene:
         met('send', binding.send(self.server, self.scheme.limited), cell)
 
     def case_too_many(self, binding, cell):
-        binding.send(self.server, self.scheme.a, agent='busy')
-        met('the second call of a minute', binding.send(self.server, self.scheme.a, agent='busy'), cell)
+        binding.send(self.server, self.scheme.busy, agent='busy')
+        met('the second call of a minute', binding.send(self.server, self.scheme.busy, agent='busy'), cell)
 
     def case_not_configured(self, binding, cell):
         met('send', binding.send(self.server, NOBODY), cell)

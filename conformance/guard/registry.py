@@ -14,7 +14,22 @@ import importlib
 import pkgutil
 
 CHECKS = {}
-AREAS = ('own', 'xpr', 'chain', 'oidc', 'mtls', 'cards', 'variables', 'input', 'admin', 'policy', 'peers')
+AREAS = (
+    'own',
+    'config',
+    'xpr',
+    'chain',
+    'oidc',
+    'mtls',
+    'cards',
+    'variables',
+    'input',
+    'admin',
+    'policy',
+    'ownership',
+    'vectors',
+    'peers',
+)
 
 
 class Inexpressible(Exception):

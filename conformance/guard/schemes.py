@@ -20,7 +20,7 @@ NOWHERE = 'http://127.0.0.1:9'
 
 
 class Scheme:
-    """`a` and `b` are two callers; what a scheme cannot have stays `None`."""
+    """`a` and `b` are two callers; `busy` is one with a limit, at the agent `busy`; what cannot be stays `None`."""
 
     tls = False
     a = b = wrong = expired = limited = None
@@ -37,6 +37,10 @@ class Scheme:
     def server_tls(self, more=''):
         cert, key = self.world.certificates.server
         return f'[server.tls]\ncert = "file:{cert}"\nkey = "file:{key}"\n{more}'
+
+    @property
+    def busy(self):
+        return self.a
 
     def config(self):
         return ''
@@ -162,7 +166,7 @@ def basic(name, password):
 class Xpr(Scheme):
     def config(self):
         chain = self.world.chain
-        keys = {name: k1.Key.named(name) for name in ('alice', 'bob', 'mallory')}
+        keys = {name: k1.Key.named(name) for name in ('alice', 'bob', 'mallory', 'zoe')}
         for name, key in keys.items():
             chain.account(name, key)
             if name != 'mallory':
@@ -173,8 +177,15 @@ class Xpr(Scheme):
         self.expired = Signed('alice', keys['alice'], off=-302)
         # Signs well, and is no agent on the chain.
         self.limited = Signed('mallory', keys['mallory'])
+        self.limits = Signed('zoe', keys['zoe'])
         url = NOWHERE if self.away else chain.url
-        return f'[auth]\naccept = ["xpr"]\n[auth.xpr]\nrpc_url = "{url}"\nrate_per_minute = 100000\n'
+        # Accounts have a limit of their own, which those of agents do not touch; so the busy one has hers by name.
+        own = '[[limits.caller]]\nname = "xpr:zoe"\nper_minute = 1\n'
+        return f'[auth]\naccept = ["xpr"]\n[auth.xpr]\nrpc_url = "{url}"\nrate_per_minute = 100000\n{own}'
+
+    @property
+    def busy(self):
+        return self.limits
 
 
 SCHEMES = {

@@ -30,8 +30,11 @@ def python_verifies(card, keys):
 
 def python_signs(card, key):
     header = {'alg': key.algorithm, 'kid': key.kid, 'typ': 'JOSE', 'jku': None}
-    sign = create_agent_card_signer(key.pem(), {k: v for k, v in header.items() if v})
-    return MessageToDict(sign(parse_agent_card(card)))
+    return python_signs_with(card, key.pem(), {k: v for k, v in header.items() if v})
+
+
+def python_signs_with(card, pem, header):
+    return MessageToDict(create_agent_card_signer(pem, header)(parse_agent_card(card)))
 
 
 def beside(package, name):
@@ -45,7 +48,9 @@ def beside(package, name):
 
 
 def javascript(asked):
-    done = subprocess.run(['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        ['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == 0, f'cards.mjs: {done.stderr[-400:]}'
     # The SDK has remarks of its own before that.
     return json.loads(done.stdout.splitlines()[-1])

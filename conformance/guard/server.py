@@ -94,7 +94,9 @@ class Answer:
 
 
 class Server:
-    def __init__(self, sabir, config, env=None, agents=AGENTS, arguments=(), tls=None, folder=None, listen='127.0.0.1:0'):
+    def __init__(
+        self, sabir, config, env=None, agents=AGENTS, arguments=(), tls=None, folder=None, listen='127.0.0.1:0'
+    ):
         """`tls` is the CA file to trust; the certificate of the server is a matter of the configuration."""
         self.program, self.tls, self.extra = str(sabir), tls, {k: str(v) for k, v in (env or {}).items()}
         self.arguments, self.listen = arguments, listen

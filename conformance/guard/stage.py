@@ -38,7 +38,7 @@ def texts(outcome):
     """Every text of the artifacts of a task, over JSON-RPC."""
     result = outcome.value['result']
     task = result.get('task') or result
-    return '\n'.join(part.get('text', '') for made in task.get('artifacts', []) for part in made['parts'])
+    return ''.join(part.get('text', '') for made in task.get('artifacts', []) for part in made['parts'])
 
 
 def who(server, credential, binding=RPC):

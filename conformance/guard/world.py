@@ -33,6 +33,8 @@ class World:
             made = ca.make(self.scratch / 'ca')
             for name in ('ana', 'ben'):
                 ca.signed(made.directory, name, f'URI:spiffe://test/{name}', 'clientAuth')
+            ca.signed(made.directory, 'fresh', ca.LOCAL, 'serverAuth')
+            ca.signed(made.directory, 'card', 'DNS:card.test', 'serverAuth')
             ca.signed(made.directory, 'dns', 'DNS:client.test', 'clientAuth')
             ca.signed(made.directory, 'mail', 'email:carol@example.org', 'clientAuth')
             ca.signed(made.directory, 'late', 'URI:spiffe://test/ana', 'clientAuth', days=-1)

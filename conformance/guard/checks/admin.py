@@ -110,25 +110,25 @@ def native_tokens_are_held_to_their_claims(world):
 
 @check
 def explain_says_which_rule_decided(world):
+    """The same rules that decide about calls: what it says is compared with what is done."""
     with running(world, KEYS) as server:
-        reader = server.key('--scope', 'read')
-        may = server.command('explain', '--as', f'key:{reader["id"]}', '--agent', 'demo', '--operation', 'read')
-        done = server.sabir(
-            'explain',
-            '--config',
-            server.config,
-            '--as',
-            f'key:{reader["id"]}',
-            '--agent',
-            'demo',
-            '--operation',
-            'send',
-            '-o',
-            'json',
-        )
-        holds(done.stdout.strip().startswith('{'), f'exit {done.returncode}: {done.stdout[:200]} {done.stderr[:300]}')
-        text = json.dumps(may), done.stdout
-        holds('scope' in text[1] and text[0] != text[1], f'it says {text[1][:300]}')
+        reader, every = server.key('--scope', 'read'), server.key()
+
+        def told(caller, operation):
+            words = ('explain', '--as', caller, '--agent', 'demo', '--operation', operation)
+            done = server.sabir(*words, '--config', server.config, '-o', 'json')
+            holds(done.stdout.strip().startswith('{'), f'exit {done.returncode}: {done.stdout} {done.stderr[:300]}')
+            value = json.loads(done.stdout)
+            equal(f'exit for {caller}', done.returncode, 0 if value['allowed'] else 1)
+            return value['allowed'], value['rules'][-1]['rule']
+
+        equal('a reader sends', told(f'key:{reader["id"]}', 'send'), (False, 'scope'))
+        equal('a reader reads', told(f'key:{reader["id"]}', 'read')[0], True)
+        equal('a key for everything', told(f'key:{every["id"]}', 'send')[0], True)
+        equal('nobody', told('anonymous', 'send'), (False, 'credential'))
+        equal('an account', told('xpr:alice', 'send'), (False, 'credential'))
+        until(lambda: RPC.send(server, bearer(every['key'])).served, 'what it says of the key', 2)
+        equal('what it says of the reader', RPC.send(server, bearer(reader['key'])).status, 403)
 
 
 # --- The audit --------------------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Cards: signed by us and verified by the SDKs, signed by the SDKs and verified by us; who sees what of them."""
 
+import base64
 import copy
 import json
+import subprocess
 
 import tokens
+from loopback import Server
 from registry import check, equal, holds
-from sdks import ALGORITHMS, SIGNERS, VERIFIERS
+from sdks import ALGORITHMS, SIGNERS, VERIFIERS, python_signs_with
 from server import AGENTS
 from stage import running
 
@@ -263,3 +266,28 @@ def extended_cards_are_for_callers_and_signed(world):
     with running(world, config, agents=SKILLS, prepare=prepare) as server:
         extended = card_of(server, '/extendedAgentCard', Authorization=f'Bearer {made["key"]}')
         verified(extended, key_set(server), 'the extended card')
+
+
+class Host(Server):
+    """Serves one card."""
+
+    card = None
+
+    def answer(self, path, body):
+        return (200, self.card) if path == WELL_KNOWN else (404, {})
+
+
+@check
+def a_card_may_be_vouched_for_by_an_authority(world):
+    """`x5c`: the certificate must be of the authority, and for the host that the card came from."""
+    made, server = world.certificates, world.server('')
+    with Host() as host:
+        for pair, wanted in (('test-server', True), ('card', False), ('test-selfsigned', False), ('late', False)):
+            cert, key = made.pair(pair)
+            der = subprocess.run(['openssl', 'x509', '-in', cert, '-outform', 'DER'], capture_output=True, check=True)
+            header = {'alg': 'ES256', 'kid': 'c', 'typ': 'JOSE', 'x5c': [base64.b64encode(der.stdout).decode()]}
+            host.card = python_signs_with(copy.deepcopy(CARD), key.read_text(), header)
+            address = host.url.replace('127.0.0.1', 'localhost')
+            done = server.sabir('card', 'verify', address, '--ca', made.ca, '-o', 'json')
+            said = f'{pair}: exit {done.returncode}: {done.stdout[-300:]} {done.stderr[-300:]}'
+            holds((done.returncode == 0) == wanted, said)

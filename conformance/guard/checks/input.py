@@ -40,6 +40,7 @@ def two_credentials_at_once_are_none(world):
             'two bearers': [authorization(f'Bearer {one}'), authorization(f'Bearer {other}')],
             'a good and a bad bearer': [authorization(f'Bearer {one}'), authorization('Bearer sabir_' + '0' * 32)],
             'a bad and a good bearer': [authorization('Bearer sabir_' + '0' * 32), authorization(f'Bearer {one}')],
+            'the same bearer twice': [authorization(f'Bearer {one}'), authorization(f'Bearer {one}')],
             'two keys in two headers': [authorization(f'Bearer {one}'), ('X-API-Key', other)],
             'two keys in one header': [('X-API-Key', one), ('X-API-Key', other)],
             'bearers in one line': [authorization(f'Bearer {one}, Bearer {other}')],
@@ -116,7 +117,9 @@ def a_header_in_two_lines_lets_nobody_in(world):
             f'Authorization : Bearer {key}',
             f'Authorization: Bearer {key[:10]}\r\n\t{key[10:]}',
         ):
-            head = f'POST / HTTP/1.1\r\nHost: {host}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            head = (
+                f'POST / HTTP/1.1\r\nHost: {host}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n{split}\r\n'
+            )
             with socket.create_connection(server.address, timeout=10) as raw:
                 raw.sendall(f'{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n'.encode() + body)
                 first = raw.recv(65536).split(b'\r\n')[0]

@@ -1,11 +1,12 @@
 """TLS and client certificates, with an authority made by the openssl command."""
 
 import http.client
+import socket
 import ssl
 
 from bindings import BINDINGS, NOBODY, Credential, bearer
 from registry import check, equal, holds
-from server import NotServing
+from server import NotServing, until
 from stage import GRPC, RPC, WHOAMI, running, who
 
 
@@ -150,3 +151,30 @@ def mtls_without_an_authority_is_refused_at_the_start(world):
             raise AssertionError('it started')
     except NotServing as why:
         holds('client_ca' in str(why), f'the reason does not name client_ca: {why}')
+
+
+@check
+def a_new_certificate_is_taken_up_while_the_server_runs(world):
+    """And one that is no certificate is not: the old one stays."""
+    made = world.certificates
+    config = '[server.tls]\ncert = "file:given/c.pem"\nkey = "file:given/c.key"\n[auth]\naccept = ["api_key"]\n'
+
+    def place(server, pair):
+        for name, path in zip(('c.pem', 'c.key'), made.pair(pair), strict=True):
+            server.given(name, path.read_text())
+
+    def serial(server):
+        with (
+            socket.create_connection(server.address, timeout=10) as raw,
+            server.context().wrap_socket(raw, server_hostname='localhost') as secured,
+        ):
+            return secured.getpeercert()['serialNumber']
+
+    with running(world, config, tls=made.ca, prepare=lambda server: place(server, 'test-server')) as server:
+        first = serial(server)
+        place(server, 'fresh')
+        until(lambda: serial(server) != first, 'the new certificate', 15, 0.2)
+        fresh = serial(server)
+        server.given('c.pem', 'no certificate')
+        until(lambda: 'c.pem' in server.said(), 'a word about it in the log', 15, 0.2)
+        equal('after nonsense', serial(server), fresh)

@@ -4,10 +4,12 @@ import datetime
 import json
 import pathlib
 
+import bindings
 import chain
 import k1
+import matrix
 import table
-from bindings import BINDINGS, NOBODY
+from bindings import BINDINGS, NOBODY, Outcome
 from clock import Clock
 from registry import check, equal, holds
 from schemes import SCHEMES
@@ -83,3 +85,34 @@ def the_clock_of_a_server_can_be_moved(world):
         stamp = answer.value['result']['task']['status']['timestamp']
         said = datetime.datetime.fromisoformat(stamp.replace('Z', '+00:00')).timestamp()
         holds(abs(said - clock.now) < 60, f'the server says {stamp}')
+
+
+@check
+def the_table_notices_a_door_that_is_open(world):
+    """The same calls against a server that asks nobody: every cell that expects a refusal must fail."""
+    scheme = SCHEMES['native'](world)
+    scheme.config()
+    with world.server('[auth]\naccept = []\n') as server:
+        stage = matrix.Scene('native', scheme, server)
+        for name, binding, case, cell in table.cells(BINDINGS):
+            if name != 'native' or isinstance(cell, table.Absent) or case in ('right', 'other-tenant', 'too-many'):
+                continue
+            outcome, _ = matrix.one(stage, binding, case, cell)
+            equal(f'{binding.name}, {case}', outcome, 'FAIL')
+        bindings.forget(server)
+
+
+@check
+def the_table_notices_an_answer_of_another_dialect(world):
+    """A refusal with the code or the status of another family is not taken for the right one."""
+    for name, answers in table.ANSWERS.items():
+        for family, answer in answers.items():
+            for other in {*answers.values()} - {answer}:
+                headers = dict.fromkeys(other.headers, 'x')
+                if (other.status, other.code) == (answer.status, answer.code) and set(answer.headers) <= set(headers):
+                    continue
+                try:
+                    matrix.refused(name, Outcome(other.status, other.code, headers=headers), answer)
+                except matrix.Wrong:
+                    continue
+                raise AssertionError(f'{name}: {other} was taken for {answer} of {family}')

@@ -19,7 +19,11 @@ def node(package, script, *words, env=None):
     package.install()
     kept = {k: v for k, v in os.environ.items() if not k.startswith('A2A_') and not k.lower().endswith('_proxy')}
     done = subprocess.run(
-        ['node', beside(package, script), *words], env={**kept, **(env or {})}, capture_output=True, text=True, timeout=60
+        ['node', beside(package, script), *words],
+        env={**kept, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     holds(done.returncode == 0 and done.stdout.strip(), f'{script}: {done.stderr[-400:]}')
     return json.loads(done.stdout.splitlines()[-1])

@@ -7,7 +7,7 @@ from bindings import BINDINGS, NOBODY, Credential, bearer
 from clock import Clock
 from registry import check, equal, holds
 from server import AGENTS, NotServing, until
-from stage import GRPC, HTTP, RPC, WHOAMI, XPR, running, who
+from stage import GRPC, HTTP, RPC, WHOAMI, XPR, running, texts, who
 
 KEYS = '[auth]\naccept = ["api_key"]\n'
 
@@ -113,6 +113,8 @@ def the_limit_is_a_sliding_window_per_caller(world):
         equal('the third', (refused.status, refused.code), (429, -32000))
         after = int(refused.headers['retry-after'])
         holds(1 <= after <= 60, f'Retry-After: {after}')
+        old = BINDINGS['0.3 gRPC'].send(server, ana)
+        equal('over gRPC of 0.3', (old.status, 'retry-after' in old.headers), (8, True))
         equal('another caller', RPC.send(server, ben).status, 200)
         clock.forward(after + 1)
         equal('after Retry-After', settled(server, ana), 200)
@@ -254,7 +256,7 @@ def the_mode_of_tools_can_be_set_by_agent(world):
         equal('mode for all', who(server, NOBODY)['mode'], 'readonly')
         request = XPR.sending('hello', metadata={'A2A_TOOL_MODE': 'full', 'toolMode': 'full'})
         outcome = XPR.play(server, request, [('A2A-Tool-Mode', 'full')])
-        text = outcome.value['result']['artifacts'][0]['parts'][0]['text']
+        text = texts(outcome)
         holds('mode=readonly' in text, f'a caller widened it: {text}')
 
 

@@ -7,7 +7,7 @@ import k1
 from bindings import BINDINGS, NOBODY, Credential, Signed
 from registry import check, equal, holds
 from server import until
-from stage import GRPC, HTTP, RPC, WHOAMI, XPR, account, said, who, xpr
+from stage import GRPC, HTTP, RPC, WHOAMI, XPR, account, said, texts, who, xpr
 
 REQUIRED = 'Authentication required: X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are required'
 WINDOW = 'Request timestamp too far from server time (window: 300s)'
@@ -151,7 +151,7 @@ def the_agent_is_told_the_account_and_the_job(world):
         alice = account(chain, 'alice')
         request = XPR.sending('hello', **{'xpr:callerAccount': 'bob', 'metadata': {'xpr:jobId': 42}})
         outcome = served(XPR.play(server, request, alice.headers(request[3])))
-        text = outcome.value['result']['artifacts'][0]['parts'][0]['text']
+        text = texts(outcome)
         told = dict(line.split('=', 1) for line in text.splitlines())
         equal('caller', told['caller'], 'xpr:alice')
         equal('job', told['job'], '42')
@@ -222,3 +222,19 @@ def where_only_signatures_are_taken_grpc_is_not_offered(world):
         bindings = {entry['protocolBinding'] for entry in card['supportedInterfaces']}
         holds('GRPC' not in bindings and 'JSONRPC' in bindings, f'the card offers {bindings}')
         equal('gRPC', GRPC.send(server, alice).status, 16)
+
+
+@check
+def a_second_stream_is_refused_like_a_second_send(world):
+    message = {'messageId': 'm-1', 'role': 'ROLE_USER', 'parts': [{'text': 'hello'}]}
+    old = {'id': 'q-1', 'message': {'role': 'user', 'parts': [{'type': 'text', 'text': 'hello'}]}}
+    with xpr(world) as (server, chain):
+        alice = account(chain, 'alice')
+        for method, params, version in (
+            ('SendStreamingMessage', {'message': message}, [('A2A-Version', '1.0')]),
+            ('tasks/sendSubscribe', old, []),
+        ):
+            body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}).encode()
+            headers = [*version, *alice.headers(body)]
+            statuses = [server.call('POST', '/', headers, body).status for _ in range(2)]
+            equal(method, statuses, [200, 401])

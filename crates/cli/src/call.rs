@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
 //! | `signer`, `job` | an account of XPR Network that signs, and its jobs |
+//! | `trust` | whether a card is believed before its agent is called |
 //! | `explain`, `resume` | what is said when it fails, and the command to go on with |
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
 //! | the rest | one file per command |
@@ -24,6 +25,7 @@ pub(crate) mod send;
 mod session;
 mod signer;
 pub(crate) mod task;
+mod trust;
 mod watch;
 
 pub(crate) use explain::named;

@@ -212,7 +212,9 @@ fn parse(text: &str, binding: Binding, at: Option<&Url>) -> Result<Url, String> 
         _ if binding == Binding::Grpc => {
             let text = text.strip_prefix("dns:///").unwrap_or(text);
             let secure = Url::parse(&format!("https://{text}")).map_err(|e| e.to_string())?;
-            if reference::is_loopback(&secure) {
+            // One port, one protocol: where the card came over HTTPS, gRPC on the same port is inside of TLS as well.
+            let as_the_card = at.is_some_and(|at| at.origin() == secure.origin());
+            if reference::is_loopback(&secure) && !as_the_card {
                 Url::parse(&format!("http://{text}")).map_err(|e| e.to_string())
             } else {
                 Ok(secure)
@@ -309,6 +311,19 @@ mod tests {
         // A wish that the card cannot grant is passed over.
         assert_eq!(pick(&[Binding::HttpJson]), Binding::Grpc);
         assert_eq!(choose(&found, &[], Version::Highest).unwrap().url.as_str(), "https://h/");
+    }
+
+    #[test]
+    fn an_authority_alone_is_https_unless_it_is_this_machine_and_no_card_says_otherwise() {
+        let read =
+            |text: &str, at: &str| parse(text, Binding::Grpc, Some(&Url::parse(at).unwrap())).unwrap().to_string();
+        assert_eq!(read("h:443", "http://h/"), "https://h/");
+        assert_eq!(read("127.0.0.1:50051", "http://127.0.0.1:50051/"), "http://127.0.0.1:50051/");
+        assert_eq!(read("127.0.0.1:50051", "https://127.0.0.1:4000/"), "http://127.0.0.1:50051/");
+        assert_eq!(
+            read("127.0.0.1:4000", "https://127.0.0.1:4000/.well-known/agent-card.json"),
+            "https://127.0.0.1:4000/"
+        );
     }
 
     #[test]

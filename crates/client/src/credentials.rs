@@ -142,6 +142,8 @@ impl Credentials {
             return true;
         }
         match scheme {
+            // What is made of each request cannot be held.
+            SecurityScheme::ApiKey { name: header, .. } if crate::xpr::is_header(header) => false,
             SecurityScheme::ApiKey { location, .. } => {
                 matches!(location.as_str(), "header" | "query" | "cookie") && (self.api_key.is_some() || token)
             }

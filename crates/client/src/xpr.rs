@@ -26,6 +26,11 @@ pub const TIMESTAMP: &str = "x-xpr-timestamp";
 /// `X-XPR-Signature`
 pub const SIGNATURE: &str = "x-xpr-signature";
 
+/// Whether a header belongs to a signature. A card can only call that an API key, and no key of ours has its place there.
+pub fn is_header(name: &str) -> bool {
+    [ACCOUNT, TIMESTAMP, SIGNATURE].iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// Why nobody can sign.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignerFault {

@@ -1,6 +1,6 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::card::{Cards, Face, PublicAddress, Signer};
+use crate::card::{Cards, Face, PublicAddress, Registration, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
 use crate::door::Door;
@@ -88,7 +88,7 @@ pub(crate) struct Served {
     /// All of them, also those that not everybody may know of.
     pub(crate) skills: Vec<Skill>,
     pub(crate) extended: Option<Arc<AgentCard>>,
-    pub(crate) cards: Cards,
+    pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
 }
@@ -301,9 +301,11 @@ fn serve_agents(
         }
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let xpr = entry.xpr.as_ref().map(card::identity);
-        let face = Face { public: card.clone(), skills: skills.clone(), xpr };
+        let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
+        let chain = Registration::open(config, entry, public, gate.outbound()).map_err(wrong)?;
+        let cards = Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?;
         let served = Arc::new(Served {
-            cards: Cards::new(face, config.server.card, started, signer.cloned()).map_err(wrong)?,
+            cards: Arc::new(cards),
             card,
             skills,
             extended,

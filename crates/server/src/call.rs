@@ -76,7 +76,7 @@ impl App {
         if let Call::ExtendedCard { .. } = ask.call {
             let served = self.target(ask.at, &mut ask.call)?;
             if served.card.capabilities.extended_agent_card != Some(true) {
-                let (reply, scope) = (Reply::Card(Arc::new(served.card.clone())), served.plain_scope.clone());
+                let (reply, scope) = (Reply::Card(served.cards.public()), served.plain_scope.clone());
                 return Ok(Answered { reply, active: Vec::new(), scope });
             }
         }

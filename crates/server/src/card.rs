@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `build` | the card of an agent, from its configuration |
 //! | `skills` | which skills are shown to whom |
+//! | `chain` | what a chain says where the configuration says nothing |
 //! | `signer` | the keys that vouch for cards, and where they are published |
 //! | `document` | bytes with what caching needs |
 
 mod build;
+mod chain;
 mod document;
 mod signer;
 mod skills;
@@ -15,13 +17,16 @@ mod skills;
 mod tests;
 
 pub(crate) use build::{PublicAddress, build};
+pub(crate) use chain::Registration;
 pub(crate) use signer::{Signer, read_reference};
 
 use crate::body::Body;
 use crate::config::CardForm;
 use crate::config::agent::XprConfig;
+use crate::host::TokioHost;
 use document::Document;
 use http::{HeaderMap, Response};
+use sabir_engine::Host as _;
 use sabir_proto::AgentCard;
 use sabir_proto::card::Skill;
 use sabir_wire::card::{self as form, Form, XprIdentity};
@@ -33,7 +38,7 @@ use std::time::SystemTime;
 pub(crate) const WELL_KNOWN_KEYS: &str = "/.well-known/jwks.json";
 
 /// What an agent says about itself, whatever the form.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Face {
     /// For everybody.
     pub(crate) public: AgentCard,
@@ -41,6 +46,8 @@ pub(crate) struct Face {
     pub(crate) skills: Vec<Skill>,
     /// Its identity on a chain.
     pub(crate) xpr: Option<XprIdentity>,
+    /// For readers before 1.0: an address, and the one in its place.
+    pub(crate) moved: Option<(String, String)>,
 }
 
 /// An agent's card in the forms that are asked for. Each is a document of its own, with its own validator.
@@ -49,12 +56,16 @@ pub(crate) struct Cards {
     shown: RwLock<Arc<Shown>>,
     unversioned: CardForm,
     signer: Option<Arc<Signer>>,
+    /// The face that is configured, and the chain that may add to it.
+    chain: Option<(Face, Arc<Registration>)>,
 }
 
 /// One state of all forms.
 #[derive(Debug)]
 struct Shown {
     face: Face,
+    /// The card for everybody, signed for readers of 1.0 and of 0.3.
+    sealed: Arc<AgentCard>,
     pure: Document,
     hybrid: Document,
     /// `/.well-known/agent.json`: before 1.0, the only place anybody looked.
@@ -75,9 +86,34 @@ impl Cards {
         unversioned: CardForm,
         modified: SystemTime,
         signer: Option<Arc<Signer>>,
+        chain: Option<Registration>,
     ) -> Result<Self, String> {
+        let chain = chain.map(|chain| (face.clone(), Arc::new(chain)));
         let shown = Shown::of(face, modified, signer.as_deref())?;
-        Ok(Self { shown: RwLock::new(Arc::new(shown)), unversioned, signer })
+        Ok(Self { shown: RwLock::new(Arc::new(shown)), unversioned, signer, chain })
+    }
+
+    /// Sees to it that what a chain says is not too old. Takes a second at most, and mostly no time at all.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        let Some((face, chain)) = &self.chain else { return };
+        let (this, face, registration) = (self.clone(), face.clone(), chain.clone());
+        chain.refresh(TokioHost.now(), move |news| this.show(registration.tell(&face, news.as_ref()))).await;
+    }
+
+    /// Shows another face from now on, if it is another.
+    fn show(&self, face: Face) {
+        if self.shown().face == face {
+            return;
+        }
+        match Shown::of(face, SystemTime::now(), self.signer.as_deref()) {
+            Ok(shown) => *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shown),
+            Err(fault) => tracing::warn!(%fault, "what the chain says of an agent is not shown"),
+        }
+    }
+
+    /// The card for everybody.
+    pub(crate) fn public(&self) -> Arc<AgentCard> {
+        self.shown().sealed.clone()
     }
 
     /// The form a client gets.
@@ -118,7 +154,7 @@ impl Shown {
         let document = |form: Form| {
             // Cards are rebuilt, not translated: what 0.3 cannot say is said in the other forms.
             let bytes = match (&face.xpr, form) {
-                (Some(xpr), Form::V03) => form::write_with(&face.public, form, xpr, &mut Losses::new()),
+                (Some(xpr), Form::V03) => form::write_with(&face.for_older(), form, xpr, &mut Losses::new()),
                 _ => form::write(&face.public, form, &mut Losses::new()),
             };
             match signer {
@@ -127,7 +163,26 @@ impl Shown {
             }
         };
         let (pure, hybrid, older) = (document(Form::V1)?, document(Form::Hybrid)?, document(Form::V03)?);
-        Ok(Self { pure, hybrid, older, face })
+        let sealed = match signer {
+            None => face.public.clone(),
+            Some(signer) => signer.seal(face.public.clone()).map_err(|fault| format!("its card: {fault}"))?,
+        };
+        Ok(Self { sealed: Arc::new(sealed), pure, hybrid, older, face })
+    }
+}
+
+impl Face {
+    /// The card for readers before 1.0.
+    fn for_older(&self) -> AgentCard {
+        let mut card = self.public.clone();
+        if let Some((old, new)) = &self.moved {
+            for interface in &mut card.supported_interfaces {
+                if let Some(rest) = interface.url.strip_prefix(old.as_str()) {
+                    interface.url = format!("{new}{rest}");
+                }
+            }
+        }
+        card
     }
 }
 
@@ -135,9 +190,9 @@ impl Shown {
 pub(crate) fn identity(xpr: &XprConfig) -> XprIdentity {
     XprIdentity {
         account: xpr.account.clone(),
-        protocol: xpr.protocol.clone(),
+        protocol: xpr.protocol.clone().unwrap_or_else(|| "https".into()),
         owner: xpr.owner.clone(),
-        registered_at: xpr.registered_at,
+        registered_at: xpr.registered_at.unwrap_or(0),
         trust_score: xpr.trust_score,
         kyc_level: xpr.kyc_level,
     }

@@ -84,6 +84,11 @@ impl<'a> Gate<'a> {
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
     }
 
+    /// The way out.
+    pub(crate) const fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
     /// The rules where no agent is meant yet.
     pub(crate) fn root(&self) -> Result<Rules, StartError> {
         let agent = AgentName::parse(ROOT).map_err(|e| StartError::Config(e.to_string()))?;

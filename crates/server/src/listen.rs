@@ -116,15 +116,18 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             }
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
-        let requests = Requests { behind: behind.clone(), peer: Peer::plain(address) };
+        let connection = Connection { behind: behind.clone(), peer: Peer::plain(address) };
         // Two kinds of tasks, so that a plain connection has no room for what only the other needs.
         match behind.tls().map(Tls::current) {
-            None => drop(tokio::spawn(async move {
-                builders.serve(stream, requests, watcher).await;
-                drop((gauge, slot));
-            })),
+            None => {
+                let requests = Requests(Arc::new(connection));
+                drop(tokio::spawn(async move {
+                    builders.serve(stream, requests, watcher).await;
+                    drop((gauge, slot));
+                }));
+            }
             Some(tls) => drop(tokio::spawn(async move {
-                builders.serve_secured(stream, tls, requests, watcher).await;
+                builders.serve_secured(stream, tls, connection, watcher).await;
                 drop((gauge, slot));
             })),
         }
@@ -137,12 +140,15 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
     }
 }
 
-/// Answers the requests of one connection.
-#[derive(Clone)]
-struct Requests<B> {
+/// The two ends of a connection.
+struct Connection<B> {
     behind: B,
     peer: Peer,
 }
+
+/// Answers the requests of one connection. In one pointer: the future of a connection holds it several times.
+#[derive(Clone)]
+struct Requests<B>(Arc<Connection<B>>);
 
 impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Response = Response<Body>;
@@ -150,7 +156,7 @@ impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Future = Infallibly;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Infallibly(self.behind.answer(request, self.peer.clone()))
+        Infallibly(self.0.behind.answer(request, self.0.peer.clone()))
     }
 }
 
@@ -204,7 +210,7 @@ impl Builders {
             tracing::debug!(%error, "a connection closed before it began");
             return;
         }
-        let first = speaks_http2(&stream, &requests.behind);
+        let first = speaks_http2(&stream, &requests.0.behind);
         let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, first).await {
             Ok(Ok(Some(speaks))) => speaks,
             Ok(Ok(None)) => return,

@@ -108,8 +108,12 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
             }
         }
-        ("GET" | "HEAD", "/.well-known/agent-card.json") => card(app, at.as_ref(), &request, WellKnown::AgentCard),
-        ("GET" | "HEAD", "/.well-known/agent.json") => card(app, at.as_ref(), &request, WellKnown::Agent),
+        ("GET" | "HEAD", "/.well-known/agent-card.json") => {
+            Box::pin(card(app, at.as_ref(), &request, WellKnown::AgentCard)).await
+        }
+        ("GET" | "HEAD", "/.well-known/agent.json") => {
+            Box::pin(card(app, at.as_ref(), &request, WellKnown::Agent)).await
+        }
         ("GET" | "HEAD", WELL_KNOWN_KEYS) if at.is_none() => match &app.signer {
             Some(signer) => signer.key_set().respond(request.headers(), None),
             None => not_found("no card is signed here, so there are no keys"),
@@ -179,10 +183,13 @@ fn wrong_method(allowed: &'static str) -> Response<Body> {
     response
 }
 
-fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, asked: WellKnown) -> Response<Body> {
+async fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, asked: WellKnown) -> Response<Body> {
     let version = bind::version(request.headers(), request.uri().query().unwrap_or(""));
     match at.or_else(|| app.default_agent()) {
-        Some(served) => served.cards.respond(asked, request.headers(), version),
+        Some(served) => {
+            served.cards.refresh().await;
+            served.cards.respond(asked, request.headers(), version)
+        }
         None => not_found("there is no default agent here; ask for /agents/{name}/.well-known/agent-card.json"),
     }
 }

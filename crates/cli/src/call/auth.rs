@@ -77,6 +77,7 @@ impl Login {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let found = session.card().await?;
+        session.believe(&found).await?;
         let candidate = self.candidate(session, &found)?;
         let Some(client_id) = session.settings.text("client-id") else {
             return Err(Problem::usage("no client id was given; it is given out by the owner of the agent")

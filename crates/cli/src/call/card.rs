@@ -13,8 +13,7 @@ use crate::problem::{Code, Outcome, Problem};
 use crate::render::{self, About, Floor, Node};
 use clap::Args;
 use sabir_client::Found;
-use sabir_client::signature::{Jwks, Source, Trust, Verdict, verify};
-use std::time::{SystemTime, UNIX_EPOCH};
+use sabir_client::signature::{Source, Verdict, verify};
 
 /// Read the card of an agent: who it is, what it can do and how it is called.
 ///
@@ -71,17 +70,7 @@ impl Get {
 
     /// What became of the card's signatures. A wrong one is worth a warning, an absent one is not.
     async fn signature(&self, session: &Session, found: &Found, json: &str) -> Result<Signature, Problem> {
-        let keys = match session.settings.text("trusted-keys") {
-            None => Jwks::default(),
-            Some(path) => {
-                let wrong =
-                    |what: String| Problem::usage(format!("--trusted-keys {path}: {what}")).hint("give a JWKS file");
-                let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-                Jwks::parse(&text).map_err(|fault| wrong(fault.to_string()))?
-            }
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let trust = Trust { card_url: found.url.clone(), keys, now, ..Trust::default() };
+        let trust = super::trust::roots(&session.settings, found)?;
         // What was signed is the card as it was sent, not as we would write it.
         let signed = if self.extended { json } else { found.as_found() };
         let verdict = verify(signed, &trust, &session.client).await;

@@ -103,6 +103,10 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::CardForbidden { .. } => {
             "save the card and name the file: sabir card get --agent-card ./card.json".into()
         }
+        Error::CardUntrusted { .. } => {
+            "say whom you trust: --trusted-keys FILE, --trusted-ca FILE or --key-registry URL; or --card-trust off"
+                .into()
+        }
         Error::CardInvalid { .. } | Error::TooLarge { .. } => doctor(words),
         Error::NoInterface { offered } => {
             let list = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
@@ -158,15 +162,19 @@ fn credentials(words: &Words<'_>) -> String {
     if ways.is_empty() {
         // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
         ways.push(match words.found.map(|found| found.form) {
-            Some(Form::Xpr) => "set XPR_PRIVATE_KEY and give --xpr-account <name>".into(),
+            Some(Form::Xpr) => SIGN.into(),
             _ => "set A2ACLI_BEARER".into(),
         });
     }
     ways.join(", or ")
 }
 
+/// The way in to agents of XPR Network.
+const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
+
 fn way_in(name: &str, scheme: &SecurityScheme, words: &Words<'_>) -> String {
     match scheme {
+        SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => SIGN.into(),
         SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
         SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
         SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),

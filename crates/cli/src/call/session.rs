@@ -134,6 +134,7 @@ impl Session {
 
     /// A line to the agent of a card that was read before.
     pub(crate) async fn connect_to(&self, found: Found) -> Result<Agent, Stop> {
+        self.believe(&found).await?;
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
         let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
@@ -166,6 +167,7 @@ impl Session {
         if self.settings.on("debug") || self.settings.on("curl") {
             return self.connect_to(found).await;
         }
+        self.believe(&found).await?;
         let credentials = self.credentials(&found).await?;
         let client = builder(&self.settings, credentials).and_then(Builder::build);
         let kept = found.clone();

@@ -66,6 +66,7 @@ impl Record {
         let mut interrupts =
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
         let found = session.card().await?;
+        session.believe(&found).await?;
         let mounts = mounts(session, &found).await?;
         let stage = Stage::open(self.port).await;
         let stage = stage.map_err(|error| {

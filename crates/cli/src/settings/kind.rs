@@ -1,5 +1,6 @@
 //! What values look like. One check serves every place a value may come from.
 
+use sabir_client::signature::Mode;
 use std::time::Duration as Time;
 
 /// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
@@ -32,6 +33,10 @@ pub(crate) enum Kind {
     Number,
     /// A size, such as `10MB`.
     Bytes,
+    /// How much is asked of a card: `off`, `if-present` or `require`.
+    Trust,
+    /// An address of http or https.
+    Url,
 }
 
 impl Kind {
@@ -50,6 +55,8 @@ impl Kind {
             Self::Object => "JSON",
             Self::Count | Self::Number => "N",
             Self::Bytes => "BYTES",
+            Self::Trust => "MODE",
+            Self::Url => "URL",
         }
     }
 
@@ -84,6 +91,11 @@ impl Kind {
             Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Bytes => bytes(value).map(drop),
+            Self::Trust => value.parse::<Mode>().map(drop).map_err(|_| "it is off, if-present or require".into()),
+            Self::Url => match url::Url::parse(value) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+                _ => Err("it is an http or https URL".into()),
+            },
         }
     }
 }

@@ -136,6 +136,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
     plain("ca-cert", Path, "the system's", "PEM file with the authorities to trust"),
     plain("client-cert", Path, "none", "PEM file with the certificate to present (mutual TLS)"),
     plain("client-key", Path, "none", "PEM file with the key of --client-cert"),
+    plain(
+        "card-trust",
+        K::Trust,
+        "off",
+        "What is asked of a card before its agent is called: off, if-present (its signature must hold) or require (it \
+         must be signed)",
+    ),
+    many(plain("trusted-keys", Path, "none", "JWKS file with keys that may sign cards; repeatable")),
+    plain("trusted-ca", Path, "none", "PEM file with authorities that may vouch for the signer of a card"),
+    plain("key-registry", K::Url, "none", "Registry of keys that sign cards: below this URL, the key set of each host"),
     reach(
         NoFile,
         plain("config", Path, "the nearest .env", "Read this file instead of the .env of this directory or a parent"),
@@ -166,7 +176,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &["task list", "task push-config list"],
         plain("page-size", Count, "50, by the protocol", "How many entries a page has, 1 to 100"),
     ),
-    of(&["card get"], plain("trusted-keys", Path, "none", "JWKS file with keys that may sign the card")),
     of(&["task download"], plain("dir", Path, ".", "Directory to write to; nothing is ever written outside it")),
     of(&["task download"], plain("max-bytes", Bytes, "1GiB", "Largest file to fetch from a URL (10MB, 1GiB)")),
     of(

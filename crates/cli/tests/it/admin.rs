@@ -1,7 +1,8 @@
 //! Administering a server by commands: with and without it running, one at a time and many at once.
 
-use crate::http::PATIENCE;
-use crate::sabir::{Home, Sabir};
+use crate::ask::{envelope, saying};
+use crate::http::{PATIENCE, Request};
+use crate::sabir::{Home, Sabir, eventually};
 use crate::tool::{Desk, Ran, finished};
 use serde_json::Value;
 use std::fs;
@@ -197,6 +198,56 @@ fn a_running_server_does_not_stand_in_the_way() {
     assert_eq!(listed.fields("Key ID"), [made["id"].as_str().unwrap()]);
     desk.run(&["key", "revoke", made["id"].as_str().unwrap(), "--data", &data]).ok();
     server.still_serves();
+}
+
+/// Sends a message with a key.
+fn send(server: &Sabir, key: &str) -> u16 {
+    let request = Request::post("/", envelope("SendMessage", &saying("hello")));
+    server.ask(&request.with("Authorization", format!("Bearer {key}"))).status
+}
+
+#[test]
+fn a_running_server_takes_a_key_at_once_and_refuses_it_once_it_is_revoked() {
+    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
+    let server = Sabir::at(&home);
+    let desk = Desk::new();
+    let data = home.data().display().to_string();
+    let made = create(&desk, &["--data", &data, "--name", "ci"]);
+    let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+    eventually("the key is taken", || send(&server, key) == 200);
+    // Rotated: the new text is taken, and the old one for as long as was said.
+    let rotated = desk.run(&["key", "rotate", id, "--grace", "1h", "--data", &data, "-o", "json"]).json();
+    let new = rotated["key"].as_str().unwrap();
+    eventually("the new text is taken", || send(&server, new) == 200);
+    assert_eq!(send(&server, key), 200, "the old text is in its grace");
+    desk.run(&["key", "revoke", id, "--data", &data]).ok();
+    eventually("the key is refused", || send(&server, new) == 401);
+    assert_eq!(send(&server, key), 401, "all its texts are");
+    eventually("the key was used, and the refusals are in the audit", || {
+        let keys = desk.run(&["key", "list", "--data", &data, "-o", "json"]).json();
+        let tail = desk.run(&["audit", "tail", "--data", &data, "-o", "json"]).json();
+        let entries = tail["entries"].as_array().unwrap();
+        assert!(!tail.to_string().contains(&key[14..]), "no key is in the audit");
+        keys["keys"][0]["lastUsedAt"].is_string() && entries.iter().any(|entry| entry["outcome"] == "refused")
+    });
+    desk.run(&["audit", "verify", "--data", &data]).ok();
+}
+
+#[test]
+fn a_key_does_what_its_scopes_say_and_nothing_else() {
+    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
+    let server = Sabir::at(&home);
+    let desk = Desk::new();
+    let data = home.data().display().to_string();
+    let key = |flags: &[&str]| {
+        let made = create(&desk, &[&["--data", &data], flags].concat());
+        made["key"].as_str().unwrap().to_owned()
+    };
+    let (sends, reads, elsewhere) = (key(&["--scope", "send"]), key(&["--scope", "read"]), key(&["--agent", "other"]));
+    // The last one was made last, so the others are known when it is.
+    eventually("a key of another agent is known, and not for this", || send(&server, &elsewhere) == 403);
+    assert_eq!(send(&server, &sends), 200);
+    assert_eq!(send(&server, &reads), 403);
 }
 
 #[test]

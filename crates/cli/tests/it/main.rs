@@ -78,6 +78,7 @@ mod subscribe;
 mod tls;
 mod tls_clients;
 mod tls_files;
+mod trust;
 mod turns;
 mod v03;
 mod xpr;

@@ -1,7 +1,7 @@
 //! Cards that somebody vouches for: signed by a server or by hand, and verified by whoever reads them.
 
 use crate::http::Request;
-use crate::sabir::{Home, Sabir};
+use crate::sabir::{Home, Sabir, eventually};
 use crate::tool::Desk;
 use serde_json::{Value, json};
 use std::fs;
@@ -72,6 +72,51 @@ fn every_form_of_a_card_is_verified_with_the_published_keys() {
     let said = ran.json();
     assert_eq!((&said["verified"], &said["kid"]), (&json!(true), &json!(names[0])), "{ran:?}");
     assert_eq!(said["keys"], format!("http://{}{KEYS}", server.address));
+}
+
+#[test]
+fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
+    let (home, desk) = home("");
+    let config = fs::read_to_string(home.path("sabir.toml")).unwrap();
+    let closed = format!("[auth]\naccept = [\"api_key\"]\n{config}").replacen(
+        "[[agent.card.skills]]",
+        "[agent.card.capabilities]\nextended_card = true\n[[agent.card.skills]]",
+        1,
+    );
+    fs::write(home.path("sabir.toml"), closed).unwrap();
+    let server = Sabir::at(&home);
+    let data = home.data().display().to_string();
+    let key = |flags: &[&str]| {
+        let ran = desk.run(&[&["key", "create", "-o", "json", "--data", &data], flags].concat());
+        ran.json()["key"].as_str().unwrap().to_owned()
+    };
+    let (all, one) = (key(&[]), key(&["--scope", "skill:open"]));
+    let ask = |request: Request, key: &str| server.ask(&request.with("X-API-Key", key));
+    let extended = || Request::get("/extendedAgentCard");
+    assert_eq!(server.ask(&extended()).status, 401, "strangers are told nothing");
+    eventually("the keys are taken", || [&all, &one].iter().all(|key| ask(extended(), key).status == 200));
+    let skills = |card: &Value| -> Vec<String> {
+        card["skills"].as_array().unwrap().iter().map(|skill| skill["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(skills(&ask(extended(), &all).json()), ["open", "secret"]);
+    assert_eq!(skills(&ask(extended(), &one).json()), ["open"]);
+
+    // The public card stays public, says how to come in, and is vouched for like the extended one, in both dialects.
+    let public = server.ask(&Request::get("/.well-known/agent-card.json").with("A2A-Version", "1.0"));
+    assert!(public.json()["securitySchemes"].is_object() && !public.text().contains("Not for everybody"));
+    fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
+    let older = r#"{"jsonrpc":"2.0","id":1,"method":"agent/getAuthenticatedExtendedCard"}"#;
+    let older = ask(Request::post("/", older).with("A2A-Version", "0.3"), &all).json();
+    assert_eq!(skills(&older["result"]), ["open", "secret"]);
+    for (what, text) in [
+        ("public", public.text()),
+        ("extended", ask(extended(), &all).text()),
+        ("extended, 0.3", older["result"].to_string()),
+    ] {
+        fs::write(desk.path("card.json"), &text).unwrap();
+        let ran = desk.run(&["card", "verify", "card.json", "--jwks", "jwks.json"]);
+        assert_eq!(ran.code, 0, "{what}: {text} {ran:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::authority::{Authority, Client};
 use crate::http::{Request, Wire};
 use crate::sabir::{AGENTS, Sabir};
 use crate::tls::secured;
+use crate::tool::Desk;
 use rustls::version::{TLS12, TLS13};
 
 /// A server that asks for certificates of its own authority.
@@ -57,6 +58,27 @@ fn where_it_is_optional_none_is_fine_and_a_bad_one_is_not() {
         assert_eq!(served(&sabir, authority.trusted().known_as(&good)), Ok(()));
         refused(&sabir, authority.trusted().known_as(&foreign), "UnknownCA");
         sabir.still_serves();
+    }
+}
+
+#[test]
+fn our_own_client_comes_in_over_every_binding() {
+    let authority = Authority::new();
+    let good = authority.client("good");
+    // Optional, since cards are fetched by nobody in particular; it is the guard that wants to know who calls.
+    let lines =
+        format!("client_ca = \"file:{}\"\n[auth]\naccept = [\"mtls\"]\n[auth.mtls]", authority.root().display());
+    let sabir = secured(&authority, &lines, AGENTS);
+    let (url, desk) = (format!("https://{}", sabir.address), Desk::new());
+    let [root, cert, key] = [&authority.root(), &good.cert, &good.key].map(|path| path.display().to_string());
+    let trusting = ["--ca-cert", &root];
+    let known = ["--client-cert", &cert, "--client-key", &key];
+    for binding in ["jsonrpc", "http+json", "grpc"] {
+        let send = ["send", "-a", &url, "--transport", binding, "hello"];
+        let ran = desk.run(&[&send[..], &trusting, &known].concat());
+        assert!(ran.code == 0 && ran.stdout.contains("TASK_STATE_COMPLETED"), "{binding}: {ran:?}");
+        let ran = desk.run(&[&send[..], &trusting].concat());
+        assert_ne!(ran.code, 0, "{binding}: without a certificate");
     }
 }
 

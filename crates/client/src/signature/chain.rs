@@ -127,3 +127,27 @@ fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     };
     if *found != tag { None } else { rest.split_at_checked(length) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_opened_whole_or_not_at_all() {
+        for (pem, kind, length) in [
+            (include_str!("../../tests/vectors/x5c/p256.pem"), Kind::P256, 65),
+            (include_str!("../../tests/vectors/x5c/rsa.pem"), Kind::Rsa, 270),
+            (include_str!("../../tests/vectors/x5c/ed25519.pem"), Kind::Ed25519, 32),
+        ] {
+            let certificate = CertificateDer::pem_slice_iter(pem.as_bytes()).next().unwrap().unwrap();
+            let spki = ParsedCertificate::try_from(&certificate).unwrap().subject_public_key_info();
+            let (found, key) = open(&spki).unwrap();
+            assert_eq!((found, key.len()), (kind, length));
+            assert!((0..spki.len()).all(|end| open(&spki[..end]).is_none()), "a piece of a key is no key");
+        }
+        // A curve that signs no cards: P-384.
+        let other = [&[0x30, 0x10][..], &alg_id::ECDSA_P384, &[0x03, 0x02, 0x00, 0x04]].concat();
+        let other = [&[0x30, u8::try_from(other.len()).unwrap()][..], &other].concat();
+        assert_eq!(open(&other), None);
+    }
+}

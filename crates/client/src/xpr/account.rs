@@ -1,6 +1,6 @@
 //! A client's credential: an account that signs whatever it sends.
 
-use super::{ACCOUNT, SIGNATURE, Signer, SignerFault, TIMESTAMP};
+use super::{ACCOUNT, SIGNATURE, Signer, SignerFault, TIMESTAMP, is_header};
 use crate::authorise::{Authorise, Leaving, Proof};
 use crate::door::sensitive;
 use crate::oauth::{Clock as _, WallClock};
@@ -83,12 +83,9 @@ impl Authorise for Account {
 
     /// Cards have no kind of scheme for this; one that declares it all the same names the headers, or the network.
     fn fits(&self, scheme: &SecurityScheme) -> bool {
-        let lower = |text: &str| text.to_ascii_lowercase();
         match scheme {
-            SecurityScheme::ApiKey { location, name, .. } => {
-                location == "header" && [ACCOUNT, TIMESTAMP, SIGNATURE].contains(&lower(name).as_str())
-            }
-            SecurityScheme::HttpAuth { scheme, .. } => lower(scheme).starts_with("xpr"),
+            SecurityScheme::ApiKey { location, name, .. } => location == "header" && is_header(name),
+            SecurityScheme::HttpAuth { scheme, .. } => scheme.to_ascii_lowercase().starts_with("xpr"),
             _ => false,
         }
     }

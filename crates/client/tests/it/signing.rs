@@ -169,6 +169,25 @@ async fn an_account_may_sign_where_the_card_asks_for_something_else() {
 }
 
 #[tokio::test]
+async fn a_card_that_asks_for_a_signature_gets_one_and_no_key_in_its_place() {
+    let xpr = r#","securitySchemes":{"k":{"apiKeySecurityScheme":{"location":"header","name":"X-API-Key"}},
+        "xpr":{"apiKeySecurityScheme":{"location":"header","name":"X-XPR-Signature"}}},
+        "securityRequirements":[{"schemes":{"xpr":{}}},{"schemes":{"k":{}}}]"#;
+    let stub = Stub::start(move |base| card(base, "{}", xpr), |_, _| Do::Result(task("WORKING"))).await;
+    let key = Credentials { api_key: Some(Secret::new("test-key-0123456789")), ..Credentials::default() };
+    for held in [alice(), key, Credentials { api_key: Some(Secret::new("test-key-0123456789")), ..alice() }] {
+        let agent = client().credentials(held).build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
+        agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
+    }
+    let calls = stub.calls();
+    let keys = calls.iter().map(|call| call.header("x-api-key")).collect::<Vec<_>>();
+    assert_eq!(keys, [None, Some("test-key-0123456789".to_owned()), None]);
+    signed(&calls[0]);
+    assert_eq!(calls[1].header("x-xpr-signature"), None);
+    signed(&calls[2]);
+}
+
+#[tokio::test]
 async fn an_agent_native_token_is_made_for_each_request() {
     let stub = Stub::start(|base| card(base, "{}", BEARER), |_, _| Do::Result(task("WORKING"))).await;
     let issuer = Issuer::new("ana@acme.test", Some(Secret::new("shared-secret")));

@@ -93,6 +93,7 @@ pub struct Chain<F> {
     account: Url,
     rows: Url,
     fetch: F,
+    fresh: Duration,
     /// `None` for an account without active permission, which is an answer.
     authorities: Memo<String, Option<Arc<Authority>>>,
     tables: Memo<(Table, String), Arc<Value>>,
@@ -107,9 +108,15 @@ impl<F: Fetch> Chain<F> {
             account: Url::parse(&format!("{base}/v1/chain/get_account"))?,
             rows: Url::parse(&format!("{base}/v1/chain/get_table_rows"))?,
             fetch,
+            fresh: FRESH,
             authorities: Memo::new(limits),
             tables: Memo::new(limits),
         })
+    }
+
+    /// The same, where answers are taken for the truth for another while than [`FRESH`].
+    pub fn fresh_for(self, fresh: Duration) -> Self {
+        Self { fresh, ..self }
     }
 
     /// The active permission of an account.
@@ -118,7 +125,7 @@ impl<F: Fetch> Chain<F> {
             let body = json!({"account_name": account}).to_string();
             read_authority(&self.ask(&self.account, body).await?, account)
         };
-        let authority = self.authorities.get(&account.to_owned(), FRESH, Meanwhile::Serve, now, load).await?;
+        let authority = self.authorities.get(&account.to_owned(), self.fresh, Meanwhile::Serve, now, load).await?;
         authority.ok_or(ChainFault::NoPermission)
     }
 
@@ -128,7 +135,7 @@ impl<F: Fetch> Chain<F> {
             let answer = self.ask(&self.rows, rows_request(table, account)).await?;
             read_row(answer, table, account)
         };
-        Ok(self.tables.get(&(table, account.to_owned()), FRESH, Meanwhile::Serve, now, load).await?)
+        Ok(self.tables.get(&(table, account.to_owned()), self.fresh, Meanwhile::Serve, now, load).await?)
     }
 
     /// What an agent says about itself.

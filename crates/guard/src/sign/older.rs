@@ -30,6 +30,10 @@ const CARD: [&str; 17] = [
 const CAPABILITIES: [&str; 4] = ["extensions", "pushNotifications", "stateTransitionHistory", "streaming"];
 const SKILL: [&str; 8] = ["description", "examples", "id", "inputModes", "name", "outputModes", "security", "tags"];
 
+/// Without `type`, which its types have as a default.
+const SCHEME: [&str; 8] =
+    ["bearerFormat", "description", "flows", "in", "name", "oauth2MetadataUrl", "openIdConnectUrl", "scheme"];
+
 /// The bytes that it verifies; `None` for a card without the members of 0.3.
 pub(super) fn reading(card: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     let Some(members) =
@@ -49,7 +53,7 @@ pub(super) fn reading(card: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     }
     if let Some(Value::Object(schemes)) = kept.get_mut("securitySchemes") {
         for scheme in schemes.values_mut().filter_map(Value::as_object_mut) {
-            scheme.remove("type");
+            *scheme = select(scheme, &SCHEME);
         }
     }
     let canonical = canon::jcs(&digest::without_empties(Value::Object(kept)).unwrap_or_default())?;
@@ -98,7 +102,10 @@ mod tests {
                 "extensions": [{"uri": "urn:x", "required": false, "params": {"a": 1, "b": ""}}],
             },
             "securitySchemes": {
-                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "key": {
+                    "type": "apiKey", "in": "header", "name": "X-API-Key",
+                    "apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"},
+                },
                 "b": {"type": "http", "scheme": "Bearer"},
                 "m": {"type": "mutualTLS"},
             },

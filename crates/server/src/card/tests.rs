@@ -54,7 +54,7 @@ fn agent(text: &str) -> AgentConfig {
 
 fn face(text: &str) -> Face {
     let (public, skills) = build(&agent(text), &address());
-    Face { public, skills, xpr: None }
+    Face { public, skills, xpr: None, moved: None }
 }
 
 fn ids(skills: &[Skill]) -> Vec<&str> {
@@ -75,7 +75,7 @@ fn signer(keys: usize) -> Arc<Signer> {
 }
 
 fn cards(signer: Option<Arc<Signer>>) -> Cards {
-    Cards::new(face(SKILLS), CardForm::Hybrid, SystemTime::now(), signer).unwrap()
+    Cards::new(face(SKILLS), CardForm::Hybrid, SystemTime::now(), signer, None).unwrap()
 }
 
 async fn body(response: Response<Body>) -> Value {

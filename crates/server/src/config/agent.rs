@@ -53,31 +53,27 @@ pub struct AgentLimits {
     pub tool_mode: Option<ToolModeConfig>,
 }
 
-/// `[agent.xpr]`
+/// `[agent.xpr]`: what is not said here is asked of the chain, where `[auth.xpr]` names a node.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XprConfig {
     /// The agent's account.
     pub account: String,
     /// The protocol it registered.
-    #[serde(default = "https")]
-    pub protocol: String,
+    #[serde(default)]
+    pub protocol: Option<String>,
     /// Who owns the account.
     #[serde(default)]
     pub owner: Option<String>,
     /// When it was registered, in seconds since 1970.
     #[serde(default)]
-    pub registered_at: u64,
+    pub registered_at: Option<u64>,
     /// 0 to 100.
     #[serde(default)]
     pub trust_score: Option<i64>,
     /// 0 to 3.
     #[serde(default)]
     pub kyc_level: Option<u8>,
-}
-
-fn https() -> String {
-    "https".into()
 }
 
 impl AgentConfig {

@@ -3,7 +3,7 @@
 //! One limit of time reaches from the first packet to the first bytes of HTTP, so nobody keeps a place by shaking hands
 //! slowly, nor by shaking hands and then saying nothing.
 
-use super::{Behind, Builders, PREFACE, Requests, STOPPING_SEEN};
+use super::{Behind, Builders, Connection, PREFACE, Requests, STOPPING_SEEN};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::Watcher;
 use rustls::ServerConfig;
@@ -39,25 +39,25 @@ impl Builders {
         &self,
         stream: TcpStream,
         tls: Arc<ServerConfig>,
-        mut requests: Requests<B>,
+        mut connection: Connection<B>,
         watcher: Watcher,
     ) {
         let until = Instant::now() + self.first_bytes_max;
         // Boxed, so that a connection does not keep the room of its handshake for as long as it lives.
-        let shaken = unless_stopping(&requests.behind, Box::pin(timeout_at(until, handshake(stream, tls)))).await;
+        let shaken = unless_stopping(&connection.behind, Box::pin(timeout_at(until, handshake(stream, tls)))).await;
         let failure = match shaken {
             None => return,
             Some(Ok(Ok(stream))) => {
-                requests.peer.learn(stream.get_ref().1);
-                return self.serve_over(stream, until, requests, watcher).await;
+                connection.peer.learn(stream.get_ref().1);
+                return self.serve_over(stream, until, Requests(Arc::new(connection)), watcher).await;
             }
             Some(Ok(Err(failure))) => failure,
             Some(Err(_)) => Failure { reason: "timeout", cause: None },
         };
         let Failure { reason, cause } = failure;
         let cause = cause.as_ref().map(tracing::field::display);
-        tracing::debug!(peer = %requests.peer.address, reason, cause, "a handshake came to nothing");
-        requests.behind.handshake_failed(reason);
+        tracing::debug!(peer = %connection.peer.address, reason, cause, "a handshake came to nothing");
+        connection.behind.handshake_failed(reason);
     }
 
     /// Serves HTTP inside of TLS. Which one was agreed on in the handshake (ALPN); without a word about it, it is 1.1, as
@@ -72,7 +72,7 @@ impl Builders {
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         // HTTP/1.1 has a clock of its own for the rest of its head.
         let owed = if speaks_http2 { PREFACE.len() } else { 1 };
-        let io = TokioIo::new(Prompt::new(stream, Waiting::new(requests.behind.clone(), until, owed)));
+        let io = TokioIo::new(Prompt::new(stream, Waiting::new(requests.0.behind.clone(), until, owed)));
         let outcome = if speaks_http2 {
             // Boxed, since its state is large and the usual connection is the other one.
             Box::pin(watcher.watch(self.http2.serve_connection(io, requests))).await

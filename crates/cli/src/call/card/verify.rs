@@ -46,7 +46,7 @@ impl Verb for Verify {
 impl Verify {
     async fn go(self, session: &Session) -> Outcome {
         let found = self.found(session).await?;
-        let place = session.place(&found);
+        let place = self.card.clone().unwrap_or_else(|| session.place(&found));
         let verdict = self.judge(session, &found).await?;
         let Verdict::Verified { kid, source, form, covered } = &verdict else {
             let words = Signature::of(&verdict).words;

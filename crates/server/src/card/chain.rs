@@ -1,0 +1,229 @@
+//! What a chain says of an agent, for those members of its card that the configuration leaves open.
+//!
+//! The chain is asked behind the back of whoever reads a card: a reader gets what was heard last, or what is configured
+//! where nothing was. Only the first one waits, and not for long. What is shown is asked for again once it is a minute
+//! old; a chain that is away changes nothing.
+
+use super::Face;
+use super::build::base;
+use crate::card::PublicAddress;
+use crate::config::Config;
+use crate::config::agent::AgentConfig;
+use crate::host::TokioHost;
+use sabir_engine::{BoxFuture, Host as _};
+use sabir_guard::authn::chain::{Chain, ChainFault};
+use sabir_guard::authn::trust::{Agent, Reading, Standing};
+use sabir_guard::fetch::Fetch;
+use sabir_proto::Timestamp;
+use sabir_proto::card::Skill;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use url::Url;
+
+/// How long what was heard is shown before the chain is asked again; the network's own server keeps cards as long.
+const FRESH: Duration = Duration::from_secs(60);
+/// How old a row may be that the chain is not asked for again. Below [`FRESH`], or every other round would be in vain.
+const ROW_FRESH: Duration = Duration::from_secs(30);
+/// How long the first reader of a card waits for the chain.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How many capabilities become skills, and how long each may be.
+const SKILLS_MAX: usize = 100;
+const SKILL_CHARS_MAX: usize = 128;
+
+/// What was heard: the registration, and how the agent stands where that is known.
+#[derive(Debug, Clone)]
+pub(crate) struct News {
+    pub(crate) agent: Agent,
+    pub(crate) standing: Option<Standing>,
+}
+
+type Ask = dyn Fn(Timestamp) -> BoxFuture<'static, Result<News, ChainFault>> + Send + Sync;
+
+/// The registration of one agent, and when it was last asked for.
+pub(crate) struct Registration {
+    ask: Arc<Ask>,
+    /// What the card says without a chain, and what the configuration leaves open.
+    terms: Terms,
+    rounds: Mutex<Rounds>,
+    heard: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Rounds {
+    /// When the last one began.
+    begun: Option<Timestamp>,
+    /// Whether any has ended.
+    ended: bool,
+}
+
+/// Which members are open.
+#[derive(Debug, Clone)]
+struct Terms {
+    config: AgentConfig,
+    /// Where the agent is reached by default, if nobody said where it is reached.
+    replaceable: Option<String>,
+}
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registration").field("rounds", &self.rounds).finish_non_exhaustive()
+    }
+}
+
+impl Registration {
+    /// The registration of an agent that has an account, where a node of the chain is configured.
+    pub(crate) fn open<F: Fetch + Clone + 'static>(
+        config: &Config,
+        entry: &AgentConfig,
+        address: &PublicAddress,
+        fetch: &F,
+    ) -> Result<Option<Self>, String> {
+        let auth = entry.auth.as_ref().unwrap_or(&config.auth);
+        let node = auth.xpr.as_ref().map(|xpr| xpr.rpc_url.clone());
+        let (Some(xpr), Some(node)) = (&entry.xpr, node) else { return Ok(None) };
+        let wrong = |e: url::ParseError| format!("auth.xpr.rpc_url: {e}");
+        let node = Url::parse(&node).map_err(wrong)?;
+        let chain = Chain::new(&node, fetch.clone()).map_err(wrong)?.fresh_for(ROW_FRESH);
+        let replaceable = config.server.public_url.is_none().then(|| base(entry, address));
+        Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), entry.clone(), replaceable)))
+    }
+
+    fn new<F: Fetch + 'static>(
+        chain: Arc<Chain<F>>,
+        account: String,
+        config: AgentConfig,
+        replaceable: Option<String>,
+    ) -> Self {
+        let ask = move |now: Timestamp| -> BoxFuture<'static, Result<News, ChainFault>> {
+            let (chain, account) = (chain.clone(), account.clone());
+            Box::pin(async move {
+                let agent = chain.agent(&account, now).await?;
+                let standing = chain.standing(&account, Reading::Full, now).await.ok();
+                Ok(News { agent, standing })
+            })
+        };
+        let terms = Terms { config, replaceable };
+        Self { ask: Arc::new(ask), terms, rounds: Mutex::default(), heard: Notify::new() }
+    }
+
+    /// Sees to it that what is shown is not too old: `show` gets what the chain says, `None` if it knows no such agent.
+    /// Waits only while nothing was ever heard.
+    pub(super) async fn refresh(self: &Arc<Self>, now: Timestamp, show: impl FnOnce(Option<News>) + Send + 'static) {
+        // Before looking: whoever is told in between must not be missed.
+        let heard = self.heard.notified();
+        let first = {
+            let mut rounds = self.rounds();
+            if rounds.is_due(now) {
+                rounds.begun = Some(now);
+                let this = self.clone();
+                TokioHost.spawn(Box::pin(async move { this.round(now, show).await }));
+            }
+            !rounds.ended
+        };
+        if first {
+            // Whoever waits in vain gets what is configured.
+            _ = tokio::time::timeout(PATIENCE, heard).await;
+        }
+    }
+
+    async fn round(&self, now: Timestamp, show: impl FnOnce(Option<News>)) {
+        match (self.ask)(now).await {
+            Ok(news) => show(Some(news)),
+            Err(ChainFault::Absent | ChainFault::NoPermission) => show(None),
+            Err(ChainFault::Unavailable(why)) => {
+                tracing::warn!(%why, "the chain cannot be asked about an agent; its card stays as it is");
+            }
+        }
+        self.rounds().ended = true;
+        self.heard.notify_waiters();
+    }
+
+    fn rounds(&self) -> MutexGuard<'_, Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A card with what the chain says in the members that were left open.
+    pub(super) fn tell(&self, face: &Face, news: Option<&News>) -> Face {
+        let mut face = face.clone();
+        if let Some(news) = news {
+            self.terms.fill(&mut face, news);
+        }
+        face
+    }
+}
+
+impl Rounds {
+    fn is_due(&self, now: Timestamp) -> bool {
+        let age = |begun: Timestamp| now.millis().saturating_sub(begun.millis());
+        self.begun.is_none_or(|begun| u128::try_from(age(begun)).is_ok_and(|age| age >= FRESH.as_millis()))
+    }
+}
+
+impl Terms {
+    fn fill(&self, face: &mut Face, news: &News) {
+        let (card, agent) = (&self.config.card, &news.agent);
+        if card.name.is_none() && !agent.name.is_empty() {
+            face.public.name.clone_from(&agent.name);
+        }
+        if card.description.is_none() && !agent.description.is_empty() {
+            face.public.description.clone_from(&agent.description);
+        }
+        let skills = skills(&agent.capabilities);
+        if card.skills.is_empty() && !skills.is_empty() {
+            face.public.skills.clone_from(&skills);
+            face.skills = skills;
+        }
+        if let (Some(xpr), Some(shown)) = (&self.config.xpr, &mut face.xpr) {
+            if xpr.protocol.is_none() && !agent.protocol.is_empty() {
+                shown.protocol.clone_from(&agent.protocol);
+            }
+            if xpr.owner.is_none() {
+                shown.owner.clone_from(&agent.owner);
+            }
+            if xpr.registered_at.is_none() {
+                shown.registered_at = u64::try_from(agent.registered_at).unwrap_or(0);
+            }
+            let score = news.standing.as_ref().map(|standing| standing.score);
+            if xpr.trust_score.is_none() {
+                shown.trust_score = score.map(sabir_guard::authn::trust::Score::total);
+            }
+            if xpr.kyc_level.is_none() {
+                shown.kyc_level = score.and_then(|score| u8::try_from(score.kyc.div_euclid(10)).ok());
+            }
+        }
+        if let (Some(old), Some(new)) = (&self.replaceable, endpoint(&agent.endpoint)) {
+            face.moved = Some((old.trim_end_matches('/').to_owned(), new));
+        }
+    }
+}
+
+/// Where the agent says it is reached.
+fn endpoint(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok()?;
+    (matches!(url.scheme(), "https" | "http") && url.has_host()).then(|| text.trim_end_matches('/').to_owned())
+}
+
+/// A skill for each capability, as the network's own server shows them.
+fn skills(capabilities: &[String]) -> Vec<Skill> {
+    let mut skills: Vec<Skill> = Vec::new();
+    for capability in capabilities.iter().take(SKILLS_MAX) {
+        let fits = !capability.is_empty() && capability.chars().count() <= SKILL_CHARS_MAX;
+        if fits && !skills.iter().any(|known| known.id == *capability) {
+            skills.push(Skill {
+                id: capability.clone(),
+                name: capability.clone(),
+                description: format!("{capability} capability"),
+                tags: vec![capability.clone()],
+                examples: Vec::new(),
+                input_modes: Vec::new(),
+                output_modes: Vec::new(),
+                security_requirements: Vec::new(),
+            });
+        }
+    }
+    skills
+}
+
+#[cfg(test)]
+mod tests;
