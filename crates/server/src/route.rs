@@ -60,7 +60,7 @@ impl Route {
             }
             Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
             Call::CreatePush { task, config, .. } => {
-                let (task, config) = engine.create_push(&scope, &task, config).await?;
+                let (task, config) = engine.create_push(&scope, &task, config, terms.dialect).await?;
                 Reply::Push(task, config)
             }
             Call::GetPush(call) => {
