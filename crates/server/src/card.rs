@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
-pub(crate) use signer::{Signer, read_reference};
+pub(crate) use signer::{Signer, read_reference, signing_key};
 
 use crate::body::Body;
 use crate::config::CardForm;
