@@ -52,6 +52,6 @@ pub use dialect::{Dialect, Reach, UnknownDialect};
 pub use hear::{Asked, Heard, Unheard, address, hear};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
 pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
-pub use push::{PushBody, read_push_payload, write_push_event, write_push_task};
+pub use push::{PushBody, read_push_payload, write_push_event, write_push_payload, write_push_task};
 pub use teller::Teller;
 pub use voice::{Refusal, Voice};

@@ -6,16 +6,19 @@
 use crate::hear::Asked;
 use crate::voice::Voice;
 use crate::{Dialect, Losses, peer, v1};
-use sabir_proto::{Answer, Fault, FrozenEvent, FrozenTask, MessageId, TheirEvent, View};
+use sabir_proto::{Answer, Fault, FrozenEvent, FrozenTask, MessageId, TheirEvent, TheirTask, View};
 use serde::Deserialize;
 use std::sync::Arc;
 
 /// A body, and what its media type is.
 pub type PushBody = (&'static str, Vec<u8>);
 
+/// The media type of an event in 1.0.
+const EVENT: &str = "application/a2a+json";
+
 /// The body of a webhook in 1.0, which tells an event.
 pub fn write_push_event(event: &FrozenEvent) -> PushBody {
-    ("application/a2a+json", v1::json::event_bytes(event).into_owned())
+    (EVENT, v1::json::event_bytes(event).into_owned())
 }
 
 /// The body of a webhook in a dialect that tells whole tasks. `name`: what the client calls the task, where clients name
@@ -26,12 +29,31 @@ pub fn write_push_task(
     name: Option<Arc<str>>,
     losses: &mut Losses,
 ) -> Result<PushBody, Fault> {
-    let damaged = || Fault::Internal("damaged-record".into());
-    let answer = Answer::Task(Box::new(task.show(View::WHOLE).ok_or_else(damaged)?));
+    let task = task.show(View::WHOLE).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+    whole(to, task, name, losses)
+}
+
+/// The body of a webhook for what happened elsewhere: 1.0 tells the event, everybody else the task as it stands.
+pub fn write_push_payload(
+    to: Dialect,
+    event: &TheirEvent,
+    task: &TheirTask,
+    losses: &mut Losses,
+) -> Result<PushBody, Fault> {
+    if to != Dialect::V1 {
+        return whole(to, task.clone(), None, losses);
+    }
+    let (mut event, mut out) = (event.clone(), Vec::new());
+    v1::json::show_event(&mut event, losses);
+    v1::json::write_event(&event, &mut out);
+    Ok((EVENT, out))
+}
+
+fn whole(to: Dialect, task: TheirTask, name: Option<Arc<str>>, losses: &mut Losses) -> Result<PushBody, Fault> {
     let voice = Voice::new(to, None);
     let voice = if to == Dialect::V01 { voice.in_v01(name) } else { voice };
-    let mut out = Vec::with_capacity(task.json.len());
-    voice.write(answer, losses, &mut out)?;
+    let mut out = Vec::new();
+    voice.write(Answer::Task(Box::new(task)), losses, &mut out)?;
     Ok(("application/json", out))
 }
 

@@ -108,19 +108,29 @@ impl Which {
         for number in &self.numbers {
             letters.push(one(&config, order(*number), *number)?);
         }
-        let mut after = 0;
-        while self.all_dead {
-            let page = list(&config, Order::List { dead: true, task: None, after, limit: LETTERS_MAX })?;
-            let Some(last) = page.last() else { break };
-            after = last.number;
-            for letter in page {
+        if self.all_dead {
+            each_dead(&config, |number| {
                 // Somebody else may have been faster, which is as well.
-                if let Said::Letter(Some(letter)) = wait(sabir_server::admin::order(&config, order(letter.number)))? {
+                if let Said::Letter(Some(letter)) = wait(sabir_server::admin::order(&config, order(number)))? {
                     letters.push(*letter);
                 }
-            }
+                Ok(())
+            })?;
         }
         show_all(out, &letters)
+    }
+}
+
+/// Goes through everything that was given up.
+fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
+    let mut after = 0;
+    loop {
+        let page = list(config, Order::List { dead: true, task: None, after, limit: LETTERS_MAX })?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.number;
+        for letter in &page {
+            work(letter.number)?;
+        }
     }
 }
 
@@ -189,10 +199,9 @@ impl Verb for Test {
         let tried = wait(async { try_webhook(&config, webhook).await.map_err(AdminError::Failed) })?;
         let (accepted, words) = verdict(&tried.delivered.outcome);
         let Tried { id, body, delivered } = tried;
-        let took = delivered.took.as_millis().to_string();
+        let took = u64::try_from(delivered.took.as_millis()).unwrap_or(u64::MAX);
         if out.is_json() {
-            let told =
-                json!({"id": id, "accepted": accepted, "result": words, "tookMs": delivered.took.as_millis() as u64});
+            let told = json!({"id": id, "accepted": accepted, "result": words, "tookMs": took});
             out.document(&told.to_string())?;
         }
         out.text(|floor| {

@@ -79,6 +79,10 @@ fn deliveries(home: &Home) -> Vec<Value> {
     ran.json()["deliveries"].as_array().unwrap().clone()
 }
 
+fn number(delivery: &Value) -> String {
+    delivery["number"].to_string()
+}
+
 #[test]
 fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
     let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -166,7 +170,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
     until("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
-    let numbers: Vec<String> = dead().iter().map(|one| one["number"].to_string()).collect();
+    let numbers: Vec<String> = dead().iter().map(number).collect();
     let shown = push(&home, &["show", &numbers[0]]).json();
     assert_eq!((&shown["attempts"], &shown["tries"][0]["status"]), (&json!(1), &json!(500)), "{shown}");
     assert!(shown["tries"][0]["at"].is_string() && shown["tries"][0]["tookMs"].is_u64(), "{shown}");
@@ -180,7 +184,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     hook.heard.lock().unwrap().clear();
     push(&home, &["retry", &numbers[1]]).ok();
     assert_eq!(hook.heard(1).len(), 1);
-    until("it is delivered", || !dead().iter().any(|one| one["number"].to_string() == numbers[1]));
+    until("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
     // And ordered while nobody runs, for the next start.
     let home = sabir.stop();
     let left = deliveries(&home);
