@@ -15,8 +15,10 @@ use std::time::Duration;
 
 /// Hosts that are remembered as failing; beyond that those are forgotten whose pause is over.
 const HOSTS_MAX: usize = 10_000;
+/// How far apart those come back who waited for a pause to end.
+const SPREAD_MS: u64 = 2000;
 /// How long others wait while one delivery is let through.
-const PROBE_WAIT: Duration = Duration::from_secs(2);
+const PROBE_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Breakers(HashMap<Arc<str>, Breaker>);
@@ -45,7 +47,9 @@ impl Breakers {
     pub(super) fn ask(&mut self, host: &Arc<str>, now: Timestamp, random: u64) -> Admission {
         let Some(Breaker { until: Some(until), probing, .. }) = self.0.get_mut(host) else { return Admission::Go };
         if *until > now {
-            return Admission::Wait(*until);
+            // Not all at the same moment: who comes first is the one to see, and it should not always be the same one that
+            // spends its patience on it.
+            return Admission::Wait(later(*until, Duration::from_millis(random % SPREAD_MS)));
         }
         if std::mem::replace(probing, true) {
             return Admission::Wait(later(now, spread(PROBE_WAIT, random)));

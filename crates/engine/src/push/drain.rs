@@ -20,6 +20,9 @@ use std::time::Duration;
 
 /// Read from the outbox at a time.
 const PAGE: usize = 256;
+/// Configurations held at once. Reached only where hosts that hang have as many of them due: until they are found out and
+/// left alone, what is due behind them has to wait.
+const HELD_MAX: usize = 4096;
 /// Events a worker delivers to one receiver before others get their turn.
 const RUN_MAX: usize = 32;
 /// How long to wait before the store is asked again, at first and at most.
@@ -132,15 +135,17 @@ impl Drain {
 
     /// A worker is free and nothing waits for it.
     fn is_idle(&self) -> bool {
-        let state = self.drainer.lock();
-        state.ready.in_flight() < self.core.limits.push_workers_max && state.ready.waiting() == 0
+        let (state, limits) = (self.drainer.lock(), &self.core.limits);
+        let free = state.ready.in_flight() < limits.push_workers_max && state.ready.held() < HELD_MAX;
+        free && state.ready.sendable(limits.push_host_workers_max) == 0
     }
 
     /// Reads what is due, unless enough waits.
     async fn fill(&self) -> Result<Page, StoreError> {
         let limit = {
-            let state = self.drainer.lock();
-            if state.ready.waiting() >= 2 * self.core.limits.push_workers_max {
+            let (state, limits) = (self.drainer.lock(), &self.core.limits);
+            let enough = state.ready.sendable(limits.push_host_workers_max) >= limits.push_workers_max;
+            if enough || state.ready.held() >= HELD_MAX {
                 return Ok(Page::Unread);
             }
             state.ready.held() + PAGE
@@ -176,7 +181,14 @@ impl Drain {
                 Admission::Wait(until) => {
                     let others = state.ready.dismiss(&host);
                     state.ready.ended(owed.task, &owed.config, &host);
-                    left_alone.extend(std::iter::once(owed).chain(others).map(|owed| (owed, until)));
+                    left_alone.push((owed, until));
+                    // The others of the line as well, but each with a time of its own.
+                    for other in others {
+                        match state.breakers.ask(&host, self.core.host.now(), self.core.host.random()) {
+                            Admission::Wait(until) => left_alone.push((other, until)),
+                            Admission::Go => state.breakers.give_back(&host),
+                        }
+                    }
                 }
             }
         }

@@ -39,9 +39,10 @@ impl Ready {
         self.in_flight
     }
 
-    /// How many wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.held.len() - self.in_flight
+    /// How many wait for nothing but a worker. Those of a host that has its share do not count, however many they are.
+    pub(super) fn sendable(&self, host_workers_max: usize) -> usize {
+        let of = |line: &Line| line.waiting.len().min(host_workers_max.saturating_sub(line.in_flight));
+        self.lines.values().map(of).sum()
     }
 
     /// Puts one at the end of its host's line.
@@ -113,15 +114,15 @@ mod tests {
         (0..10).for_each(|n| ready.add(owed(n), &busy));
         ready.add(owed(10), &quiet);
         ready.add(owed(3), &busy);
-        assert_eq!((ready.held(), ready.waiting()), (11, 11), "each configuration once");
+        assert_eq!((ready.held(), ready.sendable(2)), (11, 3), "each configuration once");
         let hosts: Vec<_> = std::iter::from_fn(|| ready.next(2)).map(|(_, host)| host).collect();
         assert_eq!(hosts, [busy.clone(), quiet.clone(), busy.clone()]);
-        assert_eq!((ready.in_flight(), ready.waiting()), (3, 8));
+        assert_eq!((ready.in_flight(), ready.held(), ready.sendable(2)), (3, 11, 0));
         ready.ended(owed(0).task, "c", &busy);
         assert!(!ready.holds(&owed(0)) && ready.holds(&owed(1)));
         assert_eq!(ready.next(2).map(|(owed, _)| owed), Some(owed(2)));
         assert_eq!(ready.dismiss(&busy).len(), 7);
-        assert_eq!((ready.held(), ready.waiting(), ready.next(2)), (3, 0, None));
+        assert_eq!((ready.held(), ready.sendable(9), ready.next(9)), (3, 0, None));
         for (n, host) in [(1, &busy), (2, &busy), (10, &quiet)] {
             ready.ended(owed(n).task, "c", host);
         }

@@ -22,5 +22,6 @@ mod full;
 mod names;
 mod notes;
 mod outbox;
+mod push;
 mod retries;
 mod sim;

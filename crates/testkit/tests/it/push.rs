@@ -1,0 +1,351 @@
+//! Every event reaches every receiver, in order; and whoever does not take it holds up nobody else.
+
+use crate::desk::Desk;
+use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
+use sabir_proto::{Authentication, DeletePush, Fault, GetPush, ListPush, PushConfig, Task, Tenant, Terms};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Letter, Letters, StoreError};
+use sabir_testkit::fickle::FickleLog;
+use sabir_testkit::sim::executor::Executor;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What somebody tried to deliver, and when.
+#[derive(Debug, Clone)]
+struct Tried {
+    at_ms: u64,
+    parcel: Parcel,
+}
+
+/// Decides what becomes of a parcel, and how long that takes.
+type Habit = Box<dyn Fn(&Parcel) -> (Outcome, Duration) + Send + Sync>;
+
+/// A courier that does as it is told.
+#[derive(Clone)]
+struct Post {
+    executor: Executor,
+    habit: Arc<Habit>,
+    tried: Arc<Mutex<Vec<Tried>>>,
+}
+
+impl Post {
+    fn tried(&self) -> Vec<Tried> {
+        self.tried.lock().unwrap().clone()
+    }
+
+    /// Which events of which configurations were tried, in that order.
+    fn events(&self) -> Vec<(String, u64)> {
+        self.tried().iter().map(|t| (t.parcel.config.id.clone().unwrap(), t.parcel.event.seq.0)).collect()
+    }
+}
+
+impl Courier for Post {
+    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+        let (outcome, took) = (self.habit)(&parcel);
+        self.tried.lock().unwrap().push(Tried { at_ms: self.executor.now(), parcel });
+        let sleep = self.executor.sleep(took);
+        Box::pin(async move {
+            sleep.await;
+            Delivered { outcome, took }
+        })
+    }
+}
+
+fn start(desk: &Desk, habit: impl Fn(&Parcel) -> (Outcome, Duration) + Send + Sync + 'static) -> Post {
+    let post = Post { executor: desk.executor.clone(), habit: Arc::new(Box::new(habit)), tried: Arc::default() };
+    desk.engine.start_deliveries(Arc::new(post.clone()));
+    post
+}
+
+fn takes(_: &Parcel) -> (Outcome, Duration) {
+    (Outcome::Accepted { status: 200 }, Duration::from_millis(10))
+}
+
+fn nobody() -> Outcome {
+    Outcome::Unreachable { reason: "nobody is there".into() }
+}
+
+fn config(id: &str, host: &str) -> PushConfig {
+    let authentication = Some(Authentication { scheme: "Bearer".into(), credentials: Some("secret".into()) });
+    PushConfig { id: Some(id.into()), url: format!("https://{host}/hook"), token: Some("tok".into()), authentication }
+}
+
+/// Sends with a configuration, and the task as it rests.
+fn send(desk: &mut Desk, agent: &str, text: &str, config: PushConfig) -> Task {
+    let mut request = desk.request(text, None);
+    request.configuration.task_push_notification_config = Some(config);
+    desk.deliver(agent, request)
+}
+
+fn register(desk: &Desk, agent: &str, task: &Task, config: PushConfig) -> Result<PushConfig, Fault> {
+    let (engine, scope, id) = (desk.engine.clone(), desk.scope(agent), task.id.into());
+    desk.run(async move { engine.create_push(&scope, &id, config, "0.3").await }).map(|(_, config)| config)
+}
+
+fn pass(desk: &Desk, time: Duration) {
+    desk.run(desk.executor.sleep(time));
+}
+
+fn letters(desk: &Desk, dead: bool) -> Vec<Letter> {
+    let engine = desk.engine.clone();
+    let all = Letters { dead, task: None, after: 0, limit: 1000 };
+    desk.run(async move { engine.letters(all).await }).unwrap()
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn secrets_go_in_and_never_come_out() {
+    let mut desk = Desk::new();
+    let task = send(&mut desk, "asks", "ask 1", config("inline", "a.example"));
+    let made = register(&desk, "asks", &task, config("made", "a.example")).unwrap();
+    let (engine, scope, id) = (desk.engine.clone(), desk.scope("asks"), task.id);
+    let (got, listed) = desk.run(async move {
+        let call = GetPush { tenant: Tenant::none(), task_id: id.into(), id: "inline".into() };
+        let list = ListPush { tenant: Tenant::none(), task_id: id.into(), page_size: None, page_token: String::new() };
+        (engine.get_push(&scope, &call).await.unwrap().1, engine.list_push(&scope, &list).await.unwrap().1)
+    });
+    assert_eq!(listed.configs.len(), 2);
+    for shown in listed.configs.iter().chain([&got, &made]) {
+        assert_eq!((shown.token.as_deref(), &*shown.url), (None, "https://a.example/hook"));
+        let authentication = shown.authentication.as_ref().expect("how, if not with what");
+        assert_eq!((&*authentication.scheme, authentication.credentials.as_deref()), ("Bearer", None));
+    }
+    let post = start(&desk, takes);
+    pass(&desk, MINUTE);
+    let sent = &post.tried()[0].parcel.config;
+    assert_eq!(sent.token.as_deref(), Some("tok"), "the receiver gets them");
+    assert_eq!(sent.authentication.as_ref().and_then(|a| a.credentials.as_deref()), Some("secret"));
+}
+
+#[test]
+fn a_receiver_is_told_every_event_in_order() {
+    let mut desk = Desk::new();
+    let post = start(&desk, takes);
+    let task = send(&mut desk, "fragile", "do 3", config("hook", "a.example"));
+    pass(&desk, MINUTE);
+    let events = post.events();
+    assert!(events.len() > 3, "{events:?}");
+    assert_eq!(events, (1..).map(|n| ("hook".to_owned(), n)).take(events.len()).collect::<Vec<_>>());
+    let last = &post.tried().last().unwrap().parcel.clone();
+    assert_eq!(last.event.state, Some(task.status.state));
+    assert_eq!((last.task, last.attempt, last.scope.agent.as_str()), (task.id, 1, "fragile"));
+    assert_eq!((letters(&desk, false), letters(&desk, true)), (Vec::new(), Vec::new()));
+    desk.crash();
+    let post = start(&desk, takes);
+    pass(&desk, MINUTE);
+    assert_eq!(post.events(), [], "what was marked is not repeated");
+}
+
+#[test]
+fn who_registers_after_the_end_is_told_the_end() {
+    let mut desk = Desk::new();
+    let post = start(&desk, takes);
+    let task = desk.send("echo", "hello", None);
+    register(&desk, "echo", &task, config("late", "a.example")).unwrap();
+    pass(&desk, MINUTE);
+    assert_eq!(post.events(), [("late".to_owned(), 1)]);
+    assert_eq!(&*post.tried()[0].parcel.dialect, "0.3");
+}
+
+#[test]
+fn patience_grows_and_ends_and_can_be_renewed() {
+    let mut desk = Desk::new();
+    // The host answers, so that it is not left alone.
+    let post = start(&desk, |_| (Outcome::Refused { status: 404, retry_after: None }, Duration::from_millis(10)));
+    let task = send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    pass(&desk, HOUR);
+    let tried = post.tried();
+    assert_eq!(tried.iter().map(|t| t.parcel.attempt).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+    assert!(tried.iter().all(|t| t.parcel.id == tried[0].parcel.id && t.parcel.at == tried[0].parcel.at));
+    let gaps: Vec<u64> = tried.windows(2).map(|w| w[1].at_ms - w[0].at_ms).collect();
+    for (gap, whole) in gaps.iter().zip([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]) {
+        assert!((whole * 500..=whole * 1000 + 50).contains(gap), "{gaps:?}");
+    }
+    let dead = letters(&desk, true);
+    assert_eq!((dead.len(), dead[0].task, dead[0].attempts, dead[0].tries.len()), (1, task.id, 12, 12));
+    assert_eq!(dead[0].buried.as_ref().map(|(_, why)| &**why), Some("not delivered in 12 attempts"));
+    assert!(dead[0].tries.iter().all(|tried| (tried.status, tried.took_ms) == (Some(404), 10)));
+    assert_eq!(desk.metrics.push_buried.get(), 1);
+    desk.crash();
+    let post = start(&desk, takes);
+    pass(&desk, HOUR);
+    assert_eq!(post.events(), [], "the dead stay dead");
+    let (engine, number) = (desk.engine.clone(), dead[0].number);
+    assert!(desk.run(async move { engine.retry_letter(number).await }).unwrap());
+    pass(&desk, MINUTE);
+    assert_eq!(post.tried()[0].parcel.id, tried[0].parcel.id);
+    assert_eq!(letters(&desk, true), []);
+}
+
+#[test]
+fn a_wish_to_be_left_alone_is_granted() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |parcel| match parcel.attempt {
+        1 => (Outcome::Refused { status: 429, retry_after: Some(Duration::from_secs(100)) }, Duration::ZERO),
+        _ => takes(parcel),
+    });
+    send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    pass(&desk, HOUR);
+    let tried = post.tried();
+    assert_eq!(tried.len(), 2);
+    assert!((100_000..101_000).contains(&(tried[1].at_ms - tried[0].at_ms)));
+}
+
+#[test]
+fn the_gone_and_the_forbidden_are_not_tried_again() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |parcel| match parcel.config.id.as_deref() {
+        Some("gone") => (Outcome::Gone { status: 410 }, Duration::ZERO),
+        _ => (Outcome::Forbidden { reason: "a private address".into() }, Duration::ZERO),
+    });
+    let task = send(&mut desk, "asks", "ask 2", config("gone", "a.example"));
+    send(&mut desk, "echo", "hello", config("inside", "localhost"));
+    desk.send("asks", "an answer", Some(&task));
+    pass(&desk, HOUR);
+    let first_each = [("gone".to_owned(), 1), ("inside".to_owned(), 1)];
+    let mut events = post.events();
+    events.sort();
+    assert_eq!(events, first_each, "once each, and what comes after the end is not even owed");
+    let mut why: Vec<_> = letters(&desk, true).into_iter().map(|l| (l.config, l.buried.unwrap().1)).collect();
+    why.sort();
+    why.dedup();
+    let reasons = [("gone", "the receiver wants no more (status 410)"), ("inside", "a private address")];
+    assert_eq!(why, reasons.map(|(config, reason)| (config.to_owned(), reason.to_owned())));
+    assert_eq!(letters(&desk, false), []);
+}
+
+#[test]
+fn a_dead_host_costs_little_and_holds_up_nobody() {
+    let mut desk = Desk::new();
+    for n in 0..150 {
+        send(&mut desk, "echo", "hello", config(&format!("dead-{n}"), "dead.example"));
+    }
+    for n in 0..150 {
+        send(&mut desk, "echo", "hello", config(&format!("good-{n}"), "good.example"));
+    }
+    let began = desk.executor.now();
+    let post = start(&desk, |parcel| {
+        if parcel.config.url.contains("dead") { (nobody(), Duration::from_secs(15)) } else { takes(parcel) }
+    });
+    pass(&desk, Duration::from_secs(1));
+    let good = |post: &Post| post.tried().into_iter().filter(|t| t.parcel.config.url.contains("good")).count();
+    assert_eq!(good(&post), 150, "within a second, though the others hang for fifteen");
+    pass(&desk, 2 * HOUR);
+    let dead = post.tried().len() - good(&post);
+    // One that sees how it is in at most five minutes, after the first few.
+    assert!((10..80).contains(&dead), "{dead} attempts in {} ms", desk.executor.now() - began);
+    assert_eq!(desk.metrics.push_hosts_paused.get(), 1);
+    assert_eq!(letters(&desk, true), [], "patience is not spent where nobody was tried");
+    pass(&desk, 26 * HOUR);
+    assert_eq!(letters(&desk, true).len(), 150 - letters(&desk, false).len());
+    assert_ne!(letters(&desk, true), [], "and yet it ends");
+}
+
+#[test]
+fn a_host_that_comes_back_gets_everything() {
+    let mut desk = Desk::new();
+    for n in 0..40 {
+        send(&mut desk, "fragile", "do 2", config(&format!("hook-{n}"), "a.example"));
+    }
+    let (executor, until) = (desk.executor.clone(), desk.executor.now() + 600_000);
+    let post = start(
+        &desk,
+        move |parcel| {
+            if executor.now() < until { (nobody(), Duration::from_secs(1)) } else { takes(parcel) }
+        },
+    );
+    pass(&desk, HOUR);
+    assert_eq!((letters(&desk, false), letters(&desk, true)), (Vec::new(), Vec::new()));
+    let last = post.tried().last().unwrap().at_ms;
+    assert!(last < until + 400_000, "{} ms after it came back", last - until);
+    assert_eq!(desk.metrics.push_hosts_paused.get(), 0);
+}
+
+#[test]
+fn a_stop_begins_nothing_and_lets_what_is_under_way_arrive() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |_| (Outcome::Accepted { status: 200 }, Duration::from_secs(1)));
+    send(&mut desk, "fragile", "do 3", config("hook", "a.example"));
+    pass(&desk, Duration::from_millis(10));
+    assert_eq!(desk.engine.deliveries_in_flight(), 1);
+    let before = post.events().len();
+    desk.stop();
+    assert_eq!((desk.engine.deliveries_in_flight(), post.events().len()), (0, before));
+    desk.crash();
+    let again = start(&desk, takes);
+    pass(&desk, MINUTE);
+    assert_eq!(again.events()[0].1, post.events().last().unwrap().1 + 1, "what arrived is not repeated");
+}
+
+#[test]
+fn a_crash_repeats_only_what_was_in_flight() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |_| (Outcome::Accepted { status: 200 }, Duration::from_secs(1)));
+    send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    pass(&desk, Duration::from_millis(500));
+    desk.crash();
+    let again = start(&desk, takes);
+    pass(&desk, MINUTE);
+    let ids = |post: &Post| post.tried().into_iter().map(|t| t.parcel.id).collect::<Vec<_>>();
+    assert_eq!(ids(&post), ids(&again));
+}
+
+#[test]
+fn a_disk_that_is_full_does_not_make_us_deliver_twice() {
+    let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
+    let mut desk = Desk::on(log.clone());
+    send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    log.refuse(Some(StoreError::Full));
+    let post = start(&desk, takes);
+    pass(&desk, HOUR);
+    assert_eq!((post.events().len(), desk.engine.deliveries_in_flight()), (1, 1), "it holds on to the mark");
+    log.refuse(None);
+    pass(&desk, MINUTE);
+    assert_eq!((post.events().len(), desk.engine.deliveries_in_flight()), (1, 0));
+    assert_eq!(letters(&desk, false), []);
+}
+
+#[test]
+fn a_configuration_that_is_deleted_in_flight_is_not_tried_again() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |_| (nobody(), Duration::from_secs(2)));
+    let task = send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    pass(&desk, Duration::from_secs(1));
+    let (engine, scope) = (desk.engine.clone(), desk.scope("echo"));
+    let call = DeletePush { tenant: Tenant::none(), task_id: task.id.into(), id: "hook".into() };
+    desk.run(async move { engine.delete_push(&scope, &call).await }).unwrap();
+    pass(&desk, HOUR);
+    assert_eq!(post.events().len(), 1);
+    assert_eq!((letters(&desk, false), letters(&desk, true)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_task_has_so_many_configurations_and_no_more() {
+    let mut desk = Desk::new();
+    let task = desk.send("asks", "ask 1", None);
+    let outcomes: Vec<bool> =
+        (0..10_000).map(|n| register(&desk, "asks", &task, config(&format!("c{n}"), "a.example")).is_ok()).collect();
+    assert_eq!(outcomes.iter().filter(|ok| **ok).count(), 100);
+    let post = start(&desk, takes);
+    desk.send("asks", "an answer", Some(&task));
+    pass(&desk, MINUTE);
+    let mut told: Vec<_> = post.events().into_iter().map(|(config, _)| config).collect();
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), 100);
+}
+
+#[test]
+fn an_inline_registration_is_told_in_its_dialect() {
+    let mut desk = Desk::new();
+    let post = start(&desk, takes);
+    let mut request = desk.request("hello", None);
+    request.configuration.task_push_notification_config = Some(config("hook", "a.example"));
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent("echo"), desk.scope("echo"));
+    let terms = Terms { dialect: "0.2", ..Terms::default() };
+    desk.run(async move { engine.send(&resident, scope, request, &terms).await.map(drop) }).unwrap();
+    pass(&desk, MINUTE);
+    assert_eq!(&*post.tried()[0].parcel.dialect, "0.2");
+}
