@@ -16,6 +16,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | tasks can be looked at with SQL | `sql` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -71,6 +72,7 @@ mod resume;
 mod retry;
 mod shutdown;
 mod signed_cards;
+mod sql;
 mod start;
 mod store;
 mod stream;
