@@ -455,7 +455,18 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{:?}", defaults.limits));
         assert_eq!(format!("{:?}", config.server), format!("{:?}", defaults.server));
         assert_eq!(format!("{:?}", config.store), format!("{:?}", defaults.store));
-        for key in ["body_bytes_max", "drain_seconds", "public_url", "durability", "open", "cancel_grace_seconds"] {
+        for key in [
+            "body_bytes_max",
+            "drain_seconds",
+            "public_url",
+            "durability",
+            "production",
+            "proxies",
+            "cors",
+            "[server.tls]",
+            "open",
+            "cancel_grace_seconds",
+        ] {
             assert!(text.contains(key), "{key} is not in the example");
         }
     }
