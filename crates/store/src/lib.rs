@@ -44,7 +44,7 @@ pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
-pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, OutboxRow, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.

@@ -161,6 +161,8 @@ impl Inner {
                     }
                     aliases.insert(named, step.task);
                 }
+                // For readers from outside, which a store in memory has none of.
+                Effect::WaitFor(_) => {}
             }
         }
         if step.notify && head > step.after {

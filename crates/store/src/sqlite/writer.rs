@@ -291,6 +291,7 @@ impl Writer {
                 self.connection.prepare_cached(sql)?.execute(body)?;
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
+                self.stop_waiting(k, step)?;
             }
             Some(snapshot) => self.put_snapshot(k, step.head(), snapshot)?,
             None => {}
@@ -356,6 +357,8 @@ impl Writer {
                 let sql = "DELETE FROM push_config WHERE k = ?1 AND id = ?2";
                 self.connection.prepare_cached(sql)?.execute(params![k, id])?;
             }
+            Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {
