@@ -22,6 +22,7 @@ pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
 pub(crate) use elsewhere::follow;
 pub(crate) use signer::{Signer, read_reference};
+pub(crate) use skills::needs_identity;
 
 use crate::body::Body;
 use crate::config::CardForm;

@@ -4,9 +4,9 @@
 //! there is nothing to evict, no order to keep and no lock that two tasks share but by chance.
 
 use super::lock;
-use crate::Stored;
+use crate::{Scope, Stored};
 use sabir_proto::TaskId;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Tasks kept at most.
 const SLOTS: usize = 1024;
@@ -31,6 +31,10 @@ impl Settled {
 
     pub(super) fn get(&self, id: TaskId) -> Option<Stored> {
         lock(self.slot(id)).as_ref().filter(|stored| stored.id == id).cloned()
+    }
+
+    pub(super) fn owner(&self, id: TaskId) -> Option<Arc<Scope>> {
+        lock(self.slot(id)).as_ref().filter(|stored| stored.id == id).map(|stored| stored.scope.clone())
     }
 
     pub(super) fn keep(&self, stored: &Stored) {
