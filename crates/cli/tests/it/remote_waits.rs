@@ -18,6 +18,12 @@ fn wait_row(home: &Home, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
     Some((0..count).map(|n| row.get(n).unwrap()).collect())
 }
 
+/// Waits until their task is in our store: from then on a crash of ours loses nothing.
+#[track_caller]
+fn knows_theirs(home: &Home) {
+    eventually("their task is known", || wait_row(home, "a2a_task_id") == Some(vec![text_of("theirs")]));
+}
+
 fn text_of(value: &str) -> rusqlite::types::Value {
     rusqlite::types::Value::Text(value.into())
 }
@@ -70,6 +76,7 @@ fn a_caller_that_repeats_its_message_after_the_crash_finds_the_same_task() {
     params["configuration"] = json!({"returnImmediately": true});
     let task = sabir.send("/", &params);
     upstream.heard(1);
+    knows_theirs(&home);
     sabir.kill();
     let sabir = Sabir::at(&home);
     assert_eq!(sabir.send("/", &params)["id"], task["id"]);
@@ -95,6 +102,7 @@ fn async_work_of_agent_native_survives_a_crash() {
     let id = task["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
     assert!(["submitted", "working", "processing"].contains(&task["status"]["state"].as_str().unwrap()), "{task}");
     upstream.heard(1);
+    knows_theirs(&home);
     sabir.kill();
     upstream.status("completed", "here it is");
     let sabir = Sabir::at(&home);

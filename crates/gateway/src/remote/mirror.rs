@@ -12,6 +12,7 @@ use sabir_proto::{Artifact, ContextId, TaskRef, TaskState, TaskStatus, TheirEven
 impl Work<'_> {
     /// Tells what they said; gives the ending, if that was the end of the turn.
     pub(super) async fn event(&mut self, event: TheirEvent, last: Option<String>) -> Result<Option<Ending>, Trouble> {
+        let named = self.known.sent;
         let ending = match event {
             TheirEvent::Task(task) => self.task(task).await?,
             TheirEvent::StatusUpdate(update) => {
@@ -38,7 +39,13 @@ impl Work<'_> {
         if last.is_some() {
             self.known.last = last;
         }
-        self.cx.set_checkpoint(self.known.write());
+        if named || ending.is_some() {
+            self.cx.set_checkpoint(self.known.write());
+        } else {
+            // Whatever they say next may be long in coming, and without their task's name it could not be found again.
+            self.put_down(None);
+            self.cx.commit().await?;
+        }
         Ok(ending)
     }
 

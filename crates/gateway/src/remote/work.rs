@@ -292,7 +292,7 @@ impl<'a> Work<'a> {
     }
 
     /// Puts into the next step what is known, and when they are called next.
-    fn put_down(&mut self, pause: Option<Duration>) {
+    pub(super) fn put_down(&mut self, pause: Option<Duration>) {
         self.cx.set_checkpoint(self.known.write());
         let later = |pause: Duration| {
             let millis = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
