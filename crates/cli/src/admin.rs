@@ -1,4 +1,4 @@
-//! Commands that administer a server: its keys, its organisations, its audit.
+//! Commands that administer a server: its keys, its organisations, its audit, its webhooks.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
@@ -8,6 +8,7 @@ pub(crate) mod card;
 pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
+pub(crate) mod push;
 mod span;
 
 use crate::problem::{Code, Problem, Stop};
@@ -50,6 +51,9 @@ fn problem(error: AdminError) -> Problem {
         ),
         AdminError::Memory | AdminError::Url(_) => {
             ("SABIR_ERR_NO_STORE", "name the server's files with --config FILE or --data DIR")
+        }
+        AdminError::Operator { .. } => {
+            ("SABIR_ERR_OPERATOR", "run this as the user whose server it is, on its machine; or stop the server first")
         }
         AdminError::Change(ChangeError::NoSuchKey(_)) => ("SABIR_ERR_UNKNOWN_KEY", "sabir key list shows all of them"),
         AdminError::Change(ChangeError::Revoked(_)) => ("SABIR_ERR_REVOKED", "sabir key create makes a new one"),

@@ -103,6 +103,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::push::List>("push list", Group::Administer, Takes::Output),
+    entry::<admin::push::Show>("push show", Group::Administer, Takes::Output),
+    entry::<admin::push::Retry>("push retry", Group::Administer, Takes::Output),
+    entry::<admin::push::Drop>("push drop", Group::Administer, Takes::Output),
+    entry::<admin::push::Test>("push test", Group::Administer, Takes::Output),
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
     entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
@@ -118,6 +123,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("config", "See what is configured"),
     ("key", "Issue API keys and take them back"),
     ("org", "Say whose tokens are signed with a secret of their own"),
+    ("push", "See what a server owes to webhooks; task push-config registers them with an agent"),
     ("audit", "See who was refused and who changed what"),
 ];
 

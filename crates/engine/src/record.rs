@@ -107,7 +107,7 @@ impl Recorder {
     }
 
     /// The step with everything added since the last one.
-    pub(crate) fn step(&mut self, checkpoint: Option<Bytes>) -> Step {
+    pub(crate) fn step(&mut self, core: &Core, checkpoint: Option<Bytes>) -> Step {
         let after = self.after();
         let Pending { events, placement } = std::mem::take(&mut self.pending);
         let bytes: usize = events.iter().map(|e| e.json.len()).sum();
@@ -128,7 +128,7 @@ impl Recorder {
             turn: None,
             checkpoint,
             retry: None,
-            notify: self.notify,
+            notify: self.notify.then(|| core.host.now()),
             effects: Vec::new(),
         }
     }

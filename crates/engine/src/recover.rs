@@ -126,7 +126,7 @@ impl Engine {
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
         let mut recorder = Recorder::new(task, stored.head, resident.push);
-        let mut first = recorder.step(None);
+        let mut first = recorder.step(core, None);
         first.turn = Some(number);
         let live = claimed.into_live();
         live.publish(stored.head, &[], None);

@@ -131,14 +131,14 @@ impl Runner {
                 self.turn.checkpoint = left.or(self.turn.checkpoint.take());
                 self.canceled = true;
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
-                let step = Box::new(self.recorder.step(None));
+                let step = Box::new(self.recorder.step(&self.core, None));
                 self.commit(step).await
             }
             Woken::Ordered(Order::Park) => {
                 self.turn.outlet.close();
                 // An orderly stop is no crash, so this attempt does not count.
                 let (turn, attempt) = self.number;
-                let mut step = Box::new(self.recorder.step(None));
+                let mut step = Box::new(self.recorder.step(&self.core, None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
                 // Where this is refused the attempt counts after all, which is no great harm.
                 drop(self.commit(step).await);
@@ -164,7 +164,7 @@ impl Runner {
             }
             self.recorder.end(&self.core, ending);
         }
-        let mut step = Box::new(self.recorder.step(checkpoint));
+        let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
         step.effects.extend(self.turn.outlet.take_waits_for().map(|whom| Effect::WaitFor(whom.map(Box::new))));
         // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
         if step.checkpoint.is_some() && self.number.1 > 1 {

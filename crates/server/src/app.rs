@@ -9,10 +9,11 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::route::Route;
 use crate::tls::Tls;
-use crate::{agents, card, listen, stack};
+use crate::{agents, card, deliver, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_guard::Guard;
@@ -57,6 +58,7 @@ pub enum StartError {
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
+    operator: Option<Operator>,
     drain: Duration,
 }
 
@@ -144,9 +146,11 @@ impl Server {
         let engine_metrics = sabir_engine::Metrics::default();
         engine_metrics.register(&mut registry);
         let metrics = Metrics::register(&mut registry);
-        let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
+        let limits = config.push.limit(config.limits.engine());
+        let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
+        let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
@@ -156,6 +160,8 @@ impl Server {
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
+        route.start_deliveries(Arc::new(courier));
+        let operator = listen_to_operator(&config, log);
         let app = App {
             guard,
             route,
@@ -179,7 +185,7 @@ impl Server {
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, drain })
+        Ok(Self { app: Arc::new(app), listener, operator, drain })
     }
 
     /// The address it listens on.
@@ -200,9 +206,16 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
+        let operator = async {
+            match self.operator {
+                Some(operator) => operator.serve().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
+            () = operator => {}
         }
         app.route.stop().await;
     }
@@ -254,6 +267,18 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Arc<dyn 
     Ok(Arc::new(log))
 }
 
+/// The socket for commands of operators. A server without one serves as well as any.
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>) -> Option<Operator> {
+    let path = store_path(config).ok().flatten()?;
+    match Operator::listen(&path, log) {
+        Ok(operator) => Some(operator),
+        Err(error) => {
+            tracing::warn!(%error, "no socket beside the store: sabir push needs this server stopped");
+            None
+        }
+    }
+}
+
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
 pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -283,16 +308,13 @@ fn serve_agents(
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
         let elsewhere = match own.get(&entry.name) {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets()).map_err(wrong)?,
+            None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
         };
         let agent = match own.get(&entry.name) {
             Some(agent) => agent.clone(),
             None => agents::make(entry, grace, elsewhere.as_ref()).map_err(wrong)?,
         };
         let push = entry.card.capabilities.push_notifications;
-        if push {
-            tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
-        }
         let (mut card, skills) = card::build(entry, public);
         let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
         if rules.entrance.wants_body_signatures() {

@@ -21,7 +21,7 @@ mod tests;
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
 pub(crate) use elsewhere::follow;
-pub(crate) use signer::{Signer, read_reference};
+pub(crate) use signer::{Signer, read_reference, signing_key};
 pub(crate) use skills::needs_identity;
 
 use crate::body::Body;

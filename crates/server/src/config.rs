@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod network;
+pub mod push;
 pub mod signing;
 pub mod tls;
 
@@ -13,6 +14,7 @@ mod platform;
 
 use agent::AgentConfig;
 use network::{Network, Origin};
+use push::{EgressConfig, PushConfig};
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
@@ -34,6 +36,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where tasks are kept.
     pub store: StoreConfig,
+    /// Where we may call.
+    pub egress: EgressConfig,
+    /// How hard webhooks are tried.
+    pub push: PushConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.
@@ -490,6 +496,8 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{:?}", defaults.limits));
         assert_eq!(format!("{:?}", config.server), format!("{:?}", defaults.server));
         assert_eq!(format!("{:?}", config.store), format!("{:?}", defaults.store));
+        assert_eq!(format!("{:?}", config.push), format!("{:?}", defaults.push));
+        assert_eq!(format!("{:?}", config.egress), format!("{:?}", defaults.egress));
         for key in [
             "body_bytes_max",
             "drain_seconds",

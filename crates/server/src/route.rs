@@ -2,7 +2,7 @@
 //! [`Permit`], which only the guard can make.
 
 use crate::app::Served;
-use sabir_engine::{Engine, Resident, Watch};
+use sabir_engine::{Courier, Engine, Resident, Watch};
 use sabir_guard::Permit;
 use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
 use sabir_store::{Note, Scope, StoreError};
@@ -60,7 +60,7 @@ impl Route {
             }
             Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
             Call::CreatePush { task, config, .. } => {
-                let (task, config) = engine.create_push(&scope, &task, config).await?;
+                let (task, config) = engine.create_push(&scope, &task, config, terms.dialect).await?;
                 Reply::Push(task, config)
             }
             Call::GetPush(call) => {
@@ -110,6 +110,11 @@ impl Route {
         residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(), StoreError> {
         self.engine.wake(id, residents).await
+    }
+
+    /// Begins to deliver what is owed to webhooks, until [`Route::stop`].
+    pub(crate) fn start_deliveries(&self, courier: Arc<dyn Courier>) {
+        self.engine.start_deliveries(courier);
     }
 
     /// Parks what runs.

@@ -70,8 +70,8 @@ pub struct Step {
     pub checkpoint: Option<Bytes>,
     /// The implicit retry key of the message that made this step.
     pub retry: Option<RetryMark>,
-    /// Whether the task's push configurations are owed these events.
-    pub notify: bool,
+    /// The task's push configurations are owed these events, from this moment on.
+    pub notify: Option<Timestamp>,
     /// What else is committed with it.
     pub effects: Vec<Effect>,
 }
@@ -105,14 +105,19 @@ pub enum Effect {
         /// Kept until.
         until: Stamp,
     },
-    /// Registers a push configuration, or replaces the one with the same id.
+    /// Registers a push configuration, or replaces the one with the same id. It is owed the events of its own step and of
+    /// those that follow. One that is new to a settled task, where nothing will follow, is owed the last turn.
     PutPush {
         /// With its id filled in.
         config: PushConfig,
+        /// The dialect it is registered in.
+        dialect: Arc<str>,
+        /// When.
+        at: Timestamp,
         /// How many one task may have.
         configs_max: u32,
     },
-    /// Removes one; removing what is not there is no error.
+    /// Removes one with everything that is owed to it; removing what is not there is no error.
     DeletePush {
         /// Its id.
         id: String,

@@ -17,6 +17,7 @@
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
 //! | tasks can be looked at with SQL | `sql` |
+//! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
@@ -54,6 +55,7 @@ mod chat;
 mod conformance;
 mod convert;
 mod damage;
+mod deliveries;
 mod demo;
 mod dialects;
 mod doctor;

@@ -4,8 +4,10 @@
 use crate::ask::{answering, saying, state, told};
 use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
+use crate::stub;
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 
 const ALL: [crate::upstream::Manner; 5] = [STREAMS, NUMBERED, POLLED, POLLED_V03, STREAMS_V03];
 
@@ -81,6 +83,30 @@ fn questions_are_asked_here_and_answers_go_to_the_task_there() {
         let done = settles(&sabir, &task, "TASK_STATE_COMPLETED");
         assert_eq!((text(&done).as_str(), words(&done)), ("booked", "Done."));
         assert_eq!(upstream.messages().len(), 2);
+    }
+}
+
+#[test]
+fn a_webhook_hears_of_agents_that_know_of_none() {
+    for manner in ALL {
+        let upstream = Upstream::start(manner);
+        let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let kept = heard.clone();
+        let hook = stub::serve(move |asked| {
+            kept.lock().unwrap().push(asked.json());
+            (200, "text/plain", String::new())
+        });
+        let agent = upstream.config("[agent.card.capabilities]\npush_notifications = true");
+        let sabir = Sabir::start(&format!("[egress]\nallow = [\"127.0.0.0/8\"]\n{agent}"));
+        let config = json!({"returnImmediately": true, "taskPushNotificationConfig": {"id": "h", "url": hook}});
+        sabir.send("/", &json!({"message": crate::ask::message("go"), "configuration": config}));
+        upstream.heard(1);
+        upstream.chunk("far away");
+        upstream.status("completed", "done");
+        let last = || heard.lock().unwrap().last().cloned().unwrap_or_default();
+        eventually("the end is delivered", || last().to_string().contains("TASK_STATE_COMPLETED"));
+        let all = json!(*heard.lock().unwrap()).to_string();
+        assert_eq!(all.matches("far away").count(), 1, "{all}");
     }
 }
 

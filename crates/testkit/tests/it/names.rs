@@ -154,7 +154,7 @@ fn a_name_is_as_good_as_an_id() {
             ListPush { tenant: Tenant::none(), task_id: named(name), page_size: None, page_token: String::new() },
         );
         let pushes = desk.run(async move {
-            engine.create_push(&scope, &to, push).await?;
+            engine.create_push(&scope, &to, push, "1.0").await?;
             engine.list_push(&scope, &call).await
         });
         assert_eq!(pushes.map(|(id, page)| (id, page.configs.len())).unwrap(), (task.id, 1));
