@@ -381,6 +381,7 @@ impl<'a> Incoming<'a> {
             turn,
             first: Some(Box::new(first)),
             number,
+            canceled: false,
         };
         let live = self.core.live.enter(id);
         self.core.host.spawn(Box::pin(runner.run()));

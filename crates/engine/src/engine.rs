@@ -154,7 +154,7 @@ impl Core {
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
-        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } => None,
+        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } | Effect::WaitFor(_) => None,
     });
     step.retry.or(explicit)
 }

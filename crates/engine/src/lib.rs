@@ -42,11 +42,11 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use sabir_store::{Note, TaskLog};
+pub use sabir_store::{Continuation, Note, TaskLog};
 pub use watch::Watch;

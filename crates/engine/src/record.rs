@@ -164,6 +164,7 @@ fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
         // Where a task exists, a direct reply is its closing words.
         Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
         Ending::Fail(parts) => (TaskState::Failed, parts),
+        Ending::Cancel(parts) => (TaskState::Canceled, parts),
         Ending::Reject(parts) => (TaskState::Rejected, parts),
         Ending::AskInput(parts) => (TaskState::InputRequired, parts),
         Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),

@@ -19,7 +19,7 @@ use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
+use sabir_proto::{AgentCard, AgentName, Caller, Secret, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Scope, StoreError};
@@ -77,6 +77,8 @@ pub(crate) struct App {
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
     pub(crate) signer: Option<Arc<Signer>>,
+    /// What agent-native servers call themselves back with.
+    pub(crate) process_secret: Option<Secret>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -147,6 +149,7 @@ impl Server {
         let limits = config.push.limit(config.limits.engine());
         let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
+        let process_secret = gate.shared_secret().map_err(StartError::Config)?;
         let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
@@ -175,6 +178,7 @@ impl Server {
             limits: config.limits,
             front,
             signer,
+            process_secret,
             agents,
             default,
             registry,
@@ -302,9 +306,13 @@ fn serve_agents(
     for entry in &config.agent {
         let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
+        let elsewhere = match own.get(&entry.name) {
+            Some(_) => None,
+            None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
+        };
         let agent = match own.get(&entry.name) {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace).map_err(wrong)?,
+            None => agents::make(entry, grace, elsewhere.as_ref()).map_err(wrong)?,
         };
         let push = entry.card.capabilities.push_notifications;
         let (mut card, skills) = card::build(entry, public);
@@ -325,9 +333,14 @@ fn serve_agents(
         let xpr = entry.xpr.as_ref().map(card::identity);
         let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
         let chain = Registration::open(config, entry, public, gate.outbound()).map_err(wrong)?;
-        let cards = Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?;
+        // Where a chain speaks for an agent, nobody else does.
+        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
+        let cards = Arc::new(Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?);
+        if let Some((remote, face)) = told {
+            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
+        }
         let served = Arc::new(Served {
-            cards: Arc::new(cards),
+            cards,
             card,
             skills,
             extended,

@@ -55,7 +55,7 @@ impl Route {
             }
             Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
             Call::Cancel(call) => {
-                let task = engine.cancel(&scope, served.resident.push, &call).await?;
+                let task = engine.cancel(&scope, &served.resident, &call).await?;
                 Reply::Task(task, View::WHOLE)
             }
             Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
@@ -101,6 +101,15 @@ impl Route {
         residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(usize, usize), StoreError> {
         self.engine.recover(residents).await
+    }
+
+    /// Takes up a task that nobody works on, if there is one of that name.
+    pub(crate) async fn wake(
+        &self,
+        id: TaskId,
+        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(), StoreError> {
+        self.engine.wake(id, residents).await
     }
 
     /// Begins to deliver what is owed to webhooks, until [`Route::stop`].

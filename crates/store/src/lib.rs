@@ -48,7 +48,7 @@ pub use organisations::{
 };
 pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
-pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.

@@ -181,6 +181,8 @@ impl Inner {
                     }
                     aliases.insert(named, step.task);
                 }
+                // For readers from outside, which a store in memory has none of.
+                Effect::WaitFor(_) => {}
             }
         }
         deleted.iter().for_each(|config| self.outbox.forget(step.task, config));

@@ -25,6 +25,7 @@ mod reader;
 mod schema;
 mod scopes;
 mod settled;
+mod waits;
 mod walk;
 mod writer;
 

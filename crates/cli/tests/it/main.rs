@@ -16,13 +16,16 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | tasks can be looked at with SQL | `sql` |
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
+//! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
 //! stops servers, `http` is a client on a bare socket, `authority` makes certificates, `ask` knows the two JSON bindings; nothing else does.
-//! `tool` runs commands to their end, `stub` is an agent that says what it is told to.
+//! `tool` runs commands to their end, `stub` is an agent that says what it is told to, `upstream`
+//! one that takes its time about it.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 
@@ -33,6 +36,7 @@ mod rogue;
 mod sabir;
 mod stub;
 mod tool;
+mod upstream;
 
 mod admin;
 mod agents;
@@ -65,14 +69,18 @@ mod manual;
 mod memory;
 mod operate;
 mod pages;
+mod process;
 mod production;
 mod protocols;
 mod proxies;
 mod push;
+mod remote;
+mod remote_waits;
 mod resume;
 mod retry;
 mod shutdown;
 mod signed_cards;
+mod sql;
 mod start;
 mod store;
 mod stream;

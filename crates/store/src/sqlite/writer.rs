@@ -306,6 +306,7 @@ impl Writer {
                 self.connection.prepare_cached(sql)?.execute(body)?;
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
+                self.stop_waiting(k, step)?;
             }
             Some(snapshot) => self.put_snapshot(k, step.head(), snapshot)?,
             None => {}
@@ -362,6 +363,8 @@ impl Writer {
                 }
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
+            Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

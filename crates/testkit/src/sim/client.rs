@@ -372,9 +372,9 @@ impl Client {
         let began = self.now();
         loop {
             self.note(format_args!("cancels {}", known.task));
-            let (scope, push) = (self.scope(known.agent), self.resident(known.agent).push);
+            let (scope, resident) = (self.scope(known.agent), self.resident(known.agent));
             let call = CancelTask { tenant: Tenant::none(), id: known.task.into(), metadata: None };
-            let answer = self.call(|engine| Box::pin(async move { engine.cancel(&scope, push, &call).await }));
+            let answer = self.call(|engine| Box::pin(async move { engine.cancel(&scope, &resident, &call).await }));
             match answer.await {
                 Ok(Ok(image)) => {
                     let task = self.around.ledger.answer(self.number, &image);

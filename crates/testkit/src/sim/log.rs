@@ -80,7 +80,7 @@ fn named(step: &Step) -> Option<Named> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
         Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
-        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::WaitFor(_) => None,
     })
 }
 

@@ -164,9 +164,9 @@ fn a_name_is_as_good_as_an_id() {
         let answered = send(&desk, "asks", request.clone(), Terms::default()).unwrap();
         assert_eq!((answered.id, answered.history.len()), (task.id, 3));
         assert_eq!(send(&desk, "asks", request, Terms::default()).unwrap(), answered, "a repeat is no second turn");
-        let (engine, scope) = (desk.engine.clone(), desk.scope("asks"));
+        let (engine, resident, scope) = (desk.engine.clone(), desk.agent("asks"), desk.scope("asks"));
         let call = CancelTask { tenant: Tenant::none(), id: named(name), metadata: None };
-        let canceled = desk.run(async move { engine.cancel(&scope, false, &call).await }).unwrap();
+        let canceled = desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
         assert_eq!((canceled.state, canceled.thaw().unwrap().id), (TaskState::Canceled, task.id));
         let mut late = desk.request("one more thing", None);
         late.message.task_id = Some(named(name));
