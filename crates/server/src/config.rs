@@ -11,6 +11,7 @@ pub mod tls;
 mod aliases;
 mod platform;
 
+use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use sabir_guard::authn::{Scheme, Who};
@@ -153,6 +154,8 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
 pub struct LimitsConfig {
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
+    /// Bytes of all requests that are on their way and not decoded yet.
+    pub inflight_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Open connections.
@@ -232,6 +235,7 @@ impl Default for LimitsConfig {
         let engine = sabir_engine::Limits::default();
         Self {
             body_bytes_max: 16 << 20,
+            inflight_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
             http2_streams_max: 200,
@@ -289,6 +293,18 @@ impl LimitsConfig {
     pub(crate) fn callers(&self) -> BTreeMap<String, Pace> {
         let pace = |one: &CallerPace| Pace { per_minute: one.per_minute, per_day: one.per_day };
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
+    }
+
+    /// A body that is allowed must be able to arrive.
+    pub(crate) fn check_bytes(&self) -> Result<(), String> {
+        let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
+        if for_large(most) < one {
+            return Err(format!(
+                "limits.inflight_bytes_max = {most} leaves no room for one body of limits.body_bytes_max = {one}; make \
+                 it at least twice as much"
+            ));
+        }
+        Ok(())
     }
 
     /// The engine's share.

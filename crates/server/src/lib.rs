@@ -32,6 +32,7 @@ pub mod explain;
 pub mod stage;
 
 mod app;
+mod arriving;
 mod bind;
 mod body;
 mod call;

@@ -8,12 +8,15 @@ mod v1;
 
 use super::{Head, Spelling, terms};
 use crate::app::App;
+use crate::arriving::{Arriving, Bounds, Trouble};
 use crate::body::Body;
 use crate::call::{Answered, Ask};
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
 use crate::peer::Peer;
+use crate::stack::CROWDED_SECONDS;
 use http::{HeaderMap, Request, Response, Uri};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use sabir_engine::Watch;
 use sabir_engine::watch::Item;
@@ -31,11 +34,16 @@ use tower::Service as _;
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     let methods = Methods { app: app.clone(), uri: request.uri().clone(), peer: peer.clone() };
+    let package = if request.uri().path().starts_with("/a2a.v1.") { Package::V03 } else { Package::V1 };
     let most = app.limits.body_bytes_max;
-    let answered = if request.uri().path().starts_with("/a2a.v1.") {
-        v03::server(methods).max_decoding_message_size(most).call(request).await
-    } else {
-        v1::server(methods).max_decoding_message_size(most).call(request).await
+    let bounds = Bounds { bytes_max: most.saturating_add(FRAME_BYTES), time_max: app.body_time_max };
+    let shedding = app.clone();
+    let request = request.map(|body| {
+        Arriving::new(body, &app.inflight, bounds).map_err(move |trouble| package.untaken(&shedding, trouble))
+    });
+    let answered = match package {
+        Package::V03 => v03::server(methods).max_decoding_message_size(most).call(request).await,
+        Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
         Ok(response) => response.map(Body::Grpc),
@@ -43,6 +51,8 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
     }
 }
 
+/// What stands before a message: whether it is compressed, and its length.
+const FRAME_BYTES: usize = 5;
 struct Methods {
     app: Arc<App>,
     uri: Uri,
@@ -88,6 +98,21 @@ impl Package {
             status.metadata_mut().insert("retry-after", seconds.into());
         }
         status
+    }
+
+    /// A message that was not taken.
+    fn untaken(self, app: &App, trouble: Trouble) -> tonic::Status {
+        match trouble {
+            Trouble::TooLarge => tonic::Status::out_of_range("more than one message, or one that is too large"),
+            Trouble::Late => tonic::Status::deadline_exceeded(trouble.to_string()),
+            Trouble::Crowded => {
+                app.metrics.shed();
+                let mut status = self.status(&Fault::Unavailable(trouble.to_string()));
+                status.metadata_mut().insert("retry-after", CROWDED_SECONDS.into());
+                status
+            }
+            Trouble::Broken(error) => tonic::Status::from_error(error.into()),
+        }
     }
 
     /// A version that is sent must belong to the package.
