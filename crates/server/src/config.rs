@@ -160,10 +160,14 @@ pub struct LimitsConfig {
     pub header_bytes_max: usize,
     /// Open connections.
     pub connections_max: usize,
+    /// Open connections from one address; 0 for no limit. Behind a proxy all come from one.
+    pub connections_per_address_max: usize,
     /// Requests at the same time on one HTTP/2 connection.
     pub http2_streams_max: u32,
     /// Seconds for a request's head to arrive.
     pub header_seconds_max: u64,
+    /// Seconds after which an HTTP/2 connection without requests ends.
+    pub idle_seconds_max: u64,
     /// Seconds for a request's body to arrive.
     pub body_seconds_max: u64,
     /// Seconds of silence after which a stream gets a comment, so that proxies keep it.
@@ -238,8 +242,10 @@ impl Default for LimitsConfig {
             inflight_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
+            connections_per_address_max: 0,
             http2_streams_max: 200,
             header_seconds_max: 15,
+            idle_seconds_max: 60,
             body_seconds_max: 60,
             // The Python SDK's HTTP client gives up after five silent seconds.
             keep_alive_seconds: 3,
