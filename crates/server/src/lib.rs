@@ -51,6 +51,7 @@ mod route;
 mod sse;
 mod stack;
 mod tls;
+mod watched;
 
 pub use app::{Server, StartError};
 pub use config::Config;

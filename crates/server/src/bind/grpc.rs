@@ -15,10 +15,10 @@ use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
 use crate::peer::Peer;
 use crate::stack::CROWDED_SECONDS;
+use crate::watched::Watched;
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use sabir_engine::Watch;
 use sabir_engine::watch::Item;
 use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
@@ -131,7 +131,7 @@ impl Methods {
         package: Package,
         request: tonic::Request<Q>,
         decode: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
-        encode: impl FnOnce(Reply<Watch>, &mut Losses) -> Result<A, Fault>,
+        encode: impl FnOnce(Reply<Watched>, &mut Losses) -> Result<A, Fault>,
     ) -> Outcome<A> {
         let started = Instant::now();
         let (metadata, _, message) = request.into_parts();
@@ -169,7 +169,7 @@ impl Methods {
         Ok(response)
     }
 
-    fn events<E: Encode>(&self, reply: Reply<Watch>, encode: E) -> Result<Events<E>, Fault> {
+    fn events<E: Encode>(&self, reply: Reply<Watched>, encode: E) -> Result<Events<E>, Fault> {
         match reply {
             Reply::Stream(watch) => Ok(Events {
                 watch: Some(watch),
@@ -188,7 +188,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// A reply that does not belong to the call it answers: a mistake of ours.
-fn unexpected(reply: &Reply<Watch>) -> Fault {
+fn unexpected(reply: &Reply<Watched>) -> Fault {
     tracing::error!(?reply, "a reply of the wrong kind");
     Fault::Internal("unexpected-reply".into())
 }
@@ -209,7 +209,7 @@ trait Encode: Send + Unpin + 'static {
 
 /// A task's events on their way to a client.
 struct Events<E> {
-    watch: Option<Watch>,
+    watch: Option<Watched>,
     told: Told,
     app: Arc<App>,
     encode: E,
@@ -222,7 +222,7 @@ impl<E: Encode> Stream for Events<E> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let Some(watch) = this.watch.as_mut() else { return Poll::Ready(None) };
-        let next = match watch.poll_next(cx) {
+        let next = match watch.poll_next(&this.app.guard, cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(None) => None,
             Poll::Ready(Some(Ok(Item::Event(event)))) => Some(match event.show() {
