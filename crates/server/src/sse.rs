@@ -41,7 +41,7 @@ impl EventStream {
         let mut response = Response::new(Body::Events(Box::new(self)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
         // nginx and others hold answers back unless told not to.
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response

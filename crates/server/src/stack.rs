@@ -19,7 +19,7 @@ use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -126,7 +126,15 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
-        _ => Box::pin(http_json(app, at.as_ref(), request, peer)).await,
+        _ => {
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            let mut response = Box::pin(http_json(app, at.as_ref(), request, peer)).await;
+            if is_read {
+                // What is for one caller is for nobody else; caches know `Authorization`, and not our other headers.
+                response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+            }
+            response
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as ver
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataValue;
 use tower::Service as _;
@@ -53,6 +53,10 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
 
 /// What stands before a message: whether it is compressed, and its length.
 const FRAME_BYTES: usize = 5;
+
+/// What a caller is told whose time is over.
+const LATE: &str = "the time that the caller gave is over; the task goes on";
+
 struct Methods {
     app: Arc<App>,
     uri: Uri,
@@ -155,11 +159,22 @@ impl Methods {
             let answer = encode(reply, told.losses())?;
             told.about_task(about);
             Ok((answer, active))
-        }
-        .await;
+        };
+        let mut late = false;
+        let outcome = match patience(&headers) {
+            None => outcome.await,
+            // Whoever has left is not waited for; what was begun goes on.
+            Some(time) => tokio::time::timeout(time, outcome).await.unwrap_or_else(|_| {
+                late = true;
+                Err(Fault::Unavailable(LATE.into()))
+            }),
+        };
         told.report(&self.app);
         self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
-        let (answer, active) = outcome.map_err(|fault: Fault| package.refuse(&fault))?;
+        let refuse = |fault: Fault| {
+            if late { tonic::Status::deadline_exceeded(LATE) } else { package.refuse(&fault) }
+        };
+        let (answer, active) = outcome.map_err(refuse)?;
         let mut response = tonic::Response::new(answer);
         if !active.is_empty()
             && let Ok(value) = MetadataValue::try_from(active.join(","))
@@ -181,6 +196,23 @@ impl Methods {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// How long the caller waits for its answer: up to eight digits and a unit.
+fn patience(headers: &HeaderMap) -> Option<Duration> {
+    let text = header(headers, "grpc-timeout")?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let legal = (1..=8).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| legal)?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
