@@ -89,10 +89,20 @@ fn above_what_may_be_on_its_way_requests_are_refused_and_small_ones_last() {
     };
     let large = |path: &str| sabir.ask(&Request::post(path, vec![b' '; MIB - 1]));
     assert_eq!((large("/").status, shed()), (200, 0), "one is taken");
-    let mut slow = Wire::open(sabir.address);
-    slow.write(&Request::post("/", "").with("Content-Length", MIB.to_string()).head(sabir.address));
-    slow.write(&vec![b' '; MIB - 1]);
-    eventually("there is no room for another", || large("/").status == 503);
+    let hold = || {
+        let mut slow = Wire::open(sabir.address);
+        slow.write(&Request::post("/", "").with("Content-Length", MIB.to_string()).head(sabir.address));
+        slow.write(&vec![b' '; MIB - 1]);
+        // Whichever of two comes later is refused.
+        thread::sleep(Duration::from_millis(300));
+        slow
+    };
+    let mut slow = None;
+    eventually("there is no room for another", || {
+        drop(slow.take());
+        slow = Some(hold());
+        large("/").status == 503
+    });
     let reply = large("/message:send");
     assert_eq!((reply.status, reply.header("Retry-After")), (503, Some("1")), "{}", reply.text());
     assert_eq!(Problem::of_rest(&reply).reason, "UNAVAILABLE");
@@ -104,9 +114,14 @@ fn above_what_may_be_on_its_way_requests_are_refused_and_small_ones_last() {
     sabir.still_serves();
     drop(slow);
     eventually("what is gone is given back", || large("/").status == 200);
-    let mut slow = roomy(&sabir);
-    almost(&mut slow, &host, MIB - 1000);
-    eventually("what waits over gRPC counts too", || large("/").status == 503);
+    let mut slow = None;
+    eventually("what waits over gRPC counts too", || {
+        drop(slow.take());
+        let slow = slow.insert(roomy(&sabir));
+        almost(slow, &host, MIB - 1000);
+        thread::sleep(Duration::from_millis(300));
+        large("/").status == 503
+    });
     drop(slow);
     eventually("and is given back", || large("/").status == 200);
 }
