@@ -17,6 +17,7 @@ use crate::authn::oidc::Issuers;
 use crate::authn::{self, Scheme, Who, api_key, basic, k1, mtls};
 use crate::config::{Accept, AuthConfig};
 use crate::fetch::Fetch;
+use crate::guard::Ends;
 use crate::identity::{Identity, Knock, Mark, Proof, Shown};
 use crate::policy::trust::Demand;
 use crate::refusal::{Refusal, bad_key};
@@ -192,7 +193,8 @@ impl<F: Fetch> Entrance<F> {
             && issuers.knows(token)
         {
             let bearer = Box::pin(issuers.verify(token, knock.now)).await?;
-            return Ok(Identity::new(&bearer.who(), Proof::Issued(bearer)));
+            let ends = bearer.until.map(|end| Ends::At(end, Scheme::Jwt));
+            return Ok(Identity::new(&bearer.who(), Proof::Issued(bearer)).ending(ends));
         }
         let mut refusal = None;
         if let Some(shared) = &self.shared {
@@ -216,10 +218,12 @@ impl<F: Fetch> Entrance<F> {
             return Err(Refusal::unauthenticated(Some(Scheme::ApiKey), "key_not_taken", self.ways()));
         }
         // What cannot be a key is looked up all the same, so that the time taken does not tell forms apart.
-        match store.find(&Imprint::hash(text), knock.now).map_err(|_| Refusal::store())? {
+        let hash = Imprint::hash(text);
+        match store.find(&hash, knock.now).map_err(|_| Refusal::store())? {
             Standing::Valid(key) => {
                 store.used(&key.id, knock.now);
-                Ok(Identity::new(&api_key::who(key.id.as_str()), Proof::Key(key)))
+                let who = api_key::who(key.id.as_str());
+                Ok(Identity::new(&who, Proof::Key(key)).ending(Some(Ends::Key(hash))))
             }
             other => Err(bad_key(&other)),
         }
@@ -308,7 +312,10 @@ impl Shared {
             secrets.reveal(&found.secret).ok().filter(|secret| secret.expose().trim().len() >= ORGANISATION_SECRET_MIN)
         };
         match native_jwt::verify(token, settings, organisation, knock.now) {
-            Ok(user) => Ok(Identity::new(&user.who(), Proof::Named { bound: user.bound })),
+            Ok(user) => {
+                let ends = user.until.map(|end| Ends::At(end, Scheme::Native));
+                Ok(Identity::new(&user.who(), Proof::Named { bound: user.bound }).ending(ends))
+            }
             Err(_) if away => Err(Refusal::store()),
             Err(reason) => Err(reason.into()),
         }

@@ -9,6 +9,11 @@
 //! Between the first two the request is decoded, between the last two the server checks what the agent offers. Every
 //! refusal is counted and goes into the audit, here and nowhere else.
 
+mod vigil;
+
+pub(crate) use vigil::Ends;
+pub use vigil::Vigil;
+
 use crate::authn::{Scheme, Who};
 use crate::entrance::{Entrance, Posture, Secrets};
 use crate::explain::{Explanation, Question};
@@ -190,6 +195,7 @@ impl Guard {
                     subject: subject.into(),
                     client: None,
                     scopes: question.scopes.clone(),
+                    until: None,
                 };
                 Ok(Identity::new(&who, Proof::Issued(Arc::new(bearer))))
             }

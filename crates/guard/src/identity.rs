@@ -3,6 +3,7 @@
 use crate::authn::basic::Channel;
 use crate::authn::oidc::Bearer;
 use crate::authn::{Scheme, Who, bearer, k1};
+use crate::guard::Ends;
 use crate::refusal::Refusal;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -119,6 +120,8 @@ impl<'a> Knock<'a> {
 pub struct Identity {
     caller: Caller,
     proof: Proof,
+    /// By what it is known that the proof counts no more; `None` where nothing tells.
+    ends: Option<Ends>,
 }
 
 /// How we know, with what a decision needs of it.
@@ -151,11 +154,21 @@ pub(crate) struct Mark {
 
 impl Identity {
     pub(crate) fn anonymous() -> Self {
-        Self { caller: Caller::anonymous(), proof: Proof::None }
+        Self { caller: Caller::anonymous(), proof: Proof::None, ends: None }
     }
 
     pub(crate) fn new(who: &Who, proof: Proof) -> Self {
-        Self { caller: Caller::named(&who.to_string()), proof }
+        Self { caller: Caller::named(&who.to_string()), proof, ends: None }
+    }
+
+    /// The same, known by a credential that ends.
+    pub(crate) const fn ending(mut self, ends: Option<Ends>) -> Self {
+        self.ends = ends;
+        self
+    }
+
+    pub(crate) const fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     /// The caller, to whom tasks belong.

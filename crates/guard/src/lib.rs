@@ -33,7 +33,7 @@ mod memo;
 mod metrics;
 mod refusal;
 
-pub use guard::Guard;
+pub use guard::{Guard, Vigil};
 pub use identity::{API_KEY, Identity, Knock};
 pub use metrics::Metrics;
 pub use permit::{Admitted, Cleared, Permit};

@@ -1,5 +1,6 @@
 //! The composition root: the only place that names concrete types.
 
+use crate::arriving::Budget;
 use crate::card::{Cards, Face, PublicAddress, Registration, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
@@ -72,6 +73,7 @@ pub(crate) struct App {
     pub(crate) door: Door,
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
+    pub(crate) inflight: Budget,
     pub(crate) front: Option<Arc<dyn Front>>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
@@ -129,6 +131,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
+        config.limits.check_bytes().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
@@ -172,6 +175,7 @@ impl Server {
                 .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
+            inflight: Budget::new(config.limits.inflight_bytes_max),
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),

@@ -13,7 +13,7 @@
 //! - A retry is recognised behind all of them, in the engine: a stored answer is not given to somebody who has lost access.
 
 use crate::app::{App, Rules, Served};
-use sabir_engine::Watch;
+use crate::watched::Watched;
 use sabir_guard::{Admitted, Guard, Identity, Knock};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
@@ -35,7 +35,7 @@ pub(crate) struct Ask<'a> {
 /// An answer.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    pub(crate) reply: Reply<Watch>,
+    pub(crate) reply: Reply<Watched>,
     /// The extensions that were active for it.
     pub(crate) active: Vec<String>,
     /// Whose task it is about.

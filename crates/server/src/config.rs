@@ -12,6 +12,7 @@ pub mod tls;
 mod aliases;
 mod platform;
 
+use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
@@ -159,14 +160,20 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
 pub struct LimitsConfig {
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
+    /// Bytes of all requests that are on their way and not decoded yet.
+    pub inflight_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Open connections.
     pub connections_max: usize,
+    /// Open connections from one address; 0 for no limit. Behind a proxy all come from one.
+    pub connections_per_address_max: usize,
     /// Requests at the same time on one HTTP/2 connection.
     pub http2_streams_max: u32,
     /// Seconds for a request's head to arrive.
     pub header_seconds_max: u64,
+    /// Seconds after which an HTTP/2 connection without requests ends.
+    pub idle_seconds_max: u64,
     /// Seconds for a request's body to arrive.
     pub body_seconds_max: u64,
     /// Seconds of silence after which a stream gets a comment, so that proxies keep it.
@@ -238,10 +245,13 @@ impl Default for LimitsConfig {
         let engine = sabir_engine::Limits::default();
         Self {
             body_bytes_max: 16 << 20,
+            inflight_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
+            connections_per_address_max: 0,
             http2_streams_max: 200,
             header_seconds_max: 15,
+            idle_seconds_max: 60,
             body_seconds_max: 60,
             // The Python SDK's HTTP client gives up after five silent seconds.
             keep_alive_seconds: 3,
@@ -295,6 +305,18 @@ impl LimitsConfig {
     pub(crate) fn callers(&self) -> BTreeMap<String, Pace> {
         let pace = |one: &CallerPace| Pace { per_minute: one.per_minute, per_day: one.per_day };
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
+    }
+
+    /// A body that is allowed must be able to arrive.
+    pub(crate) fn check_bytes(&self) -> Result<(), String> {
+        let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
+        if for_large(most) < one {
+            return Err(format!(
+                "limits.inflight_bytes_max = {most} leaves no room for one body of limits.body_bytes_max = {one}; make \
+                 it at least twice as much"
+            ));
+        }
+        Ok(())
     }
 
     /// The engine's share.

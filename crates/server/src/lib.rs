@@ -34,6 +34,7 @@ pub mod explain;
 pub mod stage;
 
 mod app;
+mod arriving;
 mod bind;
 mod body;
 mod call;
@@ -54,6 +55,7 @@ mod route;
 mod sse;
 mod stack;
 mod tls;
+mod watched;
 
 pub use app::{Server, StartError};
 pub use config::Config;

@@ -1,6 +1,8 @@
 //! Sockets: accepting, limiting, and stopping in an orderly way.
 
+mod idle;
 mod secure;
+mod share;
 
 use crate::app::App;
 use crate::body::Body;
@@ -11,18 +13,21 @@ use crate::stack;
 use crate::tls::Tls;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use idle::{Counting, Streams};
+use share::Shares;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a connection
 /// whose request was answered long ago.
@@ -91,7 +96,9 @@ impl Behind for Arc<App> {
 /// Accepts until `stop` completes, then lets what is running finish for a while.
 pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
     let slots = Arc::new(Semaphore::new(behind.limits().connections_max));
-    let builders = Arc::new(Builders::new(behind.limits()));
+    let shares = Shares::new(behind.limits().connections_per_address_max);
+    let (stopping, told) = watch::channel(false);
+    let builders = Arc::new(Builders::new(behind.limits(), told));
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
@@ -115,6 +122,10 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
                 continue;
             }
         };
+        let Ok(share) = shares.take(address.ip()) else {
+            tracing::debug!(peer = %address, "an address has its share of connections");
+            continue;
+        };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
         let connection = Connection { behind: behind.clone(), peer: Peer::plain(address) };
         // Two kinds of tasks, so that a plain connection has no room for what only the other needs.
@@ -123,17 +134,18 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
                 let requests = Requests(Arc::new(connection));
                 drop(tokio::spawn(async move {
                     builders.serve(stream, requests, watcher).await;
-                    drop((gauge, slot));
+                    drop((gauge, slot, share));
                 }));
             }
             Some(tls) => drop(tokio::spawn(async move {
                 builders.serve_secured(stream, tls, connection, watcher).await;
-                drop((gauge, slot));
+                drop((gauge, slot, share));
             })),
         }
     }
     behind.begin_stop();
     drop(listener);
+    stopping.send_replace(true);
     let finished = tokio::time::timeout(drain, graceful.shutdown()).await;
     if finished.is_err() {
         tracing::info!("some streams were still open after the time to drain; they can be taken up again");
@@ -150,13 +162,19 @@ struct Connection<B> {
 #[derive(Clone)]
 struct Requests<B>(Arc<Connection<B>>);
 
+impl<B: Behind> Requests<B> {
+    fn answer(&self, request: Request<Incoming>) -> Answering {
+        self.0.behind.answer(request, self.0.peer.clone())
+    }
+}
+
 impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Infallibly;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Infallibly(self.0.behind.answer(request, self.0.peer.clone()))
+        Infallibly(self.answer(request))
     }
 }
 
@@ -176,13 +194,16 @@ struct Builders {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     first_bytes_max: Duration,
+    idle_max: Duration,
+    /// Whether the server stops.
+    stopping: watch::Receiver<bool>,
 }
 
 /// What every HTTP/2 connection opens with, and no HTTP/1.1 request.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Builders {
-    fn new(limits: &LimitsConfig) -> Self {
+    fn new(limits: &LimitsConfig, stopping: watch::Receiver<bool>) -> Self {
         let header_time_max = Duration::from_secs(limits.header_seconds_max);
         let mut http1 = http1::Builder::new();
         http1
@@ -199,7 +220,37 @@ impl Builders {
             // Dead peers are found within a minute, so that their streams do not stay.
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        Self { http1, http2, first_bytes_max: header_time_max }
+        let idle_max = Duration::from_secs(limits.idle_seconds_max);
+        Self { http1, http2, first_bytes_max: header_time_max, idle_max, stopping }
+    }
+
+    /// Serves HTTP/2 until the peer leaves, nothing was asked for a while, or the server stops.
+    async fn serve_http2(
+        &self,
+        io: impl Read + Write + Unpin + Send + 'static,
+        requests: Requests<impl Behind>,
+    ) -> hyper::Result<()> {
+        let streams = Streams::new();
+        let counting = Counting { requests, streams: streams.clone() };
+        let mut connection = pin!(self.http2.serve_connection(io, counting));
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            biased;
+            outcome = connection.as_mut() => return outcome,
+            () = streams.quiet_for(self.idle_max) => {}
+            _ = stopping.wait_for(|stops| *stops) => {}
+        }
+        // What was asked in the meantime is answered; a peer that does not say goodbye is left.
+        connection.as_mut().graceful_shutdown();
+        let left = async {
+            tokio::time::sleep(GOODBYE).await;
+            streams.quiet_for(GOODBYE).await;
+        };
+        tokio::select! {
+            biased;
+            outcome = connection => outcome,
+            () = left => Ok(()),
+        }
     }
 
     /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port; the first bytes are looked at without taking
@@ -219,7 +270,9 @@ impl Builders {
         };
         let outcome = if speaks_http2 {
             // Boxed, since its state is large and the usual connection is the other one.
-            Box::pin(watcher.watch(self.http2.serve_connection(TokioIo::new(stream), requests))).await
+            let outcome = Box::pin(self.serve_http2(TokioIo::new(stream), requests)).await;
+            drop(watcher);
+            outcome
         } else {
             watcher.watch(self.http1.serve_connection(TokioIo::new(stream), requests)).await
         };
@@ -228,6 +281,9 @@ impl Builders {
         }
     }
 }
+
+/// How long a peer on an HTTP/2 connection with nothing left to answer has to close it.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How often a connection that has said nothing yet looks whether the server is stopping.
 const STOPPING_SEEN: Duration = Duration::from_millis(250);

@@ -43,6 +43,7 @@ struct Loss {
 pub(crate) struct Metrics {
     requests: Family<Request, Counter>,
     seconds: Family<Operation, Histogram>,
+    shed: Counter,
     streams: Gauge,
     connections: Gauge,
     losses: Family<Loss, Counter>,
@@ -57,6 +58,7 @@ impl Metrics {
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(buckets),
+            shed: Counter::default(),
             streams: Gauge::default(),
             connections: Gauge::default(),
             losses: Family::default(),
@@ -64,9 +66,11 @@ impl Metrics {
             tls_reloads: Family::default(),
             tls_expiry: Gauge::default(),
         };
-        let Self { requests, seconds, streams, connections, losses, tls_failures, tls_reloads, tls_expiry } = &metrics;
+        let Self { requests, seconds, shed, streams, connections, losses, tls_failures, tls_reloads, tls_expiry } =
+            &metrics;
         registry.register("sabir_requests", "Requests by operation, dialect and outcome", requests.clone());
         registry.register("sabir_request_seconds", "Time to the answer, or to a stream's first event", seconds.clone());
+        registry.register("sabir_requests_shed", "Requests refused because too much was on its way", shed.clone());
         registry.register("sabir_open_streams", "Event streams being written", streams.clone());
         registry.register("sabir_open_connections", "Open connections", connections.clone());
         registry.register("sabir_translation_losses", "What a dialect could not carry, by kind", losses.clone());
@@ -91,6 +95,10 @@ impl Metrics {
         let status = outcome.map_or_else(|fault| status(fault.code()), |()| "ok");
         self.requests.get_or_create(&Request { operation, dialect, status }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn shed(&self) {
+        self.shed.inc();
     }
 
     pub(crate) fn loss(&self, dialect: &'static str, kind: &'static str) {

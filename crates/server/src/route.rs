@@ -2,8 +2,9 @@
 //! [`Permit`], which only the guard can make.
 
 use crate::app::Served;
-use sabir_engine::{Courier, Engine, Resident, Watch};
-use sabir_guard::Permit;
+use crate::watched::Watched;
+use sabir_engine::{Courier, Engine, Resident};
+use sabir_guard::{Identity, Permit};
 use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
 use sabir_store::{Note, Scope, StoreError};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ impl Route {
         served: &Served,
         permit: Permit,
         terms: &Terms,
-    ) -> Result<(Reply<Watch>, Arc<Scope>), Fault> {
+    ) -> Result<(Reply<Watched>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
         let (call, identity) = permit.into_parts();
         let reply = match call {
@@ -33,7 +34,7 @@ impl Route {
             }
             // Boxed, so that the future of a send is not as large as the largest of them all.
             Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
-            call => Box::pin(self.serve_other(served, scope.clone(), call, terms)).await?,
+            call => Box::pin(self.serve_other(served, (&identity, scope.clone()), call, terms)).await?,
         };
         Ok((reply, scope))
     }
@@ -41,14 +42,17 @@ impl Route {
     async fn serve_other(
         &self,
         served: &Served,
-        scope: Arc<Scope>,
+        (identity, scope): (&Identity, Arc<Scope>),
         call: Call,
         terms: &Terms,
-    ) -> Result<Reply<Watch>, Fault> {
+    ) -> Result<Reply<Watched>, Fault> {
         let engine = &self.engine;
         Ok(match call {
             Call::Send(request) => Reply::Sent(engine.send(&served.resident, scope, request, terms).await?),
-            Call::Stream(request) => Reply::Stream(engine.stream(&served.resident, scope, request, terms).await?),
+            Call::Stream(request) => {
+                let watch = engine.stream(&served.resident, scope, request, terms).await?;
+                Reply::Stream(Watched::by(identity, watch))
+            }
             Call::Get(call) => {
                 let (task, view) = engine.get(&scope, &call).await?;
                 Reply::Task(task, view)
@@ -58,7 +62,9 @@ impl Route {
                 let task = engine.cancel(&scope, &served.resident, &call).await?;
                 Reply::Task(task, View::WHOLE)
             }
-            Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
+            Call::Subscribe(call) => {
+                Reply::Stream(Watched::by(identity, engine.subscribe(&scope, &call, terms).await?))
+            }
             Call::CreatePush { task, config, .. } => {
                 let (task, config) = engine.create_push(&scope, &task, config, terms.dialect).await?;
                 Reply::Push(task, config)

@@ -4,10 +4,10 @@ use crate::app::App;
 use crate::body::{Body, EVENT_STREAM};
 use crate::losses::Told;
 use crate::metrics::Gauged;
+use crate::watched::Watched;
 use bytes::Bytes;
 use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use sabir_engine::Watch;
 use sabir_engine::watch::Item;
 use sabir_wire::{Teller, sse};
 use std::pin::Pin;
@@ -21,7 +21,7 @@ const WRITE_BYTES: usize = 32 << 10;
 /// A task's events on their way to a client.
 #[derive(Debug)]
 pub(crate) struct EventStream {
-    watch: Watch,
+    watch: Watched,
     teller: Teller,
     told: Told,
     app: Arc<App>,
@@ -31,7 +31,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    pub(crate) fn new(watch: Watch, teller: Teller, told: Told, app: &Arc<App>) -> Self {
+    pub(crate) fn new(watch: Watched, teller: Teller, told: Told, app: &Arc<App>) -> Self {
         let open_streams = app.metrics.stream();
         Self { watch, teller, told, app: app.clone(), timer: None, done: false, _open_streams: open_streams }
     }
@@ -41,7 +41,7 @@ impl EventStream {
         let mut response = Response::new(Body::Events(Box::new(self)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
         // nginx and others hold answers back unless told not to.
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response
@@ -57,7 +57,7 @@ impl EventStream {
         }
         let mut out = Vec::new();
         while out.len() < WRITE_BYTES {
-            match self.watch.poll_next(cx) {
+            match self.watch.poll_next(&self.app.guard, cx) {
                 Poll::Ready(Some(Ok(item))) => self.write(&item, &mut out),
                 Poll::Ready(Some(Err(fault))) => {
                     self.teller.tell_fault(&fault, &mut out);

@@ -6,34 +6,37 @@
 //! ```
 //!
 //! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
-//! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it.
-//! gRPC skips both, since its messages are framed and limited by themselves, and does without signatures of bodies.
+//! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it;
+//! so all of them together have a limit as well (`arriving.rs`), which gRPC shares. gRPC's messages are framed, and do
+//! without signatures of bodies.
 //! What follows a decoded call is in `call.rs`.
 
 use crate::app::{App, Served};
+use crate::arriving::{Arriving, Bounds, Taken, Trouble};
 use crate::bind::{self, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
-use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
+};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sabir_proto::Fault;
 use sabir_proto::card::Interface;
 use sabir_wire::v1::http::{Routed, route};
 use sabir_wire::{Entry, v03};
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::task::Poll;
 use tracing::Instrument;
 
 /// The header by which a caller, a proxy and our log speak of the same request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// For a year, browsers speak nothing but HTTPS to this host. Its subdomains may be somebody else's.
 const HTTPS_ONLY: &str = "max-age=31536000";
+/// When it is worth trying again where too much was on its way, in seconds.
+pub(crate) const CROWDED_SECONDS: u64 = 1;
 /// Longest request id taken from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -105,7 +108,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                     let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
                     jsonrpc::serve(app, arrived, body).await
                 }
-                Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
+                Err(untaken) => untaken.answer(jsonrpc::refuse_early),
             }
         }
         (_, path) if path.starts_with("/_agent-native/") && process::Job::at(path).is_some() => {
@@ -127,7 +130,15 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
-        _ => Box::pin(http_json(app, at.as_ref(), request, peer)).await,
+        _ => {
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            let mut response = Box::pin(http_json(app, at.as_ref(), request, peer)).await;
+            if is_read {
+                // What is for one caller is for nobody else; caches know `Authorization`, and not our other headers.
+                response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+            }
+            response
+        }
     }
 }
 
@@ -137,8 +148,8 @@ async fn process_job(app: &Arc<App>, job: Option<process::Job>, request: Request
     };
     let (parts, body) = request.into_parts();
     match collect(app, &parts.headers, body).await {
-        Ok(body) => process::serve(app, job, &parts.headers, &body).await,
-        Err((status, fault)) => rest::refuse_early(status, &fault),
+        Ok(taken) => process::serve(app, job, &parts.headers, &taken.body).await,
+        Err(untaken) => untaken.answer(rest::refuse_early),
     }
 }
 
@@ -156,7 +167,7 @@ async fn http_json(
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
                 Ok(body) => rest_v03::serve(app, at, route, head, body).await,
-                Err((status, fault)) => rest_v03::refuse_early(status, &fault),
+                Err(untaken) => untaken.answer(rest_v03::refuse_early),
             },
             v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
             v03::rest::Routed::Unknown => {
@@ -167,7 +178,7 @@ async fn http_json(
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
             Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
-            Err((status, fault)) => rest::refuse_early(status, &fault),
+            Err(untaken) => untaken.answer(rest::refuse_early),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),
         Routed::Unknown if is_endpoint(below) => {
@@ -277,31 +288,54 @@ pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
         && request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Reads the body, within its limits of size and time.
-async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result<Bytes, (StatusCode, Fault)> {
+/// A body that was not taken, and what its sender is told.
+struct Untaken {
+    status: StatusCode,
+    fault: Fault,
+}
+
+impl Untaken {
+    /// The answer, in the words of a binding.
+    fn answer(self, refuse: impl FnOnce(StatusCode, &Fault) -> Response<Body>) -> Response<Body> {
+        let mut response = refuse(self.status, &self.fault);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, CROWDED_SECONDS.into());
+        }
+        response
+    }
+}
+
+/// Reads the body, within its limits of size and time, and that of all bodies together.
+async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result<Taken, Untaken> {
     let most = app.limits.body_bytes_max;
-    let too_large = || {
-        let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
-        (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
-    };
     let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
-    if declared.is_some_and(|n| n > most) {
-        return Err(too_large());
-    }
-    let mut reading = Box::pin(Limited::new(body, most).collect());
-    // A small body is here with its head; no clock is asked and no timer set for it.
-    let at_once = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
-    let read = match at_once {
-        Poll::Ready(read) => Ok(read),
-        Poll::Pending => tokio::time::timeout(app.body_time_max, reading).await,
+    let read = if declared.is_some_and(|n| n > most) {
+        Err(Trouble::TooLarge)
+    } else {
+        let bounds = Bounds { bytes_max: most, time_max: app.body_time_max };
+        let mut arriving = Arriving::new(body, &app.inflight, bounds);
+        Box::pin(async move {
+            let body = (&mut arriving).collect().await?.to_bytes();
+            Ok(Taken { body, held: arriving.into_held() })
+        })
+        .await
     };
-    match read {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(e)) if e.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        // Nobody is left to read the answer; it is made all the same.
-        Ok(Err(e)) => Err((StatusCode::BAD_REQUEST, Fault::InvalidRequest(format!("the body broke off: {e}")))),
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest("the body took too long to arrive".into()))),
-    }
+    read.map_err(|trouble| {
+        let (status, fault) = match trouble {
+            Trouble::TooLarge => {
+                let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
+                (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
+            }
+            Trouble::Late => (StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest(trouble.to_string())),
+            Trouble::Crowded => {
+                app.metrics.shed();
+                (StatusCode::SERVICE_UNAVAILABLE, Fault::Unavailable(trouble.to_string()))
+            }
+            // Nobody is left to read the answer; it is made all the same.
+            Trouble::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
+        };
+        Untaken { status, fault }
+    })
 }
 
 fn ready(app: &App) -> Response<Body> {

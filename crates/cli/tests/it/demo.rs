@@ -390,13 +390,13 @@ fn json_output_is_the_card_and_an_interrupt_is_no_failure() {
 }
 
 /// A member of a protobuf message that holds bytes.
-fn field(tag: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn field(tag: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     [&[tag << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
 /// `SendMessageRequest` with a message of one text part.
-fn spoken(text: &str) -> Vec<u8> {
+pub(crate) fn spoken(text: &str) -> Vec<u8> {
     let role_user = [4 << 3, 1];
     field(2, [&field(1, "m1")[..], &role_user, &field(5, field(1, text))].concat())
 }

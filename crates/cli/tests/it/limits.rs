@@ -102,6 +102,24 @@ fn beyond_the_limit_connections_wait_for_a_place() {
 }
 
 #[test]
+fn an_address_may_have_a_share_of_the_connections() {
+    let sabir = limited("connections_per_address_max = 2");
+    let mut first: Vec<Wire> = (0..2).map(|_| Wire::open(sabir.address)).collect();
+    for wire in &mut first {
+        wire.send(&Request::get("/healthz"));
+        assert_eq!(wire.reply().status, 200);
+    }
+    assert!(Wire::open(sabir.address).ends(), "there is no third");
+    drop(first);
+    let served = || {
+        let mut wire = Wire::open(sabir.address);
+        wire.send(&Request::get("/healthz"));
+        wire.try_reply().is_some()
+    };
+    eventually("there is room again", served);
+}
+
+#[test]
 fn silent_connections_do_not_keep_places_for_ever() {
     let sabir = limited("connections_max = 3\nheader_seconds_max = 1");
     let idle: Vec<Wire> = (0..3).map(|_| Wire::open(sabir.address)).collect();

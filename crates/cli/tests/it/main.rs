@@ -4,7 +4,7 @@
 //! |---|---|
 //! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
-//! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `operate`, `start`, `shutdown` |
+//! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
@@ -69,6 +69,7 @@ mod manual;
 mod memory;
 mod operate;
 mod pages;
+mod patience;
 mod process;
 mod production;
 mod protocols;

@@ -102,15 +102,17 @@ fn what_could_be_read_in_two_ways_is_not_read_at_all() {
 
 /// HTTP/2 by hand: frames, and headers that are never compressed.
 pub(crate) struct Http2 {
-    wire: Wire,
+    pub(crate) wire: Wire,
     stream: u32,
 }
 
-const DATA: u8 = 0;
+pub(crate) const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
+pub(crate) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+pub(crate) const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 impl Http2 {
@@ -122,7 +124,7 @@ impl Http2 {
         client
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    pub(crate) fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let mut out = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
         out.extend([kind, flags]);
         out.extend(stream.to_be_bytes());
@@ -139,7 +141,7 @@ impl Http2 {
     }
 
     /// Sends a request and returns its stream.
-    fn send(&mut self, method: &str, host: &str, path: &str, body: &str) -> u32 {
+    pub(crate) fn send(&mut self, method: &str, host: &str, path: &str, body: &str) -> u32 {
         self.send_typed(method, host, path, "application/json", body.as_bytes())
     }
 
@@ -158,6 +160,15 @@ impl Http2 {
 
     /// The same with all headers given.
     pub(crate) fn send_with(&mut self, headers: &[(&str, &str)], body: &[u8]) -> u32 {
+        let stream = self.begin(headers, body.is_empty());
+        if !body.is_empty() {
+            self.frame(DATA, END_STREAM, stream, body);
+        }
+        stream
+    }
+
+    /// Begins a request, of which more follows unless this is the end.
+    pub(crate) fn begin(&mut self, headers: &[(&str, &str)], ends: bool) -> u32 {
         let mut block = Vec::new();
         for (name, value) in headers {
             // Literal, not indexed, new name; short enough for lengths of one byte.
@@ -169,11 +180,7 @@ impl Http2 {
         }
         let stream = self.stream;
         self.stream += 2;
-        let (end_headers, end_stream) = (4, 1);
-        self.frame(HEADERS, if body.is_empty() { end_headers | end_stream } else { end_headers }, stream, &block);
-        if !body.is_empty() {
-            self.frame(DATA, end_stream, stream, body);
-        }
+        self.frame(HEADERS, if ends { END_HEADERS | END_STREAM } else { END_HEADERS }, stream, &block);
         stream
     }
 

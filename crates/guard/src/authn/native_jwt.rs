@@ -55,6 +55,8 @@ pub struct User {
     pub under: Under,
     /// Whether the token was made for us and nobody else: it names an audience, and we are it.
     pub bound: bool,
+    /// Not good from this moment on; `None` for ever, where that is allowed.
+    pub until: Option<Timestamp>,
 }
 
 /// Which secret a token was made with.
@@ -177,12 +179,19 @@ pub fn verify(
         under,
         // One that names another audience was refused above.
         bound: jws.claims.audience().is_some(),
+        until: jws.claims.time("exp")?.map(from_seconds),
     })
 }
 
 /// Whether a text can be the name of a user: as long as addresses get, and nothing that changes how a line reads.
 fn is_name(sub: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&sub.len()) && sub.trim() == sub && !sub.contains(char::is_control)
+}
+
+/// The first moment that is in no second before these; whole seconds are what counts here.
+#[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
+fn from_seconds(seconds: f64) -> Timestamp {
+    Timestamp::from_millis((seconds.ceil() * 1000.0) as i64)
 }
 
 fn organisation_of(claims: &Claims) -> Option<String> {

@@ -114,6 +114,8 @@ pub struct Bearer {
     pub client: Option<String>,
     /// `scope` and `scp`.
     pub scopes: Vec<String>,
+    /// Not good from this moment on; `None` where no token was shown.
+    pub until: Option<Timestamp>,
 }
 
 impl Bearer {
@@ -253,7 +255,7 @@ impl<F: Fetch> Issuers<F> {
         let keys = self.vouch(issuer, &jws, algorithm, now).await?;
         // Only now are the claims those of the issuer.
         let until = check_times(&jws.claims, issuer.skew, now)?;
-        let bearer = Arc::new(read(&jws.claims, issuer)?);
+        let bearer = Arc::new(Bearer { until: Some(until), ..read(&jws.claims, issuer)? });
         self.verified.insert(print, Entry { bearer: bearer.clone(), issuer: number, keys, until }, now);
         Ok(bearer)
     }
@@ -404,6 +406,7 @@ fn read(claims: &Claims, issuer: &Issuer) -> Result<Bearer, Reason> {
         subject: claims.text("sub").ok_or(Reason::Nobody)?.to_owned(),
         client: claims.text("azp").or_else(|| claims.text("client_id")).map(str::to_owned),
         scopes,
+        until: None,
     })
 }
 

@@ -8,14 +8,17 @@ mod v1;
 
 use super::{Head, Spelling, terms};
 use crate::app::App;
+use crate::arriving::{Arriving, Bounds, Trouble};
 use crate::body::Body;
 use crate::call::{Answered, Ask};
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
 use crate::peer::Peer;
+use crate::stack::CROWDED_SECONDS;
+use crate::watched::Watched;
 use http::{HeaderMap, Request, Response, Uri};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use sabir_engine::Watch;
 use sabir_engine::watch::Item;
 use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
@@ -23,7 +26,7 @@ use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as ver
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataValue;
 use tower::Service as _;
@@ -31,17 +34,28 @@ use tower::Service as _;
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     let methods = Methods { app: app.clone(), uri: request.uri().clone(), peer: peer.clone() };
+    let package = if request.uri().path().starts_with("/a2a.v1.") { Package::V03 } else { Package::V1 };
     let most = app.limits.body_bytes_max;
-    let answered = if request.uri().path().starts_with("/a2a.v1.") {
-        v03::server(methods).max_decoding_message_size(most).call(request).await
-    } else {
-        v1::server(methods).max_decoding_message_size(most).call(request).await
+    let bounds = Bounds { bytes_max: most.saturating_add(FRAME_BYTES), time_max: app.body_time_max };
+    let shedding = app.clone();
+    let request = request.map(|body| {
+        Arriving::new(body, &app.inflight, bounds).map_err(move |trouble| package.untaken(&shedding, trouble))
+    });
+    let answered = match package {
+        Package::V03 => v03::server(methods).max_decoding_message_size(most).call(request).await,
+        Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
         Ok(response) => response.map(Body::Grpc),
         Err(never) => match never {},
     }
 }
+
+/// What stands before a message: whether it is compressed, and its length.
+const FRAME_BYTES: usize = 5;
+
+/// What a caller is told whose time is over.
+const LATE: &str = "the time that the caller gave is over; the task goes on";
 
 struct Methods {
     app: Arc<App>,
@@ -90,6 +104,21 @@ impl Package {
         status
     }
 
+    /// A message that was not taken.
+    fn untaken(self, app: &App, trouble: Trouble) -> tonic::Status {
+        match trouble {
+            Trouble::TooLarge => tonic::Status::out_of_range("more than one message, or one that is too large"),
+            Trouble::Late => tonic::Status::deadline_exceeded(trouble.to_string()),
+            Trouble::Crowded => {
+                app.metrics.shed();
+                let mut status = self.status(&Fault::Unavailable(trouble.to_string()));
+                status.metadata_mut().insert("retry-after", CROWDED_SECONDS.into());
+                status
+            }
+            Trouble::Broken(error) => tonic::Status::from_error(error.into()),
+        }
+    }
+
     /// A version that is sent must belong to the package.
     fn check(self, version: Option<&str>) -> Result<(), Fault> {
         match self {
@@ -106,7 +135,7 @@ impl Methods {
         package: Package,
         request: tonic::Request<Q>,
         decode: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
-        encode: impl FnOnce(Reply<Watch>, &mut Losses) -> Result<A, Fault>,
+        encode: impl FnOnce(Reply<Watched>, &mut Losses) -> Result<A, Fault>,
     ) -> Outcome<A> {
         let started = Instant::now();
         let (metadata, _, message) = request.into_parts();
@@ -131,11 +160,22 @@ impl Methods {
             let answer = encode(reply, told.losses())?;
             told.about_task(about);
             Ok((answer, active))
-        }
-        .await;
+        };
+        let mut late = false;
+        let outcome = match patience(&headers) {
+            None => outcome.await,
+            // Whoever has left is not waited for; what was begun goes on.
+            Some(time) => tokio::time::timeout(time, outcome).await.unwrap_or_else(|_| {
+                late = true;
+                Err(Fault::Unavailable(LATE.into()))
+            }),
+        };
         told.report(&self.app);
         self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
-        let (answer, active) = outcome.map_err(|fault: Fault| package.refuse(&fault))?;
+        let refuse = |fault: Fault| {
+            if late { tonic::Status::deadline_exceeded(LATE) } else { package.refuse(&fault) }
+        };
+        let (answer, active) = outcome.map_err(refuse)?;
         let mut response = tonic::Response::new(answer);
         if !active.is_empty()
             && let Ok(value) = MetadataValue::try_from(active.join(","))
@@ -145,7 +185,7 @@ impl Methods {
         Ok(response)
     }
 
-    fn events<E: Encode>(&self, reply: Reply<Watch>, encode: E) -> Result<Events<E>, Fault> {
+    fn events<E: Encode>(&self, reply: Reply<Watched>, encode: E) -> Result<Events<E>, Fault> {
         match reply {
             Reply::Stream(watch) => Ok(Events {
                 watch: Some(watch),
@@ -159,12 +199,29 @@ impl Methods {
     }
 }
 
+/// How long the caller waits for its answer: up to eight digits and a unit.
+fn patience(headers: &HeaderMap) -> Option<Duration> {
+    let text = header(headers, "grpc-timeout")?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let legal = (1..=8).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| legal)?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|v| v.to_str().ok())
 }
 
 /// A reply that does not belong to the call it answers: a mistake of ours.
-fn unexpected(reply: &Reply<Watch>) -> Fault {
+fn unexpected(reply: &Reply<Watched>) -> Fault {
     tracing::error!(?reply, "a reply of the wrong kind");
     Fault::Internal("unexpected-reply".into())
 }
@@ -185,7 +242,7 @@ trait Encode: Send + Unpin + 'static {
 
 /// A task's events on their way to a client.
 struct Events<E> {
-    watch: Option<Watch>,
+    watch: Option<Watched>,
     told: Told,
     app: Arc<App>,
     encode: E,
@@ -198,7 +255,7 @@ impl<E: Encode> Stream for Events<E> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let Some(watch) = this.watch.as_mut() else { return Poll::Ready(None) };
-        let next = match watch.poll_next(cx) {
+        let next = match watch.poll_next(&this.app.guard, cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(None) => None,
             Poll::Ready(Some(Ok(Item::Event(event)))) => Some(match event.show() {

@@ -2,11 +2,11 @@
 
 use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
+use crate::arriving::Taken;
 use crate::body::{A2A_JSON, Body, answer};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
-use bytes::Bytes;
 use http::{Response, StatusCode};
 use sabir_proto::{Fault, Reply};
 use sabir_wire::v1::http::Route;
@@ -23,8 +23,9 @@ pub(crate) async fn serve(
     at: Option<&Arc<Served>>,
     (route, tenant): (Route<'_>, Option<&str>),
     head: Head<'_>,
-    body: Bytes,
+    taken: Taken,
 ) -> Response<Body> {
+    let Taken { body, held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
     // The path says what is asked, and no signature covers it.
@@ -33,6 +34,7 @@ pub(crate) async fn serve(
         let admitted = Some(app.admit(at, &knock).await?);
         versions::require_v1(version(head.headers, head.query()))?;
         let call = v1::http::read_call(route, tenant, head.query(), &body)?;
+        drop(held);
         operation = call.operation();
         let mut terms = terms(head.headers, Spelling::Plain)?;
         terms.dialect = Dialect::V1.name();

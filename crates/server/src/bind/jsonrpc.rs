@@ -3,11 +3,11 @@
 
 use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
+use crate::arriving::Taken;
 use crate::body::{Body, EVENT_STREAM, JSON, answer};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
-use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use sabir_guard::Identity;
 use sabir_proto::{Call, Fault, MessageId, Reply, Tenant};
@@ -46,7 +46,8 @@ impl Arrived<'_> {
 }
 
 /// Serves one request.
-pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> Response<Body> {
+pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) -> Response<Body> {
+    let Taken { body, held } = taken;
     let started = Instant::now();
     let headers = arrived.head.headers;
     let knock = arrived.head.knock(app, Some(&body));
@@ -67,6 +68,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
             return refuse(&unheard.voice, &unheard.fault, challenge);
         }
     };
+    drop(held);
     let Heard { call, idempotency_key, mut voice, losses, .. } = match heard.unsure_about() {
         None => heard,
         Some(_) => Box::pin(by_evidence(app, arrived.at, admitted.identity(), heard)).await,

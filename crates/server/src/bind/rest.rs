@@ -2,11 +2,11 @@
 
 use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
 use crate::app::{App, Served};
+use crate::arriving::Taken;
 use crate::body::{Body, JSON, answer};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
-use bytes::Bytes;
 use http::header::USER_AGENT;
 use http::{Response, StatusCode};
 use sabir_proto::{Answer, Fault, Reply};
@@ -25,8 +25,9 @@ pub(crate) async fn serve(
     at: Option<&Arc<Served>>,
     route: Route<'_>,
     head: Head<'_>,
-    body: Bytes,
+    taken: Taken,
 ) -> Response<Body> {
+    let Taken { body, held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
     let mut told = Told::new(Dialect::V03, Losses::new());
@@ -38,6 +39,7 @@ pub(crate) async fn serve(
         let admitted = Some(app.admit(at, &knock).await?);
         versions::require_older(version(head.headers, head.query()))?;
         let mut call = rest::read_call(route, head.query(), &body, &mut || app.route.mint(), told.losses())?;
+        drop(held);
         files.read_call(&mut call);
         operation = call.operation();
         let mut terms = terms(head.headers, Spelling::WithX)?;

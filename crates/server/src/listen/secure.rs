@@ -75,7 +75,9 @@ impl Builders {
         let io = TokioIo::new(Prompt::new(stream, Waiting::new(requests.0.behind.clone(), until, owed)));
         let outcome = if speaks_http2 {
             // Boxed, since its state is large and the usual connection is the other one.
-            Box::pin(watcher.watch(self.http2.serve_connection(io, requests))).await
+            let outcome = Box::pin(self.serve_http2(io, requests)).await;
+            drop(watcher);
+            outcome
         } else {
             watcher.watch(self.http1.serve_connection(io, requests)).await
         };

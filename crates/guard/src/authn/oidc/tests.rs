@@ -82,6 +82,7 @@ async fn a_good_token_names_its_bearer_and_is_verified_once() {
     let bearer = issuers.verify(&token, at(NOW)).await.unwrap();
     assert_eq!(bearer.who().to_string(), "jwt:https://id.example/tenant#u1");
     assert_eq!(bearer.scopes, ["a2a:read", "a2a:send"]);
+    assert_eq!(bearer.until, Some(at(NOW + 360)), "until the skew is over");
     let again = issuers.verify(&token, at(NOW + 1)).await.unwrap();
     assert!(Arc::ptr_eq(&bearer, &again), "remembered, not verified anew");
     assert_eq!(fetch.times(), 2, "discovery and keys");

@@ -1,8 +1,8 @@
 //! `a2a.v1.A2AService`: 0.3. It has no tenants, so it reaches the default agent only.
 
 use super::{Encode, Events, Methods, Outcome, Package, damaged, header, unexpected};
+use crate::watched::Watched;
 use http::header::USER_AGENT;
-use sabir_engine::Watch;
 use sabir_proto::{Answer, Call, Fault, Reply, TheirEvent};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
@@ -41,13 +41,13 @@ impl V03 {
     }
 
     /// A reply in full.
-    fn answer(self, reply: &Reply<Watch>) -> Result<Answer, Fault> {
+    fn answer(self, reply: &Reply<Watched>) -> Result<Answer, Fault> {
         let mut answer = Answer::of(reply).ok_or_else(damaged)?;
         self.files.write_answer(&mut answer);
         Ok(answer)
     }
 
-    fn task(self, reply: &Reply<Watch>, losses: &mut Losses) -> Result<pb::Task, Fault> {
+    fn task(self, reply: &Reply<Watched>, losses: &mut Losses) -> Result<pb::Task, Fault> {
         match self.answer(reply)? {
             Answer::Task(task) => Ok(reply::task(&task, losses)),
             _ => Err(unexpected(reply)),
@@ -72,7 +72,7 @@ impl A2aService for Methods {
 
     async fn send_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<pb::SendMessageResponse> {
         let peer = V03::of(&request);
-        let encode = |answer: Reply<Watch>, losses: &mut Losses| match peer.answer(&answer)? {
+        let encode = |answer: Reply<Watched>, losses: &mut Losses| match peer.answer(&answer)? {
             Answer::SentTask(task) => Ok(reply::sent_task(&task, losses)),
             Answer::SentMessage(message) => Ok(reply::sent_message(&message, losses)),
             _ => Err(unexpected(&answer)),
@@ -118,7 +118,7 @@ impl A2aService for Methods {
         &self,
         request: tonic::Request<pb::ListTaskPushNotificationConfigRequest>,
     ) -> Outcome<pb::ListTaskPushNotificationConfigResponse> {
-        let encode = |answer: Reply<Watch>, _: &mut Losses| match &answer {
+        let encode = |answer: Reply<Watched>, _: &mut Losses| match &answer {
             Reply::Pushes(task, page) => Ok(reply::pushes(&(*task).into(), page)),
             other => Err(unexpected(other)),
         };
@@ -126,7 +126,7 @@ impl A2aService for Methods {
     }
 
     async fn get_agent_card(&self, request: tonic::Request<pb::GetAgentCardRequest>) -> Outcome<pb::AgentCard> {
-        let encode = |answer: Reply<Watch>, losses: &mut Losses| match &answer {
+        let encode = |answer: Reply<Watched>, losses: &mut Losses| match &answer {
             Reply::Card(card) => reply::card(card, losses),
             other => Err(unexpected(other)),
         };
@@ -137,7 +137,7 @@ impl A2aService for Methods {
         &self,
         request: tonic::Request<pb::DeleteTaskPushNotificationConfigRequest>,
     ) -> Outcome<()> {
-        let encode = |answer: Reply<Watch>, _: &mut Losses| match answer {
+        let encode = |answer: Reply<Watched>, _: &mut Losses| match answer {
             Reply::Deleted => Ok(()),
             other => Err(unexpected(&other)),
         };
@@ -145,7 +145,7 @@ impl A2aService for Methods {
     }
 }
 
-fn push(answer: Reply<Watch>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
+fn push(answer: Reply<Watched>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
     match &answer {
         Reply::Push(task, config) => Ok(reply::push(&(*task).into(), config)),
         other => Err(unexpected(other)),

@@ -1,7 +1,7 @@
 //! `lf.a2a.v1.A2AService`: 1.0.
 
 use super::{Encode, Events, Methods, Outcome, Package, unexpected};
-use sabir_engine::Watch;
+use crate::watched::Watched;
 use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::Losses;
 use sabir_wire::pb::lf_a2a_v1 as pb;
@@ -114,14 +114,14 @@ impl A2aService for Methods {
     }
 }
 
-fn task(answer: Reply<Watch>, _: &mut Losses) -> Result<pb::Task, Fault> {
+fn task(answer: Reply<Watched>, _: &mut Losses) -> Result<pb::Task, Fault> {
     match answer {
         Reply::Task(task, view) => reply::task(&task, view),
         other => Err(unexpected(&other)),
     }
 }
 
-fn push(answer: Reply<Watch>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
+fn push(answer: Reply<Watched>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
     match answer {
         Reply::Push(task, config) => Ok(reply::push(task, config)),
         other => Err(unexpected(&other)),

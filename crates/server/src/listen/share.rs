@@ -1,0 +1,86 @@
+//! The share of one address in the connections there may be.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// How many connections each address has.
+pub(super) struct Shares {
+    /// 0 for no limit.
+    most: usize,
+    taken: Taken,
+}
+
+impl Shares {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, taken: Taken::default() }
+    }
+
+    /// A place for one more connection of an address, if it has not got its share. Boxed, since a connection keeps it,
+    /// and usually there is none.
+    pub(super) fn take(&self, address: IpAddr) -> Result<Option<Box<Share>>, Full> {
+        if self.most == 0 {
+            return Ok(None);
+        }
+        let of = network(address);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(of).or_default();
+        if *count >= self.most {
+            return Err(Full);
+        }
+        *count += 1;
+        drop(taken);
+        Ok(Some(Box::new(Share { of, taken: self.taken.clone() })))
+    }
+}
+
+/// An address that has its share.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// A connection's place in the share of its address, given back when this is dropped.
+pub(super) struct Share {
+    of: IpAddr,
+    taken: Taken,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.of);
+            }
+        }
+    }
+}
+
+/// What counts as one address: whoever has one of IPv6 has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_share_and_gets_it_back() {
+        let shares = Shares::new(2);
+        let take = |text: &str| shares.take(text.parse().unwrap());
+        let mut held = vec![take("2001:db8::1").ok(), take("2001:db8::2").ok()];
+        assert!(take("2001:db8::3").is_err(), "the same network");
+        held.extend([take("2001:db8:0:1::1").ok(), take("192.0.2.1").ok(), take("::ffff:192.0.2.1").ok()]);
+        assert!(take("192.0.2.1").is_err() && take("192.0.2.2").is_ok());
+        drop(held);
+        assert!(take("192.0.2.1").is_ok());
+        assert!(shares.taken.lock().unwrap().is_empty(), "nothing is remembered of those who left");
+        assert!(matches!(Shares::new(0).take([192, 0, 2, 1].into()), Ok(None)));
+    }
+}

@@ -1,0 +1,68 @@
+//! A task's events for one reader, for as long as what let the reader in would let it in again.
+
+use crate::host::TokioHost;
+use sabir_engine::watch::Item;
+use sabir_engine::{Host as _, Watch};
+use sabir_guard::{Guard, Identity, Vigil};
+use sabir_proto::Fault;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::time::{Instant, Sleep};
+
+/// A stream of events that ends with its reader's credential.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    watch: Watch,
+    /// Boxed, and not there for readers whose credential cannot end: idle streams are counted in bytes.
+    vigil: Option<Box<Asked>>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    vigil: Vigil,
+    next: Pin<Box<Sleep>>,
+}
+
+impl Watched {
+    pub(crate) fn by(reader: &Identity, watch: Watch) -> Self {
+        let asked = |vigil: Vigil| {
+            let next = Box::pin(tokio::time::sleep(vigil.rest(TokioHost.now())));
+            Box::new(Asked { vigil, next })
+        };
+        Self { watch, vigil: reader.vigil().map(asked) }
+    }
+
+    /// Nothing follows what was taken so far, and that is known already.
+    pub(crate) fn is_over(&self) -> bool {
+        self.watch.is_over()
+    }
+
+    /// The next item; `None` at the end. A fault is the last item, also that the reader is not let in any more.
+    pub(crate) fn poll_next(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
+        let next = self.watch.poll_next(cx);
+        let Some(asked) = &mut self.vigil else { return next };
+        match next {
+            Poll::Ready(Some(Ok(item))) => {
+                let holds = guard.still_holds(&asked.vigil, TokioHost.now());
+                Poll::Ready(Some(holds.map(|()| item).map_err(Fault::from)))
+            }
+            Poll::Ready(end) => Poll::Ready(end),
+            Poll::Pending => asked.poll(guard, cx).map(|refused| Some(Err(refused))),
+        }
+    }
+}
+
+impl Asked {
+    /// Ready when the credential is gone.
+    fn poll(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Fault> {
+        while self.next.as_mut().poll(cx).is_ready() {
+            let now = TokioHost.now();
+            if let Err(refusal) = guard.still_holds(&self.vigil, now) {
+                return Poll::Ready(refusal.into());
+            }
+            self.next.as_mut().reset(Instant::now() + self.vigil.rest(now));
+        }
+        Poll::Pending
+    }
+}
