@@ -158,7 +158,7 @@ impl Agent for RemoteAgent {
     }
 
     async fn canceled(&self, canceled: Canceled) {
-        let known = canceled.checkpoint.as_deref().map(Known::read).unwrap_or_default();
+        let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
         let Some(id) = known.task else {
             if known.tried {
                 tracing::warn!(task = %canceled.task, "canceled before the remote agent named its task; it may go on");

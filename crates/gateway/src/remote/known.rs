@@ -34,12 +34,10 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Reads a checkpoint. One that cannot be read is nothing known: then their task is looked for.
-    pub(super) fn read(bytes: &[u8]) -> Self {
-        serde_json::from_slice(bytes).unwrap_or_else(|error| {
-            tracing::error!(%error, "a checkpoint of a remote agent cannot be read");
-            Self { tried: true, ..Self::default() }
-        })
+    /// Reads a checkpoint; `None` for one that cannot be read.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let read = serde_json::from_slice(bytes);
+        read.map_err(|error| tracing::error!(%error, "a checkpoint of a remote agent cannot be read")).ok()
     }
 
     pub(super) fn write(&self) -> Vec<u8> {
@@ -48,12 +46,15 @@ impl Known {
 
     /// What is known at the beginning of a turn, or in the middle of one that is taken up again.
     pub(super) fn of(cx: &Context) -> Self {
-        let known = cx.checkpoint().map(Self::read).unwrap_or_default();
+        let kept = cx.checkpoint().map(Self::read);
+        // Nobody knows then whether anything was sent.
+        let unreadable = kept == Some(None);
+        let known = kept.flatten().unwrap_or_default();
         let (turn, now) = (cx.turn_id(), cx.now().millis());
         if known.turn == turn {
             return known;
         }
-        Self { turn, tried: false, sent: false, last: None, attempts: 0, since: now, heard: now, ..known }
+        Self { turn, tried: unreadable, sent: false, last: None, attempts: 0, since: now, heard: now, ..known }
     }
 
     /// When they last had news.
@@ -106,7 +107,7 @@ mod tests {
     fn a_checkpoint_is_read_as_it_was_written() {
         let task = Some(TaskRef::parse("theirs").unwrap());
         let known = Known { turn: "t/3".into(), tried: true, task, attempts: 2, since: 7, ..Known::default() };
-        assert_eq!(Known::read(&known.write()), known);
-        assert!(Known::read(b"nonsense").tried, "nobody knows whether it was sent");
+        assert_eq!(Known::read(&known.write()), Some(known));
+        assert_eq!(Known::read(b"nonsense"), None);
     }
 }

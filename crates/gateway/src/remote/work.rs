@@ -211,7 +211,12 @@ impl<'a> Work<'a> {
     }
 
     async fn tail(&mut self, mut events: Events) -> Result<Option<Ending>, Trouble> {
-        self.known.attempts = 0;
+        if self.known.attempts > 0 {
+            // They are there; a crash of ours from here on is not held against them.
+            self.known.attempts = 0;
+            self.put_down(None);
+            self.cx.commit().await?;
+        }
         loop {
             let next = match self.time_left() {
                 None => events.next().await,

@@ -39,11 +39,16 @@ impl Desk {
         Self { executor, log, metrics, engine, roster, residents, chance: Chance::new(7), process: 1 }
     }
 
-    /// The process dies and another one takes up its log. Gives how many turns go on and how many were failed.
-    pub(crate) fn crash(&mut self) -> (usize, usize) {
+    /// The process dies and another one opens its log, without taking anything up.
+    pub(crate) fn die(&mut self) {
         self.executor.abort_group(self.process);
         self.process += 1;
         self.engine = open(&self.executor, &self.log, &self.metrics, self.process);
+    }
+
+    /// The process dies and another one takes up its log. Gives how many turns go on and how many were failed.
+    pub(crate) fn crash(&mut self) -> (usize, usize) {
+        self.die();
         let (engine, residents) = (self.engine.clone(), self.residents.clone());
         let by_name = move |name: &sabir_proto::AgentName| residents.iter().find(|r| r.name == *name).cloned();
         self.run(async move { engine.recover(by_name).await.expect("the log can be read") })

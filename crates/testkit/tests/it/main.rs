@@ -5,6 +5,7 @@
 //! | every backend keeps the same contract and gives the same answers | `contract` |
 //! | what is ours survives, what is not is left alone, a full disk is not the end | `files` |
 //! | agents that behave, and those that do not | `agents` |
+//! | agents whose work goes on elsewhere leave a trace before it does, and hear of a cancel | `elsewhere` |
 //! | a store that takes no writes for long makes nobody forgotten | `full` |
 //! | names that callers give their tasks are as good as ids, and nobody else's | `names` |
 //! | notes beside tasks are in nobody's way | `notes` |
@@ -17,6 +18,7 @@ mod agents;
 mod bytes;
 mod contract;
 mod desk;
+mod elsewhere;
 mod files;
 mod full;
 mod names;

@@ -1,0 +1,135 @@
+//! Agents whose work goes on elsewhere: what is committed before they wait, and what they hear of a cancel.
+
+use crate::desk::Desk;
+use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery, Resident};
+use sabir_proto::{AgentName, Caller, CancelTask, FrozenTask, Sent, Task, TaskState, Tenant, Terms};
+use sabir_store::Scope;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Writes down what it is about to do, does it, and waits for a minute; or asks.
+#[derive(Clone, Default)]
+struct Far {
+    /// What it knew when it did something on the outside.
+    done: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
+    canceled: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
+}
+
+impl Agent for Far {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let known = cx.checkpoint().map(<[u8]>::to_vec);
+        self.done.lock().unwrap().push(known.clone());
+        if known.is_none() {
+            cx.set_checkpoint(&b"theirs"[..]);
+            cx.commit().await?;
+        }
+        if cx.message().joined_text().contains("ask") {
+            return Ok(Ending::ask_input("What?"));
+        }
+        cx.sleep(Duration::from_secs(60)).await;
+        Ok(Ending::Cancel(Vec::new()))
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { instant: false, recovery: Recovery::Resume }
+    }
+
+    async fn canceled(&self, canceled: Canceled) {
+        self.canceled.lock().unwrap().push(canceled.checkpoint.map(|bytes| bytes.to_vec()));
+    }
+}
+
+struct World {
+    desk: Desk,
+    far: Far,
+    resident: Arc<Resident>,
+    scope: Arc<Scope>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (far, name) = (Far::default(), AgentName::parse("far").unwrap());
+        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() });
+        let tools = sabir_proto::ToolMode::Full;
+        let resident = Arc::new(Resident { name, agent: Arc::new(far.clone()), push: false, tools });
+        Self { desk: Desk::new(), far, resident, scope }
+    }
+
+    fn begin(&mut self, text: &str) -> Task {
+        let mut request = self.desk.request(text, None);
+        request.configuration.return_immediately = true;
+        let (engine, resident, scope) = (self.desk.engine.clone(), self.resident.clone(), self.scope.clone());
+        let sent = self.desk.run(async move { engine.send(&resident, scope, request, &Terms::default()).await });
+        self.wait(1);
+        match sent.unwrap() {
+            Sent::Task(task, _) => task.thaw().unwrap(),
+            Sent::Message(message) => panic!("{message:?}"),
+        }
+    }
+
+    fn wait(&self, seconds: u64) {
+        self.desk.run(self.desk.executor.sleep(Duration::from_secs(seconds)));
+    }
+
+    fn cancel(&self, task: &Task) -> FrozenTask {
+        let (engine, resident, scope) = (self.desk.engine.clone(), self.resident.clone(), self.scope.clone());
+        let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
+        let canceled = self.desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
+        self.wait(1);
+        canceled
+    }
+
+    fn wake(&self, task: &Task) {
+        let (engine, resident, id) = (self.desk.engine.clone(), self.resident.clone(), task.id);
+        self.desk.run(async move { engine.wake(id, |_| Some(resident.clone())).await }).unwrap();
+        self.wait(1);
+    }
+
+    fn state(&self, task: &Task) -> TaskState {
+        let (engine, scope) = (self.desk.engine.clone(), self.scope.clone());
+        let call = sabir_proto::GetTask { tenant: Tenant::none(), id: task.id.into(), history_length: None };
+        self.desk.run(async move { engine.get(&scope, &call).await }).unwrap().0.state
+    }
+
+    fn done(&self) -> Vec<Option<Vec<u8>>> {
+        self.far.done.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn what_an_agent_waited_to_have_committed_is_there_after_a_crash() {
+    let mut world = World::new();
+    let task = world.begin("go");
+    world.desk.die();
+    world.wake(&task);
+    assert_eq!(world.done(), [None, Some(b"theirs".to_vec())]);
+    world.wait(120);
+    assert_eq!(world.state(&task), TaskState::Canceled, "called off elsewhere");
+    assert!(world.far.canceled.lock().unwrap().is_empty(), "nobody here canceled it");
+}
+
+#[test]
+fn a_task_is_taken_up_by_one_alone_and_only_if_nobody_works_on_it() {
+    let mut world = World::new();
+    let (task, asks) = (world.begin("go"), world.begin("ask"));
+    world.wake(&task);
+    world.wake(&asks);
+    assert_eq!(world.done().len(), 2, "both are looked after: one is at work, one at rest");
+    world.desk.die();
+    for _ in 0..3 {
+        world.wake(&task);
+        world.wake(&asks);
+    }
+    assert_eq!(world.done().len(), 3);
+    assert_eq!(world.state(&asks), TaskState::InputRequired);
+}
+
+#[test]
+fn an_agent_is_told_of_a_cancel_at_work_and_at_rest_with_what_it_left() {
+    for text in ["go", "ask"] {
+        let mut world = World::new();
+        let task = world.begin(text);
+        assert_eq!(world.cancel(&task).state, TaskState::Canceled);
+        assert_eq!(*world.far.canceled.lock().unwrap(), [Some(b"theirs".to_vec())], "{text}");
+    }
+}
