@@ -79,7 +79,9 @@ impl Desk {
 /// delivered before. By turns, since other people use this machine, too.
 fn compare(delivered: usize, pending: usize, times: usize) -> (Duration, Duration) {
     let (mut new, mut used) = (Desk::new(pending), Desk::new(pending));
-    (0..delivered / pending).for_each(|_| drop(used.round()));
+    for _ in 0..delivered / pending {
+        used.round();
+    }
     let (fresh, later): (Vec<_>, Vec<_>) = (0..times).map(|_| (new.round(), used.round())).unzip();
     let best = (fresh.into_iter().min().unwrap(), later.into_iter().min().unwrap());
     println!("{pending} pending: {:?} in a new outbox, {:?} after {delivered} deliveries", best.0, best.1);
