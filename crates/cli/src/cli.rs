@@ -103,6 +103,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::backup::Backup>("backup", Group::Administer, Takes::Output),
+    entry::<admin::backup::Restore>("restore", Group::Administer, Takes::Output),
+    entry::<admin::db::Check>("db check", Group::Administer, Takes::Output),
+    entry::<admin::db::Prune>("db prune", Group::Administer, Takes::Output),
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
     entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
@@ -119,6 +123,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("key", "Issue API keys and take them back"),
     ("org", "Say whose tokens are signed with a secret of their own"),
     ("audit", "See who was refused and who changed what"),
+    ("db", "Look after the files of a server"),
 ];
 
 /// The parser. What is configured now is shown in its help.

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod network;
+pub mod retention;
 pub mod signing;
 pub mod tls;
 
@@ -13,6 +14,7 @@ mod platform;
 
 use agent::AgentConfig;
 use network::{Network, Origin};
+use retention::RetentionConfig;
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
 use sabir_proto::ToolMode;
@@ -33,6 +35,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where tasks are kept.
     pub store: StoreConfig,
+    /// How long tasks are kept.
+    pub retention: RetentionConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.

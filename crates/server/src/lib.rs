@@ -46,6 +46,7 @@ mod losses;
 mod metrics;
 mod peer;
 mod proxies;
+mod retention;
 mod route;
 mod sse;
 mod stack;

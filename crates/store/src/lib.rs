@@ -22,7 +22,9 @@ mod list;
 mod metrics;
 mod note;
 mod organisations;
+mod pulse;
 mod replay;
+mod retention;
 mod step;
 mod task_log;
 
@@ -43,7 +45,9 @@ pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
+pub use pulse::Pulse;
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
+pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
 pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, OutboxRow, Progress, Stored, TaskLog};
 

@@ -3,6 +3,7 @@
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
 
 mod guard;
+mod retention;
 
 pub use guard::MemoryGuard;
 

@@ -16,7 +16,11 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
+//! | old tasks are forgotten, and nobody waits for it | `retention` |
+//! | a full disk stops nobody who reads | `disk` |
+//! | commands end with their server, sooner or later | `leftovers` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -36,6 +40,7 @@ mod tool;
 
 mod admin;
 mod agents;
+mod backup;
 mod bad_agents;
 mod bad_clients;
 mod bad_ids;
@@ -53,10 +58,12 @@ mod convert;
 mod damage;
 mod demo;
 mod dialects;
+mod disk;
 mod doctor;
 mod door;
 mod history;
 mod kill_stream;
+mod leftovers;
 mod limits;
 mod list;
 mod losses;
@@ -69,6 +76,7 @@ mod protocols;
 mod proxies;
 mod push;
 mod resume;
+mod retention;
 mod retry;
 mod shutdown;
 mod signed_cards;

@@ -28,7 +28,8 @@ fn row(database: &Connection, id: &Value) -> Value {
 fn a_settled_task_is_seen_whole() {
     let sabir = Sabir::start(AGENTS);
     let database = open(&sabir);
-    for (at, agent, text) in [("/", "demo", "hello"), ("/agents/desk", "desk", "quick"), ("/agents/desk", "desk", "no")] {
+    for (at, agent, text) in [("/", "demo", "hello"), ("/agents/desk", "desk", "quick"), ("/agents/desk", "desk", "no")]
+    {
         let task = sabir.send(at, &saying(text));
         let seen = row(&database, &task["id"]);
         assert_eq!(seen["json"], task, "{text}");
@@ -38,7 +39,9 @@ fn a_settled_task_is_seen_whole() {
         assert_eq!(seen["state"], state.replace('_', "-"));
         assert_eq!((&seen["agent"], &seen["owner"]), (&json!(agent), &json!("anonymous")));
         assert_eq!((&seen["email"], &seen["scope"], &seen["key"]), (&Value::Null, &json!(""), &Value::Null));
-        assert!(seen["updated"].as_i64() >= seen["created"].as_i64() && seen["created"].as_i64() > Some(1_700_000_000_000));
+        assert!(
+            seen["updated"].as_i64() >= seen["created"].as_i64() && seen["created"].as_i64() > Some(1_700_000_000_000)
+        );
     }
 }
 

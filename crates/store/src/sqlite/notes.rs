@@ -27,7 +27,7 @@ impl Writer {
     }
 
     /// No sync at a commit from now on. Not a cached statement: SQLite obeys this one when it is prepared.
-    fn relax(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn relax(&mut self) -> rusqlite::Result<()> {
         if self.durability == Durability::Full {
             self.is_relaxed = true;
             self.connection.pragma_update(None, "synchronous", "NORMAL")?;

@@ -6,6 +6,8 @@
 //! Notes wait in a line of their own, which is short, and are taken when no step waits: a note never delays a step by more
 //! than a few of them take to write, and that without a sync.
 //!
+//! Behind the notes wait jobs that are nobody's hurry, such as forgetting; each is taken alone, when nothing else waits.
+//!
 //! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
@@ -53,10 +55,15 @@ struct Noting {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
+/// Something to do when there is nothing else.
+type Idle = Box<dyn FnOnce(&mut Writer) + Send>;
+
 /// What the writer does next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Work {
     jobs: Vec<Job>,
+    /// Only where there is nothing else.
+    idle: Option<Idle>,
     /// Only where there are no jobs.
     notings: Vec<Noting>,
 }
@@ -128,15 +135,22 @@ pub(super) struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiting {
     state: Mutex<State>,
     wake: Condvar,
 }
 
-#[derive(Debug, Default)]
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct State {
     jobs: Vec<Job>,
+    idle: VecDeque<Idle>,
     notings: VecDeque<Noting>,
     /// How many notes those are.
     notes: usize,
@@ -183,6 +197,22 @@ impl Queue {
         Answer::later(receiver)
     }
 
+    /// Does something when there is nothing else to do.
+    pub(super) fn when_idle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Answer<T> {
+        let (reply, receiver) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if !state.closed {
+            // The asker may have gone; then nobody needs the answer.
+            state.idle.push_back(Box::new(move |writer| drop(reply.send(work(writer)))));
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+        Answer::later(receiver)
+    }
+
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         let (sender, receiver) = oneshot::channel();
         self.push(Job::PagesMax(pages, sender));
@@ -214,7 +244,8 @@ impl Drop for Leaving<'_> {
         }
         let mut state = self.0.lock();
         state.closed = true;
-        let unanswered = (std::mem::take(&mut state.jobs), std::mem::take(&mut state.notings));
+        let State { jobs, notings, idle, .. } = &mut *state;
+        let unanswered = (std::mem::take(jobs), std::mem::take(notings), std::mem::take(idle));
         drop(state);
         // Without their senders the answers become `Closed`.
         drop(unanswered);
@@ -231,6 +262,9 @@ impl Waiting {
         while self.next(&mut work) {
             if !work.notings.is_empty() {
                 write_notes(&mut writer, std::mem::take(&mut work.notings));
+            }
+            if let Some(idle) = work.idle.take() {
+                idle(&mut writer);
             }
             let mut group: Vec<(Step, Reply)> = Vec::with_capacity(work.jobs.len());
             let mut bytes = 0;
@@ -264,6 +298,10 @@ impl Waiting {
         while state.jobs.is_empty() {
             if !state.notings.is_empty() {
                 work.notings = state.some_notings();
+                return true;
+            }
+            if let Some(idle) = state.idle.pop_front() {
+                work.idle = Some(idle);
                 return true;
             }
             if state.closed {

@@ -85,6 +85,7 @@ impl Writer {
         if outcome.is_err() {
             self.roll_back();
         }
+        self.felt(&outcome);
         outcome
     }
 
