@@ -245,7 +245,7 @@ fn a_check_finds_what_is_wrong() {
         ("sabir.db", "INSERT INTO note VALUES (5, 'd', 'k', 'p', 0, 1)", "note belong to tasks"),
         (
             "sabir.db.guard",
-            "DROP TRIGGER audit_not_edited; UPDATE audit SET entry = replace(entry, 'ci', 'xx')",
+            "DROP TRIGGER audit_not_edited; UPDATE audit SET entry = replace(entry, 'operator', 'xperator')",
             "audit is broken",
         ),
         ("sabir.db.guard", "INSERT INTO key_use VALUES ('nobody', 1)", "nobody"),

@@ -156,8 +156,13 @@ fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked
     let mut statement = view.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let id = task_id(row.get(0)?, row.get(1)?);
-        let problems = Kept::read(view, row, latest)?.problems(&mut checked.events);
+        let id = task_id(row.get(0)?, row.get(1).unwrap_or_default());
+        let problems = match Kept::read(view, row, latest) {
+            Ok(kept) => kept.problems(&mut checked.events),
+            Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error),
+            // A column that holds something else than ours would.
+            Err(error) => vec![format!("its rows cannot be read: {error}")],
+        };
         problems.into_iter().for_each(|problem| checked.wrong(format!("task {id}: {problem}")));
         checked.tasks += 1;
         if checked.tasks.is_multiple_of(TELL_EVERY) {
