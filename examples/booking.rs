@@ -36,7 +36,7 @@ impl Agent for Booking {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Service::from_env()?.agent("booking", Booking).start().await?;
-    println!("listening on http://{}", server.address());
+    println!("listening on {}", server.url());
     server.run(std::future::pending()).await;
     Ok(())
 }

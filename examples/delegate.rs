@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::builder().egress(Egress::anywhere()).build()?;
     let agent = Delegate { peer, client, open: Arc::default() };
     let server = Service::from_env()?.agent("delegate", agent).start().await?;
-    println!("listening on http://{}", server.address());
+    println!("listening on {}", server.url());
     server.run(std::future::pending()).await;
     Ok(())
 }

@@ -15,7 +15,7 @@ impl Agent for Echo {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Service::from_env()?.agent("echo", Echo).start().await?;
-    println!("listening on http://{}", server.address());
+    println!("listening on {}", server.url());
     server.run(std::future::pending()).await;
     Ok(())
 }

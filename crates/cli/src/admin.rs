@@ -14,6 +14,7 @@ mod span;
 
 use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};
+use crate::run::serve::configured;
 use clap::Args;
 use sabir_server::Config;
 use sabir_server::admin::{Admin, AdminError, ChangeError, CopyError, Expect, Looked, OpenError, user};
@@ -33,15 +34,9 @@ pub(crate) struct Place {
 impl Place {
     /// The configuration, as `serve` would read it.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
-        let here = PathBuf::from("sabir.toml");
-        let path = self.config.clone().or_else(|| here.is_file().then_some(here));
-        let wrong = |what: String| Problem::usage(what).hint("give the file of the server with --config");
-        let mut config = Config::load(path.as_deref(), Config::variables()).map_err(|e| wrong(e.to_string()))?;
-        if let Some(data) = &self.data {
-            let data = std::path::absolute(data).map_err(|e| wrong(format!("--data: {e}")))?;
-            config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
-        }
-        Ok(config)
+        let wrong =
+            |e: anyhow::Error| Problem::usage(format!("{e:#}")).hint("give the file of the server with --config");
+        configured(self.config.clone(), self.data.clone()).map_err(wrong)
     }
 
     fn open(&self, expect: Expect) -> Result<Admin, Problem> {

@@ -160,6 +160,11 @@ impl Engine {
 
     /// A task, if it is this owner's. Another owner's is "not found": existence is information.
     pub(crate) async fn owned(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
+        // Whose it is comes first, alone: reading a large task of somebody else's would tell in time that it is there.
+        let owner = self.core.log.owner(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
+        if owner.is_none_or(|owner| *owner != *scope) {
+            return Err(Fault::TaskNotFound(id.into()));
+        }
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         stored.filter(|s| *s.scope == *scope).ok_or(Fault::TaskNotFound(id.into()))
     }

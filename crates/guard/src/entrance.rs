@@ -24,6 +24,9 @@ use sabir_proto::Secret;
 use sabir_store::{GuardStore, Imprint, SecretRef, Standing};
 use std::sync::Arc;
 
+/// The shortest secret of an organisation that is believed, in bytes.
+const ORGANISATION_SECRET_MIN: usize = 8;
+
 /// Where secrets are: the environment and files, which the guard does not read itself.
 pub trait Secrets: Send + Sync + 'static {
     /// The secret behind a reference, or why it cannot be had (without saying anything about its value).
@@ -82,7 +85,7 @@ impl<F: Fetch> Entrance<F> {
         &self.accepts
     }
 
-    /// Whether whoever enters must have signed the body, which cannot be done over gRPC.
+    /// Whether whoever enters must have signed the body, which proves something over JSON-RPC only.
     pub fn wants_body_signatures(&self) -> bool {
         let only_signed = self.accepts.iter().all(|accept| *accept == Accept::Xpr);
         self.posture == Posture::Required && only_signed
@@ -104,6 +107,44 @@ impl<F: Fetch> Entrance<F> {
 
     pub(crate) fn takes(&self, accept: Accept) -> bool {
         self.accepts.contains(&accept)
+    }
+
+    /// Whether secrets are taken that people choose.
+    pub(crate) fn takes_guessable(&self) -> bool {
+        self.takes(Accept::Basic) || self.takes(Accept::LegacyKey)
+    }
+
+    /// Whether somebody of this name could come in at all, with the right credential. For explanations.
+    pub(crate) fn could_take(&self, identity: &Identity) -> Result<(), Refusal> {
+        let no = |scheme, words: String| Err(Refusal::unauthenticated(Some(scheme), "not_taken", words));
+        let name = identity.caller().name();
+        match identity.proof() {
+            Proof::Issued(bearer) => {
+                let jwt = self.config.jwt.as_ref();
+                if jwt.and_then(|jwt| jwt.issuer.as_ref()) != Some(&bearer.issuer) {
+                    return no(Scheme::Jwt, format!("tokens of {} are not taken", bearer.issuer));
+                }
+                let needed = jwt.map(|jwt| &*jwt.scopes).unwrap_or_default();
+                match needed.iter().find(|scope| !bearer.scopes.contains(scope)) {
+                    Some(missing) => Err(crate::authn::oidc::Reason::Scope(missing.clone()).into()),
+                    None => Ok(()),
+                }
+            }
+            Proof::Named { .. } if self.shared.is_none() => {
+                no(Scheme::Native, "tokens under a shared secret are not taken".into())
+            }
+            Proof::Password if !self.users.iter().any(|user| name == format!("basic:{}", user.name)) => {
+                no(Scheme::Basic, "there is no such user in [auth.basic]".into())
+            }
+            Proof::Certificate => {
+                let allowed = self.config.mtls.as_ref().map(|mtls| &*mtls.allow).unwrap_or_default();
+                if allowed.is_empty() || allowed.iter().any(|one| name == format!("mtls:{one}")) {
+                    return Ok(());
+                }
+                no(Scheme::Mtls, "it is not in auth.mtls.allow".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Who knocks.
@@ -196,7 +237,13 @@ impl<F: Fetch> Entrance<F> {
 
     async fn signature(&self, headers: k1::Headers<'_>, knock: &Knock<'_>) -> Result<Identity, Refusal> {
         let (Some(xpr), Some(body)) = (&self.xpr, knock.body) else {
-            return Err(Refusal::unauthenticated(Some(Scheme::Xpr), "xpr_not_taken", self.ways()));
+            let words = match knock.body {
+                None if self.xpr.is_some() => {
+                    "Signed requests are taken over JSON-RPC only, where the body says it all".into()
+                }
+                _ => self.ways(),
+            };
+            return Err(Refusal::unauthenticated(Some(Scheme::Xpr), "xpr_not_taken", words));
         };
         let verified = k1::verify(headers, body, xpr.weight, knock.now, &xpr.chain).await;
         let account = verified.map_err(|reason| Refusal::from((reason, headers.account.unwrap_or(""))))?;
@@ -257,8 +304,8 @@ impl Shared {
                 away = true;
                 None
             })?;
-            // One whose secret is gone has none; that it is known does not show.
-            secrets.reveal(&found.secret).ok()
+            // One whose secret is gone has none; that it is known does not show. A few letters are as good as nothing.
+            secrets.reveal(&found.secret).ok().filter(|secret| secret.expose().trim().len() >= ORGANISATION_SECRET_MIN)
         };
         match native_jwt::verify(token, settings, organisation, knock.now) {
             Ok(user) => Ok(Identity::new(&user.who(), Proof::Named { bound: user.bound })),

@@ -110,6 +110,7 @@ pub(crate) fn entry<F: Fetch>(
                     return Err(Refusal::unauthenticated(Some(scheme), "key_expired", "The key has expired"));
                 }
             }
+            entrance.could_take(identity)?;
             notes.passed("credential", || format!("{} is taken here", by.name()));
         }
     }

@@ -13,6 +13,7 @@ use crate::authn::{Scheme, Who};
 use crate::entrance::{Entrance, Posture, Secrets};
 use crate::explain::{Explanation, Question};
 use crate::fetch::Fetch;
+use crate::guesses::Guesses;
 use crate::identity::{Identity, Knock, Proof, scheme_name};
 use crate::metrics::Metrics;
 use crate::permit::{Admitted, Cleared, Permit};
@@ -28,6 +29,7 @@ pub struct Guard {
     store: Arc<dyn GuardStore>,
     secrets: Arc<dyn Secrets>,
     metrics: Metrics,
+    guesses: Arc<Guesses>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -39,12 +41,17 @@ impl std::fmt::Debug for Guard {
 impl Guard {
     /// A guard that remembers in this store.
     pub fn new(store: Arc<dyn GuardStore>, secrets: Arc<dyn Secrets>, metrics: Metrics) -> Self {
-        Self { store, secrets, metrics }
+        Self { store, secrets, metrics, guesses: Arc::default() }
     }
 
     /// Who knocks, and whether they come too often. Nothing has been decoded yet.
     pub async fn admit<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
         let outcome = async {
+            if rules.entrance.takes_guessable() && self.guesses.is_over(knock) {
+                let words = "Too many wrong passwords from this address; try again in a minute";
+                let wait = std::time::Duration::from_secs(60);
+                return Err((Refusal::too_many(None, "rate_guesses", words, wait), None));
+            }
             let identity = rules.entrance.identify(knock, &*self.store, &*self.secrets).await.map_err(|r| (r, None))?;
             match rate::check(rules, &identity, knock, &*self.store).await {
                 Ok(()) => Ok(identity),
@@ -56,6 +63,7 @@ impl Guard {
             Err((refusal, caller)) => {
                 let caller = caller.unwrap_or_else(|| knock.stranger());
                 let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
+                self.guesses.note(knock, &refusal);
                 self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, &refusal);
                 Err(refusal)
             }
@@ -133,10 +141,18 @@ impl Guard {
         question: &Question,
         now: Timestamp,
     ) -> Result<Explanation, String> {
-        let identity = self.supposed(rules, question).await?;
+        // Where nobody is asked, everybody is the same.
+        let identity = match rules.entrance.posture() {
+            Posture::Open => Identity::anonymous(),
+            _ => self.supposed(rules, question).await?,
+        };
         let mut explanation = Explanation::new(identity.caller().name());
-        let wanted =
-            Wanted { action: question.action, push_inline: false, skill: question.skill.as_deref().map(Into::into) };
+        let wanted = Wanted {
+            action: question.action,
+            push_inline: false,
+            lists: false,
+            skill: question.skill.as_deref().map(Into::into),
+        };
         if let Err(refusal) = crate::explain::entry(rules, &identity, now, &mut explanation) {
             explanation.refuse("credential", &refusal);
             return Ok(explanation);
@@ -210,9 +226,17 @@ async fn decide<F: Fetch>(
     now: Timestamp,
     notes: &mut impl Notes,
 ) -> Result<(), Refusal> {
-    if wanted.action == Action::Card && identity.scheme().is_none() && rules.entrance.posture() == Posture::Optional {
-        let words = "The extended card is for callers who say who they are";
-        return Err(Refusal::unauthenticated(None, "card_anonymous", words));
+    if identity.scheme().is_none() && rules.entrance.posture() == Posture::Optional {
+        // All who do not say who they are go by one name. A task is found by whoever was told its id; to be told all of
+        // them, or what is there for whom, takes a name of one's own.
+        if wanted.lists {
+            let words = "Tasks are listed for callers who say who they are";
+            return Err(Refusal::unauthenticated(None, "list_anonymous", words));
+        }
+        if wanted.action == Action::Card {
+            let words = "The extended card is for callers who say who they are";
+            return Err(Refusal::unauthenticated(None, "card_anonymous", words));
+        }
     }
     scope::check(rules, identity, wanted, notes)?;
     match identity.proof() {

@@ -22,7 +22,9 @@ const XPR_SIGNATURE: HeaderName = HeaderName::from_static("x-xpr-signature");
 pub struct Knock<'a> {
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// The body as it came; `None` where there is no such thing as the bytes that were sent (gRPC).
+    /// The body as it came, where it says all that the request does. `None` where it does not: HTTP+JSON says in the
+    /// path which task is meant and what for, and gRPC has no bytes as they were sent. A signature over a body proves
+    /// nothing there.
     pub body: Option<&'a [u8]>,
     /// What the request came over.
     pub channel: Channel,

@@ -27,6 +27,7 @@ pub mod policy;
 pub mod sign;
 
 mod guard;
+mod guesses;
 mod identity;
 mod memo;
 mod metrics;

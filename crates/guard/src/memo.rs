@@ -14,7 +14,10 @@ use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// For each question that is out, so many may wait.
+const WAITING_FACTOR: usize = 8;
 
 /// How long, and how much.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +54,7 @@ pub(crate) struct Memo<K, V> {
     limits: Limits,
     entries: Mutex<HashMap<K, Arc<Entry<V>>>>,
     loads: Semaphore,
+    waiting: Semaphore,
 }
 
 struct Entry<V> {
@@ -66,7 +70,8 @@ struct Known<V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, entries: Mutex::default(), loads: Semaphore::new(limits.loads_max) }
+        let waiting = Semaphore::new(limits.loads_max * WAITING_FACTOR);
+        Self { limits, entries: Mutex::default(), loads: Semaphore::new(limits.loads_max), waiting }
     }
 
     /// The answer, no older than `age_max` if that can be had.
@@ -91,11 +96,15 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         if let Some(settled) = self.settled(&entry, age_max, now) {
             return settled;
         }
-        let loaded = match self.loads.try_acquire() {
-            Ok(_permit) => load.await,
-            // Not remembered: it says nothing about this key.
-            Err(_) => return self.stale(&entry, now, Miss::Unavailable("too many lookups at a time".to_owned())),
+        let _permit = match self.loads.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => match self.wait(&entry, now).await {
+                Ok(permit) => permit,
+                // Not remembered: it says nothing about this key.
+                Err(settled) => return settled,
+            },
         };
+        let loaded = load.await;
         let mut known = lock(&entry.known);
         match loaded {
             Ok(value) => {
@@ -110,6 +119,16 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
                 drop(known);
                 self.stale(&entry, now, miss)
             }
+        }
+    }
+
+    /// Waits for a place to ask. Strangers make up names, so questions wait for each other; whoever has an answer that
+    /// may still serve does not, and no more wait than there is room for.
+    async fn wait(&self, entry: &Entry<V>, now: Timestamp) -> Result<SemaphorePermit<'_>, Result<V, Miss>> {
+        let crowded = || Miss::Unavailable("too many lookups at a time".to_owned());
+        match (self.stale(entry, now, crowded()), self.waiting.try_acquire()) {
+            (Err(_), Ok(_place)) => self.loads.acquire().await.map_err(|_| Err(crowded())),
+            (settled, _) => Err(settled),
         }
     }
 
@@ -306,10 +325,18 @@ mod tests {
         for one in &mut slow {
             assert!(tokio::time::timeout(Duration::from_millis(1), one).await.is_err());
         }
+        assert_eq!(ask(&memo, 9, 1000, Ok(1)).await, (Ok(9), false), "the last answer serves");
+        let names: Vec<u32> = (100..).take(limits().loads_max * WAITING_FACTOR).collect();
+        let mut waiting: Vec<_> = names
+            .iter()
+            .map(|key| Box::pin(memo.get(key, FRESH, Meanwhile::Serve, at(1000), std::future::ready(Ok(1)))))
+            .collect();
+        for one in &mut waiting {
+            assert!(tokio::time::timeout(Duration::from_millis(1), one).await.is_err(), "it waits for its turn");
+        }
         let refused = ask(&memo, 5, 1000, Ok(5)).await;
         assert!(matches!(refused, (Err(Miss::Unavailable(_)), false)), "{refused:?}");
-        assert_eq!(ask(&memo, 9, 1000, Ok(1)).await, (Ok(9), false), "the last answer serves");
-        drop(slow);
+        drop((slow, waiting));
         assert_eq!(ask(&memo, 5, 1000, Ok(5)).await, (Ok(5), true), "being busy is not held against the key");
     }
 

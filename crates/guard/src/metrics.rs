@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Refused {
     scheme: &'static str,
-    reason: &'static str,
+    rule: &'static str,
 }
 
 /// Counters of one guard.
@@ -26,7 +26,8 @@ impl Metrics {
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
-        let labels = Refused { scheme: scheme_name(refusal.scheme), reason: refusal.reason };
+        // The rule and not the reason: everybody may read metrics, and which guess came close is nobody's business.
+        let labels = Refused { scheme: scheme_name(refusal.scheme), rule: refusal.rule() };
         self.refusals.get_or_create(&labels).inc();
     }
 }

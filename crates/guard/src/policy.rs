@@ -88,6 +88,8 @@ pub struct Wanted<'a> {
     pub action: Action,
     /// A webhook is registered with it.
     pub push_inline: bool,
+    /// It asks for all tasks there are.
+    pub lists: bool,
     /// With which skill, where it says so.
     pub skill: Option<Cow<'a, str>>,
 }
@@ -102,7 +104,7 @@ impl<'a> Wanted<'a> {
             }
             _ => (false, None),
         };
-        Self { action: Action::of(call), push_inline, skill }
+        Self { action: Action::of(call), push_inline, lists: matches!(call, Call::List(_)), skill }
     }
 }
 
@@ -118,11 +120,12 @@ impl Notes for () {
 }
 
 impl<F: Fetch> Rules<F> {
-    /// The skill that a call is about: the one it names, else the only one there is.
-    pub(crate) fn skill<'a>(&'a self, wanted: &'a Wanted<'_>) -> Option<&'a str> {
+    /// The skill that a call is about: the one it names, else the only one there is. A name that is no skill is as good
+    /// as none: it must not lead past what the real ones ask for.
+    pub(crate) fn skill(&self, wanted: &Wanted<'_>) -> Option<&SkillRule> {
         match (&wanted.skill, &*self.skills) {
-            (Some(named), _) => Some(named),
-            (None, [only]) => Some(&only.id),
+            (Some(named), skills) => skills.iter().find(|rule| rule.id == **named),
+            (None, [only]) => Some(only),
             (None, _) => None,
         }
     }

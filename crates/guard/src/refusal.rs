@@ -47,6 +47,16 @@ impl Refusal {
         Self { scheme, reason, fault: Fault::Closed { words: words.into(), retry_after: Some(AWAY) } }
     }
 
+    /// What kind of rule decided, in one word that gives nothing away.
+    pub const fn rule(&self) -> &'static str {
+        match self.fault {
+            Fault::Forbidden(_) => "permission",
+            Fault::TooMany { .. } => "rate",
+            Fault::Closed { .. } => "unavailable",
+            _ => "credential",
+        }
+    }
+
     pub(crate) fn missing(words: String) -> Self {
         Self::unauthenticated(None, "missing", words)
     }

@@ -100,6 +100,9 @@ fn signature(payload: &[u8], key: &SigningKey, keys_url: Option<&Url>) -> Result
     if let Some(url) = keys_url {
         header["jku"] = json!(url.as_str());
     }
+    if !key.chain().is_empty() {
+        header["x5c"] = json!(key.chain());
+    }
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
     let signature = key.sign(&digest::signing_input(&protected, payload)).ok_or(SignFault::Signing)?;
     Ok(json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)}))

@@ -96,7 +96,8 @@ impl Admin {
         }
         let durability = config.store.durability.into();
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
-        let operator = Caller::named(&format!("operator:{user}"));
+        // Whoever types may call themselves anything, so the number that the system knows stands beside it.
+        let operator = Caller::named(&format!("operator:{user}/{}", uid()));
         Ok(Self { store: SqliteGuard::open(&path, options)?, operator })
     }
 
@@ -164,8 +165,11 @@ impl Admin {
 /// Who sits at this machine, as far as it knows.
 pub fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    let number = || format!("uid-{}", rustix::process::getuid().as_raw());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(number)
+    named.filter(|name| !name.is_empty()).unwrap_or_else(uid)
+}
+
+fn uid() -> String {
+    format!("uid-{}", rustix::process::getuid().as_raw())
 }
 
 /// The time of day, by the clock that the engine is given.

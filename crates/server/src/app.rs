@@ -356,7 +356,7 @@ fn serve_agents(
         let (mut card, skills) = card::build(entry, public);
         let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
         if rules.entrance.wants_body_signatures() {
-            card.supported_interfaces.retain(|interface| interface.protocol_binding != "GRPC");
+            card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
         }
         rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
         if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {

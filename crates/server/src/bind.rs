@@ -5,6 +5,7 @@ pub(crate) mod http;
 pub(crate) mod jsonrpc;
 pub(crate) mod rest;
 
+use crate::app::App;
 use crate::host::TokioHost;
 use crate::peer::Peer;
 use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -40,16 +41,18 @@ impl<'a> Head<'a> {
         self.uri.query().unwrap_or("")
     }
 
-    /// The request as it stands at the door. Without a body where there is no such thing as the bytes that were sent.
-    pub(crate) fn knock(&self, body: Option<&'a [u8]>) -> Knock<'a> {
+    /// The request as it stands at the door, with its body where that says all that the request does.
+    pub(crate) fn knock(&self, app: &App, body: Option<&'a [u8]>) -> Knock<'a> {
         let authority = self.uri.authority().map(::http::uri::Authority::as_str);
+        let host = authority.or_else(|| self.headers.get(HOST).and_then(|v| v.to_str().ok()));
         Knock {
             headers: self.headers,
             body,
             channel: if self.peer.tls { Channel::Tls } else { Channel::Plain },
             certificate: self.peer.certificate.as_deref(),
             address: Some(self.peer.address),
-            host: authority.or_else(|| self.headers.get(HOST).and_then(|v| v.to_str().ok())),
+            // What somebody calls us is not what we are called: a token for another port is for somebody else.
+            host: host.filter(|host| app.door.is_ours(host)),
             now: TokioHost.now(),
         }
     }

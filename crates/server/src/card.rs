@@ -19,6 +19,7 @@ mod tests;
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
 pub(crate) use signer::{Signer, read_reference};
+pub(crate) use skills::needs_identity;
 
 use crate::body::Body;
 use crate::config::CardForm;

@@ -15,9 +15,10 @@ mod platform;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use retention::RetentionConfig;
+use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
-use sabir_proto::ToolMode;
+use sabir_proto::{Caller, ToolMode};
 use sabir_store::sqlite;
 use serde::Deserialize;
 use signing::SigningConfig;
@@ -224,10 +225,10 @@ pub struct CallerPace {
     pub name: String,
     /// Requests within a minute; 0 for no limit.
     #[serde(default)]
-    pub per_minute: u32,
+    pub per_minute: Option<u32>,
     /// Requests on a UTC day, for keys; 0 for no limit.
     #[serde(default)]
-    pub per_day: u64,
+    pub per_day: Option<u64>,
 }
 
 impl Default for LimitsConfig {
@@ -261,10 +262,32 @@ impl Default for LimitsConfig {
 
 impl LimitsConfig {
     /// The tiers there are, with what is configured in place of what is usual.
-    pub(crate) fn tiers(&self) -> BTreeMap<String, Pace> {
+    pub fn tiers(&self) -> BTreeMap<String, Pace> {
         let mut tiers = usual_tiers();
-        tiers.extend(self.tier.clone());
+        for (name, pace) in &self.tier {
+            let usual = tiers.remove(name).unwrap_or_default();
+            tiers.insert(name.clone(), pace.or(usual));
+        }
         tiers
+    }
+
+    /// Whom limits are set for that cannot be; a limit that is never applied is no limit.
+    pub(crate) fn check_callers(&self) -> Result<(), String> {
+        for one in &self.caller {
+            let who = Who::parse(&one.name);
+            let known = who.is_some() || one.name == Caller::anonymous().name();
+            let is_key = who.is_some_and(|who| who.scheme == Scheme::ApiKey);
+            if !known {
+                return Err(format!(
+                    "limits.caller: {:?} names no caller; write key:ID, xpr:ACCOUNT, jwt:ISSUER#SUBJECT, anonymous …",
+                    one.name
+                ));
+            }
+            if one.per_day.is_some() && !is_key {
+                return Err(format!("limits.caller: {:?} is no key, and only keys are counted by the day", one.name));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn callers(&self) -> BTreeMap<String, Pace> {
@@ -348,11 +371,11 @@ impl Config {
         overrides.sort();
         if overrides.is_empty() && !variables.iter().any(|(name, _)| is_alias(name)) {
             // The plain way keeps line numbers in messages.
-            return toml::from_str(text).map_err(|e| invalid(origin, e.to_string()));
+            return toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)));
         }
         // Checked by itself first, so that a mistake in the file is shown where it stands.
-        toml::from_str::<Self>(text).map_err(|e| invalid(origin, e.to_string()))?;
-        let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, e.to_string()))?;
+        toml::from_str::<Self>(text).map_err(|e| invalid(origin, located(text, &e)))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
         // One at a time, so that the message can name the variable.
         let check = |name: &str, table: &toml::Table| {
             toml::Value::Table(table.clone()).try_into::<Self>().map(drop).map_err(|e| invalid(name, e.to_string()))
@@ -372,6 +395,16 @@ impl Config {
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.base.join(path)
     }
+}
+
+/// A mistake and where it stands: the line, and what is before its `=`. What is behind it may be a secret.
+fn located(text: &str, error: &toml::de::Error) -> String {
+    let Some(span) = error.span() else { return error.message().to_owned() };
+    let before = &text[..span.start.min(text.len())];
+    let number = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+    let line = text.lines().nth(number - 1).unwrap_or("");
+    let key = line.split('=').next().unwrap_or("").trim();
+    format!("line {number}, {key:?}: {}", error.message())
 }
 
 /// Puts a value at a path of tables, such as `auth__jwt__secret`.
@@ -447,6 +480,8 @@ mod tests {
         let message = |text, variables| parse(text, variables).unwrap_err().to_string();
         assert!(message("[stroe]\n", &[]).contains("stroe"));
         assert!(message("[limits]\nbody_byte_max = 1", &[]).contains("line 2"));
+        let misspelt = message("[auth.jwt]\nsercet = \"hunter2hunter2\"\n", &[]);
+        assert!(misspelt.contains("line 2, \"sercet\"") && !misspelt.contains("hunter2"), "{misspelt}");
         assert!(message("", &[("SABIR_STORE__DURABILITY", "some")]).starts_with("SABIR_STORE__DURABILITY"));
         assert!(message("", &[("SABIR_LISTEN", "1")]).contains("SABIR_SECTION__KEY"));
     }
@@ -459,7 +494,18 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{:?}", defaults.limits));
         assert_eq!(format!("{:?}", config.server), format!("{:?}", defaults.server));
         assert_eq!(format!("{:?}", config.store), format!("{:?}", defaults.store));
-        for key in ["body_bytes_max", "drain_seconds", "public_url", "durability", "open", "cancel_grace_seconds"] {
+        for key in [
+            "body_bytes_max",
+            "drain_seconds",
+            "public_url",
+            "durability",
+            "production",
+            "proxies",
+            "cors",
+            "[server.tls]",
+            "open",
+            "cancel_grace_seconds",
+        ] {
             assert!(text.contains(key), "{key} is not in the example");
         }
     }

@@ -92,7 +92,8 @@ impl Door {
         scheme == "https" && port == self.port && self.is_certified(name(host))
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    /// Whether this is one of our own names, port and all.
+    pub(crate) fn is_ours(&self, host: &str) -> bool {
         self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host))
     }
 }

@@ -1,12 +1,13 @@
 //! What the guard stands on here: its store, its secrets, its way out, and the rules of each agent.
 
 use crate::app::StartError;
+use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
 use crate::config::{Config, store_path};
 use sabir_gateway::{Egress, Outbound};
 use sabir_guard::Guard;
 use sabir_guard::config::AuthConfig;
-use sabir_guard::entrance::{Ground, Secrets};
+use sabir_guard::entrance::{Ground, Posture, Secrets};
 use sabir_guard::policy::rate::Limits;
 use sabir_guard::policy::scope::SkillRule;
 use sabir_proto::card::Skill;
@@ -73,10 +74,12 @@ pub(crate) struct Gate<'a> {
 impl<'a> Gate<'a> {
     pub(crate) fn new(config: &'a Config, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
         refuse_open(config).map_err(StartError::Config)?;
+        config.limits.check_callers().map_err(StartError::Config)?;
         // The operator has written down where to go, so private addresses are as good as public ones.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
         let ground = Ground {
             production: config.is_production(),
+            tls: config.server.tls.is_some() || !config.server.proxies.is_empty(),
             client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
             public_url: config.server.public_url.clone(),
         };
@@ -102,10 +105,32 @@ impl<'a> Gate<'a> {
             None => self.shared.clone(),
             Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)?),
         };
-        let rule =
-            |skill: &Skill| SkillRule { id: skill.id.clone(), requirements: skill.security_requirements.clone() };
+        for warning in entrance.warnings() {
+            tracing::warn!(agent = %name, "{warning}");
+        }
+        let open = entrance.posture() == Posture::Open;
+        if open && self.is_reachable() {
+            tracing::warn!(agent = %name, "everybody who can reach this server may call this agent; see [auth]");
+        }
+        if open && entry.card.skills.iter().any(|skill| skill.requires_auth) {
+            return Err("a skill says requires_auth = true, but nobody is asked who they are; see [auth]".into());
+        }
+        let hidden: Vec<&str> =
+            entry.card.skills.iter().filter(|skill| needs_identity(skill)).map(|skill| &*skill.id).collect();
+        let rule = |skill: &Skill| SkillRule {
+            id: skill.id.clone(),
+            requirements: skill.security_requirements.clone(),
+            // Where nobody is asked, nobody can be told apart.
+            needs_identity: !open && hidden.contains(&&*skill.id),
+        };
         let (limits, tools) = self.limits(Some(entry));
         Ok(Rules { entrance, agent: name.clone(), limits, skills: skills.iter().map(rule).collect(), tools })
+    }
+
+    /// Whether others than this machine can reach us, by our own address or by a proxy's.
+    fn is_reachable(&self) -> bool {
+        let server = &self.config.server;
+        !server.listen.ip().is_loopback() || server.public_url.is_some() || !server.proxies.is_empty()
     }
 
     fn limits(&self, entry: Option<&AgentConfig>) -> (Limits, sabir_proto::ToolMode) {

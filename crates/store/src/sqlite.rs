@@ -260,6 +260,9 @@ impl TaskLog for SqliteLog {
     }
 
     fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+        if let Some(scope) = self.settled.owner(task) {
+            return Answer::now(Ok(Some(scope)));
+        }
         Answer::now(self.readers.with(|r| r.owner(task)))
     }
 

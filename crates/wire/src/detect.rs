@@ -49,9 +49,10 @@ impl Facts<'_> {
             Ok(Some(dialect)) => dialect,
             Ok(None) | Err(_) => match self.entry {
                 Entry::Native => Dialect::Native,
-                Entry::A2a if self.xpr_headers => Dialect::Xpr,
+                // Its clients know this path alone, and read nothing that comes with another status than 200.
+                Entry::A2a => Dialect::Xpr,
                 // An error of 1.0 has the members of the others and more, so whoever it was can read it.
-                Entry::Root | Entry::A2a => Dialect::V1,
+                Entry::Root => Dialect::V1,
             },
         }
     }

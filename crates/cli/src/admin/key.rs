@@ -57,9 +57,22 @@ impl Verb for Create {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         self.check()?;
         let config = self.place.config()?;
+        let tiers = config.limits.tiers();
+        if let Some(tier) = self.tier.as_ref().filter(|tier| !tiers.contains_key(*tier)) {
+            let known: Vec<&str> = tiers.keys().map(String::as_str).collect();
+            let problem = format!("there is no tier {tier:?}; there are {}", known.join(", "));
+            return Err(Problem::usage(problem).hint("[limits.tier.NAME] in the configuration makes one").into());
+        }
         let unknown = |name: &&String| !config.agent.is_empty() && !config.agent.iter().any(|a| a.name == **name);
         for name in self.agents.iter().filter(unknown) {
             out.warn(&format!("there is no agent named {name} in the configuration"));
+        }
+        let tiers = config.limits.tiers();
+        if let Some(tier) = self.tier.as_ref().filter(|tier| !tiers.contains_key(*tier)) {
+            // Without a tier that exists, nothing would limit the key.
+            let known: Vec<&str> = tiers.keys().map(String::as_str).collect();
+            let problem = Problem::usage(format!("there is no tier {tier:?}; there are {}", known.join(", ")));
+            return Err(problem.hint("name it in [limits.tier] of the configuration").into());
         }
         let admin = self.place.open(Expect::Any)?;
         let order = KeyOrder {

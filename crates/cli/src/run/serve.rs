@@ -71,9 +71,7 @@ impl Serve {
 
     /// File, then variables, then flags.
     fn config(self) -> anyhow::Result<Config> {
-        let here = PathBuf::from("sabir.toml");
-        let path = self.config.or_else(|| here.is_file().then_some(here));
-        let mut config = Config::load(path.as_deref(), Config::variables())?;
+        let mut config = configured(self.config, self.data)?;
         if let Some(command) = self.exec {
             config.agent = vec![single("agent", Kind::Exec, Some(command))];
         } else if self.echo {
@@ -84,15 +82,24 @@ impl Serve {
         if let Some(listen) = self.listen {
             config.server.listen = listen;
         }
-        if let Some(data) = self.data {
-            // Relative to where the command was typed, not to the file.
-            let data = std::path::absolute(data)?;
-            config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
-        }
         config.server.production |= self.production;
         config.server.public_url = self.public_url.or(config.server.public_url);
         Ok(config)
     }
+}
+
+/// The configuration of a file and of variables, with the data directory that was typed. Commands that administer a
+/// server read it here too, or they would administer another one.
+pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow::Result<Config> {
+    let here = PathBuf::from("sabir.toml");
+    let path = file.or_else(|| here.is_file().then_some(here));
+    let mut config = Config::load(path.as_deref(), Config::variables())?;
+    if let Some(data) = data {
+        // Relative to where the command was typed, not to the file.
+        let data = std::path::absolute(data)?;
+        config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
+    }
+    Ok(config)
 }
 
 fn demo_agents() -> anyhow::Result<Vec<AgentConfig>> {

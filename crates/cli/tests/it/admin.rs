@@ -76,6 +76,9 @@ fn a_key_of_a_tier_has_the_prefix_of_its_network() {
         assert!(ran.json()["key"].as_str().unwrap().starts_with(prefix), "{ran:?}");
     }
     refused(&desk.run(&["key", "create", "--test"]), "A2ACLI_ERR_USAGE", &["--tier"]);
+    refused(&desk.run(&["key", "create", "--tier", "por"]), "A2ACLI_ERR_USAGE", &["enterprise, free, pro"]);
+    fs::write(desk.path("sabir.toml"), "[limits.tier.por]\nper_day = 5\n").unwrap();
+    create(&desk, &["--tier", "por"]);
 }
 
 #[test]

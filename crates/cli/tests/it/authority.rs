@@ -54,7 +54,7 @@ impl Authority {
     }
 
     #[track_caller]
-    fn openssl(&self, arguments: &[&str]) {
+    pub(crate) fn openssl(&self, arguments: &[&str]) {
         let done = Command::new("openssl").args(arguments).current_dir(self.directory.path()).output();
         let done = done.expect("these tests need the openssl command");
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
@@ -63,6 +63,13 @@ impl Authority {
     fn key(&self, name: &str) {
         let key = format!("{name}.key");
         self.openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key]);
+    }
+
+    /// A certificate for a server with a key of another kind, as openssl names it.
+    pub(crate) fn server_with(&self, name: &str, algorithm: &[&str]) -> Pair {
+        let key = format!("{name}.key");
+        self.openssl(&[&["genpkey", "-out", &key, "-algorithm"][..], algorithm].concat());
+        self.certify(name, LOCAL, "serverAuth", None)
     }
 
     /// A certificate for a server.
@@ -82,6 +89,11 @@ impl Authority {
 
     fn issue(&self, name: &str, names: &str, usage: &str, dates: Option<(&str, &str)>) -> Pair {
         self.key(name);
+        self.certify(name, names, usage, dates)
+    }
+
+    /// Vouches for a key.
+    fn certify(&self, name: &str, names: &str, usage: &str, dates: Option<(&str, &str)>) -> Pair {
         let [key, csr, cert, ext] = ["key", "csr", "pem", "ext"].map(|kind| format!("{name}.{kind}"));
         self.openssl(&["req", "-new", "-key", &key, "-out", &csr, "-subj", &format!("/CN={name}")]);
         let lines = format!("basicConstraints=CA:FALSE\nextendedKeyUsage={usage}\nsubjectAltName={names}\n");

@@ -1,6 +1,7 @@
 //! Who is behind a proxy: told by the proxies that are configured, and by nobody else. The log shows who a request is
 //! taken to be from.
 
+use crate::ask::{envelope, saying};
 use crate::http::Request;
 use crate::sabir::{AGENTS, Home, Sabir, eventually};
 use serde_json::Value;
@@ -56,4 +57,29 @@ fn what_is_no_network_is_refused() {
     let home = Home::new("[server]\nproxies = [\"proxy.example\"]\n");
     let said = home.refuses(home.command());
     assert!(said.contains("proxy.example") && said.contains("10.0.0.0/8"), "{said}");
+}
+
+/// The statuses of so many sends by somebody who says that this is their address.
+fn sends(sabir: &Sabir, address: &str, times: usize) -> Vec<u16> {
+    let send = |_| {
+        let request = Request::post("/", envelope("SendMessage", &saying("x"))).with("X-Forwarded-For", address);
+        sabir.ask(&request).status
+    };
+    (0..times).map(send).collect()
+}
+
+#[test]
+fn limits_are_counted_by_the_client_behind_the_proxy() {
+    let config = |proxies: &str| {
+        let agents = AGENTS.replace("[limits]", "[limits]\nanonymous_per_minute = 2");
+        format!("[server]\nproxies = {proxies}\n[auth]\naccept = [\"api_key\"]\nrequired = false\n{agents}")
+    };
+    let behind = Sabir::start(&config("[\"127.0.0.1\"]"));
+    assert_eq!(sends(&behind, "198.51.100.1", 3), [200, 200, 429]);
+    assert_eq!(sends(&behind, "198.51.100.2", 3), [200, 200, 429]);
+    assert_eq!(sends(&behind, "203.0.113.1, 198.51.100.2", 1), [429], "an address more changes nothing");
+    // Nobody is given a new account for making one up.
+    let direct = Sabir::start(&config("[]"));
+    assert_eq!(sends(&direct, "198.51.100.1", 2), [200, 200]);
+    assert_eq!(sends(&direct, "198.51.100.2", 1), [429]);
 }

@@ -98,6 +98,18 @@ fn who_speaks_plain_http_is_told_so() {
         wire.half_close();
         assert!(wire.ends(), "{garbage:?}");
     }
+    // Somebody who only looks whether the port is open has done nothing wrong.
+    let failures = || {
+        let text = sabir.ask(&Request::get("/metrics")).text();
+        text.lines()
+            .filter(|line| line.starts_with("sabir_tls_handshake_failures"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let before = failures();
+    (0..3).for_each(|_| drop(Wire::open(sabir.address)));
+    eventually("they are gone", || sabir.metric("sabir_open_connections") <= 1.0);
+    assert_eq!(failures(), before);
     assert_eq!(sabir.count("/"), 0, "and nothing was done");
     sabir.still_serves();
     eventually("all connections are given back", || sabir.metric("sabir_open_connections") <= 1.0);
@@ -143,8 +155,8 @@ fn who_says_nothing_after_the_handshake_is_given_up() {
 }
 
 #[test]
-fn a_small_request_may_be_answered_slowly() {
-    // Shorter than the first words of HTTP/2, and the answer takes longer than a head may.
+fn an_answer_may_take_longer_than_a_head() {
+    // The clock of the first bytes stops with them.
     let authority = Authority::new();
     let config = "[limits]\nheader_seconds_max = 1\n[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n\
                   [[agent.rule]]\ndo = [{ wait_ms = 2500 }, { complete = \"late\" }]\n";

@@ -168,6 +168,30 @@ fn files_that_cannot_be_used_are_named_with_the_remedy() {
 }
 
 #[test]
+fn every_usual_kind_of_key_is_taken() {
+    let authority = Authority::new();
+    let kinds: [(&str, &[&str]); 3] = [
+        ("rsa", &["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]),
+        ("p384", &["EC", "-pkeyopt", "ec_paramgen_curve:P-384"]),
+        ("ed25519", &["ED25519"]),
+    ];
+    for (name, algorithm) in kinds {
+        let pair = authority.server_with(name, algorithm);
+        let mut keys = vec![pair.key.clone()];
+        // PKCS #8, and the older forms that some tools still write; Ed25519 has none.
+        if name != "ed25519" {
+            let older = format!("{name}-older.key");
+            authority.openssl(&["pkey", "-traditional", "-in", &format!("{name}.key"), "-out", &older]);
+            keys.push(authority.path(&older));
+        }
+        for key in keys {
+            let home = Home::new(&(section(&pair.cert, &key, "") + AGENTS));
+            Sabir::at(&home).called_by(&authority.trusted().config()).still_serves();
+        }
+    }
+}
+
+#[test]
 fn a_key_where_a_file_belongs_is_not_repeated() {
     let authority = Authority::new();
     let pair = authority.server("server");

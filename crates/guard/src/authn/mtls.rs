@@ -61,7 +61,12 @@ pub fn read(der: &[u8]) -> Result<Certified, Reason> {
         return Err(Reason::Unreadable);
     }
     let extension = certificate.subject_alternative_name().map_err(|_| Reason::Unreadable)?.ok_or(Reason::Nobody)?;
-    let mut names: Vec<(u8, String)> = extension.value.general_names.iter().filter_map(name).collect();
+    let general_names = &extension.value.general_names;
+    // A URI says who it is; one that we cannot take must not make a caller of what stands beside it.
+    if general_names.iter().any(|one| matches!(one, GeneralName::URI(_)) && name(one).is_none()) {
+        return Err(Reason::Nobody);
+    }
+    let mut names: Vec<(u8, String)> = general_names.iter().filter_map(name).collect();
     // Stable, so that within a kind the order of the certificate counts.
     names.sort_by_key(|(rank, _)| *rank);
     if names.iter().filter(|(rank, _)| *rank == 0).count() > 1 {

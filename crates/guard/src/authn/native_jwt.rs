@@ -13,6 +13,8 @@ use crate::seconds;
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp};
 
+/// The longest name of a user, in bytes: as long as an address may be.
+const NAME_BYTES_MAX: usize = 320;
 /// How long a secret is stood in for when there is none, in bytes; any will do.
 const NO_SECRET: [u8; 32] = [0; 32];
 
@@ -66,11 +68,13 @@ pub enum Under {
 
 impl User {
     /// The caller. Whoever holds the secret of an organisation can name any user, so such users are kept apart from
-    /// those of others, and of the shared secret.
+    /// those of others, and of the shared secret; the first word cannot be imitated by an address. Addresses are the
+    /// same however they are spelled, as at the peer.
     pub fn who(&self) -> Who {
+        let email = self.email.to_lowercase();
         let name = match (self.under, &self.org_domain) {
-            (Under::Organisation, Some(domain)) => format!("{}/{}", domain.to_ascii_lowercase(), self.email),
-            _ => self.email.clone(),
+            (Under::Organisation, Some(domain)) => format!("org:{}/{email}", domain.to_ascii_lowercase()),
+            _ => format!("user:{email}"),
         };
         Who::new(Scheme::Native, name)
     }
@@ -164,13 +168,18 @@ pub fn verify(
     check_claims(&jws.claims, settings, now)?;
     let owned = |name: &str| jws.claims.text(name).map(str::to_owned);
     Ok(User {
-        email: owned("sub").ok_or(Reason::Nobody)?,
+        email: owned("sub").filter(|sub| is_name(sub)).ok_or(Reason::Nobody)?,
         org_domain: owned("org_domain"),
         org_id: owned("org_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
         under,
         // One that names another audience was refused above.
         bound: jws.claims.audience().is_some(),
     })
+}
+
+/// Whether a text can be the name of a user: as long as addresses get, and nothing that changes how a line reads.
+fn is_name(sub: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&sub.len()) && sub.trim() == sub && !sub.contains(char::is_control)
 }
 
 fn organisation_of(claims: &Claims) -> Option<String> {

@@ -16,14 +16,18 @@ use url::Url;
 
 /// The name of whoever has the static token.
 const LEGACY_NAME: &str = "key";
-/// Passwords and shared secrets that are shorter are refused at the start: they can be guessed.
-const SECRET_BYTES_MIN: usize = 8;
+/// Shared secrets that are shorter are warned about: tokens under them can be tried without asking anybody.
+const SECRET_BYTES_MIN: usize = 16;
+/// The same for passwords, which can only be tried here.
+const PASSWORD_BYTES_MIN: usize = 8;
 
 /// What an entrance stands on.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
     /// Whether an agent without authentication may serve nobody.
     pub production: bool,
+    /// Whether requests can come over TLS, here or at a proxy that is believed.
+    pub tls: bool,
     /// Whether the listener asks for client certificates.
     pub client_certificates: bool,
     /// What we are called, where that is configured.
@@ -46,6 +50,19 @@ impl<F: Fetch + Clone> Entrance<F> {
         }
         if takes(Accept::Mtls) && !ground.client_certificates {
             return Err("auth.accept lists mtls: add client_ca to [server.tls]".into());
+        }
+        if accepts.is_empty() && config.accept.is_none() && config.required.is_some() {
+            return Err(
+                "auth.required is set, but nothing says what is taken; list it, for example accept = [\"api_key\"]"
+                    .into(),
+            );
+        }
+        if takes(Accept::Basic) && !ground.tls {
+            return Err(
+                "auth.accept lists basic, and passwords are taken over TLS only: add [server.tls], or name the proxy \
+                        that speaks TLS for this server in server.proxies"
+                    .into(),
+            );
         }
         let posture = match (accepts.is_empty(), ground.production) {
             // `open` says that it is meant; in production nobody is believed to mean it.
@@ -99,10 +116,48 @@ impl<F: Fetch + Clone> Entrance<F> {
 
 fn reveal(secrets: &dyn Secrets, key: &str, reference: &sabir_store::SecretRef) -> Result<Secret, String> {
     let secret = secrets.reveal(reference).map_err(|problem| format!("{key}: {problem}"))?;
-    if secret.expose().trim().len() < SECRET_BYTES_MIN {
-        return Err(format!("{key}: {reference} holds fewer than {SECRET_BYTES_MIN} characters, which can be guessed"));
+    if secret.expose().trim().is_empty() {
+        return Err(format!("{key}: {reference} is empty"));
     }
     Ok(secret)
+}
+
+impl<F: Fetch> Entrance<F> {
+    /// What works, and should not stay as it is.
+    pub fn warnings(&self) -> Vec<String> {
+        let short = |secret: &Secret| secret.expose().trim().len() < SECRET_BYTES_MIN;
+        let mut warnings = Vec::new();
+        if self.shared.as_ref().and_then(|shared| shared.secret.as_ref()).is_some_and(short) {
+            warnings.push(format!("auth.jwt.secret has fewer than {SECRET_BYTES_MIN} characters; it can be guessed"));
+        }
+        if self.legacy.as_ref().is_some_and(|legacy| short(&legacy.token)) {
+            warnings.push(format!("auth.legacy_key has fewer than {SECRET_BYTES_MIN} characters; it can be guessed"));
+        }
+        if let Some(user) = self.users.iter().find(|user| user.password.expose().len() < PASSWORD_BYTES_MIN) {
+            let name = &user.name;
+            warnings
+                .push(format!("auth.basic: the password of {name:?} has fewer than {PASSWORD_BYTES_MIN} characters"));
+        }
+        if let Some(xpr) = &self.config.xpr
+            && self.xpr.is_some()
+            && Url::parse(&xpr.rpc_url).is_ok_and(|url| url.scheme() == "http" && !is_here(&url))
+        {
+            warnings.push(
+                "auth.xpr.rpc_url is plain http to another machine: whoever is on the way can be any account".into(),
+            );
+        }
+        warnings
+    }
+}
+
+/// Whether a URL leads to this machine.
+fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 fn shared(jwt: &JwtConfig, ground: &Ground, secrets: &dyn Secrets) -> Result<Option<Shared>, String> {

@@ -47,7 +47,7 @@ fn now() -> Timestamp {
 
 impl Door {
     fn new(auth: &str) -> Self {
-        Self::on(auth, &Ground { client_certificates: true, ..Ground::default() })
+        Self::on(auth, &Ground { client_certificates: true, tls: true, ..Ground::default() })
     }
 
     fn on(auth: &str, ground: &Ground) -> Self {
@@ -55,7 +55,7 @@ impl Door {
         let fetch = FakeFetch::new(|_| Err(FetchFault::Timeout));
         let entrance = Arc::new(Entrance::new(&config, ground, &Named, &fetch).unwrap());
         let store = Arc::new(MemoryGuard::new());
-        let skills = vec![SkillRule { id: "only".into(), requirements: Vec::new() }];
+        let skills = vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false }];
         let agent = AgentName::parse("echo").unwrap();
         let rules = Rules { entrance, agent, limits: Limits::default(), skills, tools: ToolMode::Full };
         let guard = Guard::new(store.clone(), Arc::new(Named), Metrics::default());
@@ -215,7 +215,9 @@ async fn a_door_that_cannot_work_is_found_at_the_start() {
         ("accept = [\"jwt\"]", "[auth.jwt]"),
         ("accept = [\"xpr\"]", "rpc_url"),
         ("accept = [\"mtls\"]", "client_ca"),
-        ("accept = [\"basic\"]", "[auth.basic]"),
+        ("accept = [\"basic\"]", "over TLS"),
+        ("required = true", "accept"),
+        ("required = false", "accept"),
         ("accept = [\"legacy_key\"]", "[auth.legacy_key]"),
         ("accept = [\"api_key\", \"api_key\"]", "twice"),
         ("[legacy_key]\nenv = \"GONE\"", "GONE is not set"),
@@ -248,8 +250,8 @@ async fn scopes_limit_agents_operations_and_skills() {
         ("here", &["agent:echo"], ["", "", "", ""]),
         ("there", &["agent:other", "full"], ["! scope_agent"; 4]),
         ("only", &["skill:only"], ["", "! scope_skill", "", ""]),
-        ("refund", &["skill:refund"], ["! scope_skill", "", "", ""]),
-        ("query", &["query"], ["", "", "", "! scope_operation"]),
+        ("refund", &["skill:refund"], ["! scope_skill", "! scope_skill", "", ""]),
+        ("query", &["query"], ["! scope_operation", "! scope_operation", "", "! scope_operation"]),
     ];
     for (id, scopes, expected) in cases {
         let key = door.key(id, terms(scopes)).await;
@@ -269,7 +271,7 @@ async fn scopes_limit_agents_operations_and_skills() {
 #[tokio::test]
 async fn silence_about_the_skill_does_not_widen_rights() {
     let mut door = Door::new("accept = [\"api_key\"]");
-    door.rules.skills.push(SkillRule { id: "second".into(), requirements: Vec::new() });
+    door.rules.skills.push(SkillRule { id: "second".into(), requirements: Vec::new(), needs_identity: false });
     let terms = KeyTerms { scopes: vec!["skill:only".into()], ..KeyTerms::default() };
     let key = door.key("k", terms).await;
     assert_eq!(door.call(&[("x-api-key", &key)], send(None)).await, "! scope_skill");
@@ -284,8 +286,8 @@ async fn a_skill_may_ask_for_more_than_its_agent() {
         schemes: BTreeMap::from([("api_key".to_owned(), StringList { list: vec!["send".into()] })]),
     };
     door.rules.skills = vec![
-        SkillRule { id: "free".into(), requirements: Vec::new() },
-        SkillRule { id: "dear".into(), requirements: vec![needs] },
+        SkillRule { id: "free".into(), requirements: Vec::new(), needs_identity: false },
+        SkillRule { id: "dear".into(), requirements: vec![needs], needs_identity: false },
     ];
     let (free, dear) = (json!({"skillId": "free"}), json!({"skillId": "dear"}));
     assert_eq!(door.call(&[], send(Some(&free))).await, "SendMessage by anonymous");
@@ -298,14 +300,47 @@ async fn a_skill_may_ask_for_more_than_its_agent() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_known_callers() {
+    let mut door = Door::new("required = false\naccept = [\"api_key\"]");
+    door.rules.skills = vec![
+        SkillRule { id: "hello".into(), requirements: Vec::new(), needs_identity: false },
+        SkillRule { id: "mine".into(), requirements: Vec::new(), needs_identity: true },
+    ];
+    let key = door.key("k", KeyTerms::default()).await;
+    for (skill, anonymous) in [("hello", "SendMessage by anonymous"), ("mine", "! skill_requirement")] {
+        let metadata = json!({"skillId": skill});
+        assert_eq!(door.call(&[], send(Some(&metadata))).await, anonymous);
+        assert_eq!(door.call(&[("x-api-key", &key)], send(Some(&metadata))).await, "SendMessage by key:k");
+    }
+    for no_skill in ["mine ", "x", ""] {
+        assert_eq!(
+            door.call(&[], send(Some(&json!({"skillId": no_skill})))).await,
+            "! skill_requirement",
+            "{no_skill:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
+    let door = Door::new("required = false\naccept = [\"api_key\"]");
+    let list = || Call::List(sabir_proto::ListTasks::default());
+    assert_eq!(door.call(&[], get()).await, "GetTask by anonymous");
+    assert_eq!(door.call(&[], list()).await, "! list_anonymous");
+    let key = door.key("k", KeyTerms::default()).await;
+    assert_eq!(door.call(&[("x-api-key", &key)], list()).await, "ListTasks by key:k");
+    assert_eq!(Door::new("").call(&[], list()).await, "ListTasks by anonymous", "an open door has one caller");
+}
+
+#[tokio::test]
 async fn the_most_particular_limit_counts() {
     let mut door = Door::new("required = false\naccept = [\"api_key\"]");
     let pace = |per_minute, per_day| Pace { per_minute, per_day };
     door.rules.limits = Limits {
         usual: 3,
         anonymous: 1,
-        tiers: Arc::new([("free".to_owned(), pace(0, 2))].into()),
-        callers: Arc::new([("key:vip".to_owned(), pace(5, 0))].into()),
+        tiers: Arc::new([("free".to_owned(), pace(Some(0), Some(2)))].into()),
+        callers: Arc::new([("key:vip".to_owned(), pace(Some(5), Some(0)))].into()),
     };
     let tier = KeyTerms { tier: Some("free".into()), ..KeyTerms::default() };
     let plain = door.key("plain", KeyTerms::default()).await;
@@ -454,6 +489,16 @@ async fn a_decision_explains_itself() {
     assert_eq!(explain("key:reader", Action::Send).await, (false, refused));
     assert_eq!(explain("anonymous", Action::Read).await, (false, vec![("credential", false)]));
     assert_eq!(explain("basic:ana", Action::Read).await, (false, vec![("credential", false)]));
+    let issued = Door::new("[jwt]\nissuer = \"https://i.example\"\naudience = \"a\"\nscopes = [\"x\"]");
+    let ask_issued = async |caller: &str, scopes: &[&str]| {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let question = Question { caller: caller.into(), scopes, action: Action::Read, skill: None };
+        issued.guard.explain(&issued.rules, &question, now()).await.unwrap().allowed()
+    };
+    assert!(ask_issued("jwt:https://i.example#ana", &["x"]).await);
+    assert!(!ask_issued("jwt:https://i.example#ana", &[]).await, "a scope that every token must have");
+    assert!(!ask_issued("jwt:https://other.example#ana", &["x"]).await, "another issuer");
+    assert!(!ask_issued("native:user:ana@example.com", &[]).await, "only an issuer's tokens are taken");
     assert!(door.guard.explain(&door.rules, &ask("key:nobody", Action::Read), now()).await.is_err());
     assert!(door.guard.explain(&door.rules, &ask("nobody", Action::Read), now()).await.is_err());
     door.store.flush().await.unwrap();

@@ -1,12 +1,14 @@
 //! How often a caller may come: within a minute, and on a day.
 //!
-//! One rule counts for a caller, the most particular one: its own entry, else the tier of its key, else the rule for
-//! accounts of a chain or for callers without credentials, else that of the agent.
+//! The most particular rule counts that says something: the caller's own entry, else the tier of its key, else the rule for
+//! accounts of a chain or for callers without credentials, else that of the agent. What one of them leaves open is said
+//! by the next, for minutes and days apart.
 
 use super::{Notes, Rules};
 use crate::authn::Scheme;
 use crate::entrance::Posture;
 use crate::fetch::Fetch;
+use crate::guesses::household;
 use crate::identity::{Identity, Knock, Proof};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
@@ -19,14 +21,22 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How often, at most; zero for no limit.
+/// How often, at most: zero for no limit, and nothing where a more general rule is to say it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
     /// Within any 60 seconds.
-    pub per_minute: u32,
+    pub per_minute: Option<u32>,
     /// On a UTC day. For keys only, since only they are counted on disk.
-    pub per_day: u64,
+    pub per_day: Option<u64>,
+}
+
+impl Pace {
+    /// This one, and what it leaves open from a more general one.
+    #[must_use]
+    pub fn or(self, general: Self) -> Self {
+        Self { per_minute: self.per_minute.or(general.per_minute), per_day: self.per_day.or(general.per_day) }
+    }
 }
 
 /// The limits of one agent.
@@ -44,17 +54,19 @@ pub struct Limits {
 
 /// The tiers that there are without being configured.
 pub fn usual_tiers() -> BTreeMap<String, Pace> {
-    let daily = |per_day| Pace { per_minute: 0, per_day };
+    let daily = |per_day| Pace { per_minute: None, per_day: Some(per_day) };
     [("free", 100), ("pro", 10_000), ("enterprise", 500_000)]
         .map(|(tier, per_day)| (tier.to_owned(), daily(per_day)))
         .into()
 }
 
-/// The rule that counts for a caller.
+/// What counts for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule<'a> {
+    /// The most particular of the rules that say something about it.
     pub(crate) name: Cow<'a, str>,
-    pub(crate) pace: Pace,
+    pub(crate) per_minute: u32,
+    pub(crate) per_day: u64,
     key: Option<&'a KeyId>,
 }
 
@@ -64,22 +76,27 @@ pub(crate) fn rule<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) ->
         Proof::Key(key) => Some(key),
         _ => None,
     };
-    let id = key.map(|key| &key.id);
-    if let Some(pace) = limits.callers.get(identity.caller().name()) {
-        return Rule { name: "the caller's own limit".into(), pace: *pace, key: id };
-    }
-    let tier = key.and_then(|key| key.terms.tier.as_deref());
-    if let Some(tier) = tier
-        && let Some(pace) = limits.tiers.get(tier)
-    {
-        return Rule { name: format!("tier {tier}").into(), pace: *pace, key: id };
-    }
-    let (name, per_minute) = match identity.scheme() {
+    let own = limits.callers.get(identity.caller().name()).copied();
+    let tier_name = key.and_then(|key| key.terms.tier.as_deref());
+    let tier = tier_name.and_then(|tier| limits.tiers.get(tier)).copied();
+    let (kind, per_minute) = match identity.scheme() {
         Some(Scheme::Xpr) => ("accounts", rules.entrance.xpr().map_or(0, |xpr| xpr.rate_per_minute)),
         None if rules.entrance.posture() == Posture::Optional => ("anonymous callers", limits.anonymous),
         _ => ("the agent's limit", limits.usual),
     };
-    Rule { name: name.into(), pace: Pace { per_minute, per_day: 0 }, key: id }
+    let general = Pace { per_minute: Some(per_minute), per_day: Some(0) };
+    let pace = own.unwrap_or_default().or(tier.unwrap_or_default()).or(general);
+    let name = match (own, tier, tier_name) {
+        (Some(_), _, _) => "the caller's own limit".into(),
+        (None, Some(_), Some(tier)) => format!("tier {tier}").into(),
+        _ => kind.into(),
+    };
+    Rule {
+        name,
+        per_minute: pace.per_minute.unwrap_or(0),
+        per_day: pace.per_day.unwrap_or(0),
+        key: key.map(|key| &key.id),
+    }
 }
 
 /// Counts one request.
@@ -90,13 +107,13 @@ pub(crate) async fn check<F: Fetch>(
     store: &dyn GuardStore,
 ) -> Result<(), Refusal> {
     let rule = rule(rules, identity);
-    if rule.pace.per_minute > 0 {
+    if rule.per_minute > 0 {
         let caller = counted_as(identity, knock);
-        let window = Window { name: rules.agent.as_str(), length: MINUTE, limit: rule.pace.per_minute };
+        let window = Window { name: rules.agent.as_str(), length: MINUTE, limit: rule.per_minute };
         match store.hit(&caller, window, knock.now).await.map_err(|_| Refusal::store())? {
             Hit::Admitted { .. } => {}
             Hit::Refused { retry_after } => {
-                let words = words(identity, rule.pace.per_minute);
+                let words = words(identity, rule.per_minute);
                 return Err(Refusal::too_many(identity.scheme(), "rate_minute", words, retry_after));
             }
             Hit::Crowded => {
@@ -106,7 +123,7 @@ pub(crate) async fn check<F: Fetch>(
         }
     }
     match rule.key {
-        Some(key) if rule.pace.per_day > 0 => spend(key, rule.pace.per_day, knock.now, store).await,
+        Some(key) if rule.per_day > 0 => spend(key, rule.per_day, knock.now, store).await,
         _ => Ok(()),
     }
 }
@@ -125,7 +142,7 @@ async fn spend(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore
 /// Callers without a name are told apart by where they come from, or one of them would use up everybody's share.
 fn counted_as<'a>(identity: &'a Identity, knock: &Knock<'_>) -> Cow<'a, str> {
     match (identity.scheme(), knock.address) {
-        (None, Some(address)) => Cow::Owned(format!("{}@{address}", identity.caller().name())),
+        (None, Some(address)) => Cow::Owned(format!("{}@{}", identity.caller().name(), household(address))),
         _ => Cow::Borrowed(identity.caller().name()),
     }
 }
@@ -143,7 +160,7 @@ pub(crate) fn explain<F: Fetch>(rules: &Rules<F>, identity: &Identity, notes: &m
     let rule = rule(rules, identity);
     let or_none = |number: u64, unit: &str| if number == 0 { String::new() } else { format!("{number} a {unit}") };
     notes.passed("rate", || {
-        let paces = [or_none(rule.pace.per_minute.into(), "minute"), or_none(rule.pace.per_day, "day")];
+        let paces = [or_none(rule.per_minute.into(), "minute"), or_none(rule.per_day, "day")];
         let paces: Vec<&str> = paces.iter().map(String::as_str).filter(|pace| !pace.is_empty()).collect();
         let paces = if paces.is_empty() { "no limit".to_owned() } else { paces.join(" and ") };
         format!("{} counts: {paces}", rule.name)

@@ -5,8 +5,8 @@
 //! with `agent:echo` may look at tasks of `echo` and do nothing else. Without words of a kind there is no limit of that
 //! kind. A credential that is limited to skills and a call that names none do not fit: silence must not widen rights.
 //!
-//! The words of the booking network stand beside them: `query` reads and sends, `booking` too; which intents each of
-//! them covers is decided where intents are known.
+//! The words of the booking network stand beside them: `query` and `booking` say which intents may be sent there, and
+//! here they only read.
 
 use super::{Action, Notes, Rules, Wanted};
 use crate::authn::Scheme;
@@ -23,6 +23,14 @@ pub struct SkillRule {
     pub id: String,
     /// Alternatives, each a scheme with scopes; empty for nothing more.
     pub requirements: Vec<SecurityRequirement>,
+    /// Only for callers who have said who they are.
+    pub needs_identity: bool,
+}
+
+impl SkillRule {
+    const fn asks_anything(&self) -> bool {
+        !self.requirements.is_empty() || self.needs_identity
+    }
 }
 
 /// The words of a credential; `None` for one that is not limited by words.
@@ -75,7 +83,7 @@ fn kind(word: &str) -> Kind<'_> {
 /// Whether a word for operations covers an action.
 fn covers(word: &str, action: Action) -> bool {
     match word {
-        "query" | "booking" => matches!(action, Action::Send | Action::Read),
+        "query" | "booking" => matches!(action, Action::Read),
         word => word == action.word(),
     }
 }
@@ -85,14 +93,14 @@ pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", 
 
 /// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
-    let wanted = Wanted { action: Action::Send, push_inline: false, skill: Some(Cow::Borrowed(skill)) };
+    let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: Some(Cow::Borrowed(skill)) };
     check(rules, identity, &wanted, &mut ()).is_ok()
 }
 
 /// Whether the skill of a call has to be known to decide about it.
 pub(crate) fn skill_matters<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
     let limited = |word: &Cow<'_, str>| matches!(kind(word), Kind::Skill(_));
-    rules.skills.iter().any(|skill| !skill.requirements.is_empty())
+    rules.skills.iter().any(SkillRule::asks_anything)
         || words(rules, identity).is_some_and(|words| words.iter().any(limited))
 }
 
@@ -132,9 +140,9 @@ fn by_words<F: Fetch>(
     let skills = limits(words, |kind| if let Kind::Skill(id) = kind { Some(id) } else { None });
     if wanted.action == Action::Send && !skills.is_empty() && !everything {
         match rules.skill(wanted) {
-            Some(skill) if skills.contains(&skill) => {}
+            Some(skill) if skills.contains(&&*skill.id) => {}
             Some(skill) => {
-                return no("scope_skill", format!("This credential is not for the skill {}", shown(skill)));
+                return no("scope_skill", format!("This credential is not for the skill {}", skill.id));
             }
             None => {
                 return no(
@@ -166,14 +174,17 @@ fn by_skill<F: Fetch>(
     wanted: &Wanted<'_>,
     notes: &mut impl Notes,
 ) -> Result<(), Refusal> {
-    if wanted.action != Action::Send || rules.skills.iter().all(|skill| skill.requirements.is_empty()) {
+    if wanted.action != Action::Send || !rules.skills.iter().any(SkillRule::asks_anything) {
         return Ok(());
     }
-    // A call that names no skill may end in any of them.
+    // A call that names none of them may end in any of them.
     let named = rules.skill(wanted);
-    let asking = rules.skills.iter().filter(|rule| named.is_none_or(|named| named == rule.id));
-    for rule in asking.filter(|rule| !rule.requirements.is_empty()) {
-        if !rule.requirements.iter().any(|requirement| meets(rules, identity, requirement)) {
+    let asking = rules.skills.iter().filter(|rule| named.is_none_or(|named| named.id == rule.id));
+    for rule in asking.filter(|rule| rule.asks_anything()) {
+        let known = !rule.needs_identity || identity.scheme().is_some();
+        let met = rule.requirements.is_empty()
+            || rule.requirements.iter().any(|requirement| meets(rules, identity, requirement));
+        if !known || !met {
             let words = format!("The skill {} asks for another credential or more scopes; see the card", rule.id);
             return Err(match identity.scheme() {
                 Some(scheme) => Refusal::forbidden(scheme, "skill_requirement", words),
@@ -199,8 +210,4 @@ fn has_scope(identity: &Identity, scope: &str) -> bool {
         Proof::Issued(bearer) => among(&bearer.scopes),
         _ => false,
     }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(64).collect()
 }

@@ -42,31 +42,40 @@ pub(crate) async fn check<F: Fetch>(
         return Ok(());
     }
     let no = |reason, words: String| Err(Refusal::forbidden(Scheme::Xpr, reason, words));
-    let standing = match xpr.chain.standing(account, demand.reading, now).await {
-        Ok(standing) => standing,
-        Err(ChainFault::Absent | ChainFault::NoPermission) => {
-            return no("trust_registration", format!("Account '{account}' is not a registered agent"));
-        }
+    // Nobody's standing is that of an account without a registration: no level, no score.
+    let known = async |reading| match xpr.chain.standing(account, reading, now).await {
+        Ok(standing) => Ok(Some(standing)),
+        Err(ChainFault::Absent | ChainFault::NoPermission) => Ok(None),
         Err(ChainFault::Unavailable(_)) => {
             let words = "Authentication error: the chain cannot be asked";
-            return Err(Refusal::away(Some(Scheme::Xpr), "chain_unavailable", words));
+            Err(Refusal::away(Some(Scheme::Xpr), "chain_unavailable", words))
         }
     };
-    if !standing.agent.active {
-        return no("trust_inactive", format!("Agent '{account}' is not active"));
+    let standing = known(demand.reading).await?;
+    if demand.registration {
+        match &standing {
+            None => return no("trust_registration", format!("Account '{account}' is not a registered agent")),
+            Some(standing) if !standing.agent.active => {
+                return no("trust_inactive", format!("Agent '{account}' is not active"));
+            }
+            Some(_) => {}
+        }
     }
-    if standing.kyc_level < demand.min_kyc {
-        let words = format!("KYC level {} below minimum {}", standing.kyc_level, demand.min_kyc);
-        return no("trust_kyc", words);
+    // The least level is asked of the caller itself, whichever score is compared: that is how the network's own server
+    // reads the setting. The score of the full reading counts the level of the owner.
+    let level = if demand.min_kyc == 0 { 0 } else { known(Reading::Gate).await?.map_or(0, |own| own.kyc_level) };
+    if level < demand.min_kyc {
+        return no("trust_kyc", format!("KYC level {level} below minimum {}", demand.min_kyc));
     }
-    let score = standing.score.total();
+    let score = standing.as_ref().map_or(0, |standing| standing.score.total());
     if score < demand.min_trust {
         return no("trust_score", format!("Trust score {score} below minimum {}", demand.min_trust));
     }
     notes.passed("trust", || {
+        let registered = if demand.registration { "registered and active, " } else { "" };
         format!(
-            "registered and active, KYC level {} of {} asked, score {score} of {} asked",
-            standing.kyc_level, demand.min_kyc, demand.min_trust
+            "{registered}KYC level {level} of {} asked, score {score} of {} asked",
+            demand.min_kyc, demand.min_trust
         )
     });
     Ok(())

@@ -1,5 +1,6 @@
 //! Private keys for signatures: read from PEM or JWK, made where there is none, and never shown.
 
+use super::public::from_info;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeyPairComponents, PublicKeyComponents};
 use aws_lc_rs::signature::{
@@ -7,16 +8,19 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use sabir_proto::{Secret, canon};
 use serde_json::{Map, Value, json};
 use std::fmt;
-use x509_parser::prelude::FromDer as _;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::RSAPublicKey;
 
 /// The longest key file we read; an RSA key of 8192 bits fits twice.
 pub(super) const FILE_BYTES_MAX: usize = 32 * 1024;
+
+/// How many certificates may stand beside a key; our own client takes no longer chain.
+const CERTIFICATES_MAX: usize = 8;
 
 /// What a key signs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,11 @@ pub enum KeyFault {
     /// A curve, a size or an algorithm that we do not sign with.
     #[error("the key is not for ES256, RS256 (2048 to 8192 bits) or EdDSA")]
     Unsupported,
+    /// Certificates beside the key that are not for it.
+    #[error(
+        "the first certificate beside the key cannot be read, or is for another key; or there are more than {CERTIFICATES_MAX}"
+    )]
+    Certificates,
     /// A name that would be empty.
     #[error("the key needs a name")]
     NoName,
@@ -67,6 +76,8 @@ pub enum KeyFault {
 pub struct SigningKey {
     id: String,
     pair: Pair,
+    /// Certificates for it, its own first, as `x5c` has them.
+    chain: Vec<String>,
 }
 
 enum Pair {
@@ -87,14 +98,16 @@ impl SigningKey {
     }
 
     /// Reads a key file: PEM (PKCS#8, SEC 1 or PKCS#1) or a private JWK. The name is the one given, else the `kid` of
-    /// the JWK, else the thumbprint.
+    /// the JWK, else the thumbprint. Certificates for the key may stand beside it in PEM; signatures then carry them.
     pub fn read(text: &Secret, id: Option<&str>) -> Result<Self, KeyFault> {
         let text = text.expose().trim();
         if text.len() > FILE_BYTES_MAX {
             return Err(KeyFault::TooLong);
         }
         if !text.starts_with('{') {
-            return Self::named(from_pem(text)?, id);
+            let mut key = Self::named(from_pem(text)?, id)?;
+            key.chain = key.certificates(text)?;
+            return Ok(key);
         }
         let Ok(Value::Object(jwk)) = canon::read(text) else { return Err(KeyFault::Unreadable) };
         let pair = from_jwk(&jwk)?;
@@ -112,7 +125,25 @@ impl SigningKey {
             Some(id) => id.to_owned(),
             None => pair.thumbprint().ok_or(KeyFault::Making)?,
         };
-        Ok(Self { id, pair })
+        Ok(Self { id, pair, chain: Vec::new() })
+    }
+
+    /// The certificates in a PEM file, if the first is for this key.
+    fn certificates(&self, text: &str) -> Result<Vec<String>, KeyFault> {
+        let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+        let list = list.map_err(|_| KeyFault::Certificates)?;
+        let Some(own) = list.first() else { return Ok(Vec::new()) };
+        let (_, own) = X509Certificate::from_der(own).map_err(|_| KeyFault::Certificates)?;
+        let certified = from_info(own.public_key()).ok();
+        if certified.is_none() || certified != self.pair.public() || list.len() > CERTIFICATES_MAX {
+            return Err(KeyFault::Certificates);
+        }
+        Ok(list.iter().map(|certificate| STANDARD.encode(certificate)).collect())
+    }
+
+    /// Its certificates, as `x5c` has them.
+    pub(super) fn chain(&self) -> &[String] {
+        &self.chain
     }
 
     /// The name.
@@ -199,7 +230,8 @@ pub(super) fn bare(number: &[u8]) -> &[u8] {
 }
 
 fn from_pem(text: &str) -> Result<Pair, KeyFault> {
-    if text.contains("-----BEGIN PUBLIC KEY-----") || text.contains("-----BEGIN CERTIFICATE-----") {
+    let public = text.contains("-----BEGIN PUBLIC KEY-----") || text.contains("-----BEGIN CERTIFICATE-----");
+    if public && !text.contains(" PRIVATE KEY-----") {
         return Err(KeyFault::NotPrivate);
     }
     let der = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyFault::Unreadable)?;

@@ -63,12 +63,17 @@ fn from_jwk(text: &str) -> Result<(Map<String, Value>, Option<String>), KeyFault
 fn from_pem(text: &str) -> Result<Map<String, Value>, KeyFault> {
     let der = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyFault::Unreadable)?;
     let (_, info) = SubjectPublicKeyInfo::from_der(&der).map_err(|_| KeyFault::Unreadable)?;
+    from_info(&info)
+}
+
+/// The members of a public key as X.509 has it.
+pub(super) fn from_info(info: &SubjectPublicKeyInfo<'_>) -> Result<Map<String, Value>, KeyFault> {
     let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
     let jwk = match info.parsed().map_err(|_| KeyFault::Unsupported)? {
         PublicKey::RSA(key) => json!({"kty": "RSA", "n": encode(bare(key.modulus)), "e": encode(bare(key.exponent))}),
         PublicKey::EC(point) => match point.data() {
             // Another curve of the same size would have another name; P-256 is the only one we sign with.
-            [4, point @ ..] if point.len() == 64 && is_p256(&info) => {
+            [4, point @ ..] if point.len() == 64 && is_p256(info) => {
                 json!({"kty": "EC", "crv": "P-256", "x": encode(&point[..32]), "y": encode(&point[32..])})
             }
             _ => return Err(KeyFault::Unsupported),

@@ -256,3 +256,36 @@ fn a_public_key_is_shown_as_its_private_half_would_be() {
     assert_eq!(published(&Secret::new("nonsense")).err(), Some(KeyFault::Unreadable));
     assert_eq!(published(&Secret::new(r#"{"kty":"oct","k":"c2VjcmV0"}"#)).err(), Some(KeyFault::Unsupported));
 }
+
+/// A key of the client's vectors, with or without its certificates.
+fn certified(key: &str, chain: &str) -> Result<SigningKey, KeyFault> {
+    SigningKey::read(&Secret::new(format!("{key}\n{chain}")), None)
+}
+
+#[tokio::test]
+async fn certificates_beside_a_key_are_shown_with_its_signatures() {
+    let root = include_bytes!("../../../client/tests/vectors/x5c/root.pem");
+    let p256 = include_str!("../../../client/tests/vectors/x5c/p256.key");
+    let chain = include_str!("../../../client/tests/vectors/x5c/p256.pem");
+    let rsa = include_str!("../../../client/tests/vectors/x5c/rsa.key");
+    let rsa_chain = include_str!("../../../client/tests/vectors/x5c/rsa.pem");
+    for (key, chain) in [(p256, chain), (rsa, rsa_chain)] {
+        let key = certified(key, chain).unwrap();
+        let signed = sign(&card().to_string(), std::slice::from_ref(&key), None).unwrap();
+        // Nobody gave the verifier a key: it believes an authority, for the host of the card.
+        let trust = |url: &str| Trust {
+            card_url: Some(Url::parse(url).unwrap()),
+            authorities: verifier::Authorities::parse(root).unwrap(),
+            roots_only: true,
+            now: 1_900_000_000,
+            ..Trust::default()
+        };
+        let verdict = verifier::verify(&signed.to_string(), &trust("https://agent.example/"), &NoFetch).await;
+        assert!(matches!(&verdict, Verdict::Verified { kid, .. } if kid == key.id()), "{verdict:?}");
+        let elsewhere = verifier::verify(&signed.to_string(), &trust("https://elsewhere.example/"), &NoFetch).await;
+        assert!(matches!(elsewhere, Verdict::Unverifiable { .. }), "{elsewhere:?}");
+    }
+    assert_eq!(certified(p256, rsa_chain).err(), Some(KeyFault::Certificates), "the certificate of another key");
+    assert_eq!(certified("", chain).err(), Some(KeyFault::NotPrivate));
+    assert_eq!(certified(p256, "").unwrap().public(), certified(p256, chain).unwrap().public());
+}

@@ -120,7 +120,7 @@ impl Methods {
             operation = call.operation();
             let terms = terms(&headers, Spelling::of(package.dialect()))?;
             // Decoded by now, because the tenant inside says which agent is asked; a frame has no bytes to sign.
-            let ask = Ask { at: None, knock: head.knock(None), admitted: None, call, terms };
+            let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted: None, call, terms };
             let Answered { reply, active, scope } = match package {
                 Package::V1 => self.app.call(ask).await?,
                 Package::V03 => self.app.call_grpc_v03(ask).await?,

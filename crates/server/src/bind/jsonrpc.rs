@@ -49,7 +49,7 @@ impl Arrived<'_> {
 pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> Response<Body> {
     let started = Instant::now();
     let headers = arrived.head.headers;
-    let knock = arrived.head.knock(Some(&body));
+    let knock = arrived.head.knock(app, Some(&body));
     let challenge = app.rules(arrived.at).entrance.challenge();
     let admitted = match app.admit(arrived.at, &knock).await {
         Ok(admitted) => admitted,

@@ -85,7 +85,9 @@ impl Registration {
         let wrong = |e: url::ParseError| format!("auth.xpr.rpc_url: {e}");
         let node = Url::parse(&node).map_err(wrong)?;
         let chain = Chain::new(&node, fetch.clone()).map_err(wrong)?.fresh_for(ROW_FRESH);
-        let replaceable = config.server.public_url.is_none().then(|| base(entry, address));
+        // An address that somebody else wrote down is not for us to sign.
+        let unsigned = config.server.signing.keys.is_empty();
+        let replaceable = (config.server.public_url.is_none() && unsigned).then(|| base(entry, address));
         Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), entry.clone(), replaceable)))
     }
 

@@ -12,8 +12,12 @@ const PERSONAL: [&str; 2] = ["mcp__user_", "mcp__org_"];
 
 /// Whether everybody may know of a skill.
 pub(super) fn is_public(skill: &SkillConfig) -> bool {
-    let personal = PERSONAL.iter().any(|prefix| skill.id.starts_with(prefix));
-    skill.public && !skill.requires_auth && !personal
+    skill.public && !needs_identity(skill)
+}
+
+/// Whether a skill is for callers who have said who they are.
+pub(crate) fn needs_identity(skill: &SkillConfig) -> bool {
+    skill.requires_auth || PERSONAL.iter().any(|prefix| skill.id.starts_with(prefix))
 }
 
 /// The card for one caller: the public one, with every skill that this caller may use.

@@ -76,11 +76,13 @@ fn number(value: &str) -> Result<Value, String> {
     value.parse::<i64>().map(Value::Integer).map_err(|_| "must be a whole number".into())
 }
 
-/// Whether a list of what is taken has a word, or there is no list.
+/// Whether a file leaves room for a way in: it lists it, or describes it, or describes none at all.
 fn takes(auth: &Table, word: &str) -> bool {
+    const WAYS: [&str; 5] = ["jwt", "legacy_key", "basic", "mtls", "xpr"];
     match auth.get("accept").and_then(Value::as_array) {
         Some(list) => list.iter().any(|one| one.as_str() == Some(word)),
-        None => true,
+        // The two that variables describe may stand beside each other.
+        None => WAYS.iter().all(|way| *way == word || matches!(*way, "jwt" | "legacy_key") || !auth.contains_key(*way)),
     }
 }
 

@@ -46,8 +46,8 @@ impl Builders {
         // Boxed, so that a connection does not keep the room of its handshake for as long as it lives.
         let shaken = unless_stopping(&connection.behind, Box::pin(timeout_at(until, handshake(stream, tls)))).await;
         let failure = match shaken {
-            None => return,
-            Some(Ok(Ok(stream))) => {
+            None | Some(Ok(Ok(None))) => return,
+            Some(Ok(Ok(Some(stream)))) => {
                 connection.peer.learn(stream.get_ref().1);
                 return self.serve_over(stream, until, Requests(Arc::new(connection)), watcher).await;
             }
@@ -111,15 +111,22 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Shakes hands. Boxed, since there is much in a connection that is secured, and futures are moved.
-async fn handshake(mut stream: TcpStream, tls: Arc<ServerConfig>) -> Result<Box<TlsStream<TcpStream>>, Failure> {
+/// Shakes hands. `None`: the other side left without a word, which is how somebody looks whether a port is open.
+async fn handshake(
+    mut stream: TcpStream,
+    tls: Arc<ServerConfig>,
+) -> Result<Option<Box<TlsStream<TcpStream>>>, Failure> {
     // Nagle's algorithm holds the second of two small writes back for 40 ms.
     stream.set_nodelay(true)?;
     let mut first = [0];
-    if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
+    if stream.peek(&mut first).await? == 0 {
+        return Ok(None);
+    }
+    if first[0] != HANDSHAKE {
         return Err(turn_away(&mut stream, first[0]).await);
     }
-    Ok(Box::new(TlsAcceptor::from(tls).accept(stream).await?))
+    // Boxed, since there is much in it, and futures are moved.
+    Ok(Some(Box::new(TlsAcceptor::from(tls).accept(stream).await?)))
 }
 
 /// Ends a connection that is not TLS; one that looks like HTTP with a word about it.

@@ -1,14 +1,14 @@
 //! A few settled tasks in memory, for those who ask again.
 //!
 //! Settled means settled: such a record never changes, so a copy of it is never wrong until the task is forgotten, which
-//! is told here. Direct-mapped, because then
-//! there is nothing to evict, no order to keep and no lock that two tasks share but by chance.
+//! is told here. Direct-mapped, because then there is nothing to evict, no order to keep and no lock that two tasks share
+//! but by chance.
 
 use super::lock;
-use crate::Stored;
+use crate::{Scope, Stored};
 use sabir_proto::TaskId;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Tasks kept at most.
 const SLOTS: usize = 1024;
@@ -37,6 +37,10 @@ impl Settled {
 
     pub(super) fn get(&self, id: TaskId) -> Option<Stored> {
         lock(self.slot(id)).as_ref().filter(|stored| stored.id == id).cloned()
+    }
+
+    pub(super) fn owner(&self, id: TaskId) -> Option<Arc<Scope>> {
+        lock(self.slot(id)).as_ref().filter(|stored| stored.id == id).map(|stored| stored.scope.clone())
     }
 
     /// To be asked before a task is read that may be kept then.

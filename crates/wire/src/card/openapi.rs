@@ -93,7 +93,11 @@ pub(super) fn scheme<'a>(
             Scheme::Http { description: description.as_deref(), scheme, bearer_format: bearer_format.as_deref() }
         }
         SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url } => {
-            let flows = self::flows(name, flows, reach, losses)?;
+            let Some(flows) = self::flows(name, flows, reach, losses) else {
+                // How the token is got cannot be said; how it is shown can, and requirements go on meaning something.
+                let description = description.as_deref();
+                return Some(Scheme::Http { description, scheme: "bearer", bearer_format: None });
+            };
             let mut oauth2_metadata_url = oauth2_metadata_url.as_deref();
             if reach == Reach::V02 && oauth2_metadata_url.take().is_some() {
                 let path = format_args!("securitySchemes.{name}.oauth2SecurityScheme.oauth2MetadataUrl");

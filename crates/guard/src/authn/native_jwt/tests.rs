@@ -169,10 +169,10 @@ fn the_secret_of_an_organisation_names_nobody_outside_of_it() {
     let theirs = judge(&token_under("beta-secret", &claims));
     assert_eq!(
         (theirs.under, theirs.who().to_string().as_str()),
-        (Under::Organisation, "native:beta.example/ana@acme.example")
+        (Under::Organisation, "native:org:beta.example/ana@acme.example")
     );
     let shared = judge(&token(&claims));
-    assert_eq!((shared.under, shared.who().to_string().as_str()), (Under::Shared, "native:ana@acme.example"));
+    assert_eq!((shared.under, shared.who().to_string().as_str()), (Under::Shared, "native:user:ana@acme.example"));
     assert_eq!(claimed_organisation(&token(&claims)).as_deref(), Some("beta.example"));
 }
 

@@ -52,7 +52,7 @@ async fn authorise(app: Arc<App>, grant: Grant) {
     let call = Call::Send(Box::new(request));
     // It comes in by the same door as everybody, which in the demo is open.
     let (uri, headers, peer) = (Uri::default(), HeaderMap::new(), Peer::plain(SocketAddr::from(([127, 0, 0, 1], 0))));
-    let knock = Head { uri: &uri, headers: &headers, peer: &peer }.knock(None);
+    let knock = Head { uri: &uri, headers: &headers, peer: &peer }.knock(&app, None);
     let ask = Ask { at: None, knock, admitted: None, call, terms: Terms::default() };
     if let Err(fault) = app.call(ask).await {
         // Its caller replied or cancelled before.

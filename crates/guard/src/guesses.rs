@@ -1,0 +1,116 @@
+//! Wrong passwords from one address, so that nobody tries them all.
+//!
+//! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. Keys and signatures
+//! are not, and failing with them costs an address nothing.
+
+use crate::identity::{Knock, Shown};
+use crate::refusal::Refusal;
+use sabir_proto::Timestamp;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+/// Wrong ones from an address within a minute.
+const GUESSES_MAX: u32 = 30;
+/// Addresses that are remembered. When there are more, everybody's count begins anew.
+const ADDRESSES_MAX: usize = 10_000;
+const MINUTE_MS: i64 = 60_000;
+
+/// The wrong ones of the last minute.
+#[derive(Debug, Default)]
+pub(crate) struct Guesses {
+    by_address: Mutex<HashMap<IpAddr, (Timestamp, u32)>>,
+}
+
+impl Guesses {
+    /// Whether an address has guessed too often to be listened to. What cannot be guessed is listened to all the same.
+    pub(crate) fn is_over(&self, knock: &Knock<'_>) -> bool {
+        let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody guesses most of the time, and then nothing is looked at.
+        if by_address.is_empty() || !matches!(knock.shown(), Ok(Shown::Password(_) | Shown::Bearer(_))) {
+            return false;
+        }
+        let Some(address) = knock.address.map(household) else { return false };
+        by_address.get(&address).is_some_and(|(since, count)| *count >= GUESSES_MAX && is_recent(*since, knock.now))
+    }
+
+    /// Notes a refusal.
+    pub(crate) fn note(&self, knock: &Knock<'_>, refusal: &Refusal) {
+        if !matches!(refusal.reason, "basic_wrong" | "legacy_wrong") {
+            return;
+        }
+        let Some(address) = knock.address.map(household) else { return };
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_address.len() >= ADDRESSES_MAX && !by_address.contains_key(&address) {
+            by_address.retain(|_, (since, _)| is_recent(*since, knock.now));
+            if by_address.len() >= ADDRESSES_MAX {
+                by_address.clear();
+            }
+        }
+        let (since, count) = by_address.entry(address).or_insert((knock.now, 0));
+        if !is_recent(*since, knock.now) {
+            (*since, *count) = (knock.now, 0);
+        }
+        *count += 1;
+    }
+}
+
+fn is_recent(since: Timestamp, now: Timestamp) -> bool {
+    (0..MINUTE_MS).contains(&now.millis().saturating_sub(since.millis()))
+}
+
+/// The address as far as it tells one household from another: the first half of an IPv6 address, for the second half is
+/// its owner's to choose.
+pub(crate) fn household(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authn::Scheme;
+    use crate::authn::basic::Channel;
+    use http::header::AUTHORIZATION;
+    use http::{HeaderMap, HeaderValue};
+
+    #[test]
+    fn an_address_that_guesses_is_not_listened_to_for_a_minute() {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"))]);
+        let (guesses, none) = (Guesses::default(), HeaderMap::new());
+        let knock = |address: &str, headers, second: i64| Knock {
+            headers,
+            body: None,
+            channel: Channel::Tls,
+            certificate: None,
+            address: Some(address.parse().unwrap()),
+            host: None,
+            now: Timestamp::from_millis(second * 1000),
+        };
+        let wrong = |reason| Refusal::unauthenticated(Some(Scheme::Basic), reason, "no");
+        for _ in 0..GUESSES_MAX {
+            assert!(!guesses.is_over(&knock("2001:db8::1", &headers, 0)));
+            guesses.note(&knock("2001:db8::1", &headers, 0), &wrong("basic_wrong"));
+            guesses.note(&knock("192.0.2.1", &headers, 0), &wrong("key_unknown"));
+        }
+        assert!(guesses.is_over(&knock("2001:db8::ffff", &headers, 59)), "the same household");
+        assert!(!guesses.is_over(&knock("2001:db8::1", &none, 59)), "who shows nothing guesses nothing");
+        assert!(!guesses.is_over(&knock("2001:db8:0:1::1", &headers, 59)));
+        assert!(!guesses.is_over(&knock("192.0.2.1", &headers, 59)), "keys cannot be guessed");
+        assert!(!guesses.is_over(&knock("2001:db8::1", &headers, 60)));
+    }
+
+    #[test]
+    fn strangers_take_a_bounded_room() {
+        let (guesses, headers) = (Guesses::default(), HeaderMap::new());
+        for number in 0..u32::try_from(ADDRESSES_MAX).unwrap() + 10 {
+            let address = Some(std::net::Ipv4Addr::from_bits(number).into());
+            let (channel, now) = (Channel::Tls, Timestamp::from_millis(0));
+            let knock = Knock { headers: &headers, body: None, channel, certificate: None, address, host: None, now };
+            guesses.note(&knock, &Refusal::unauthenticated(Some(Scheme::Basic), "basic_wrong", "no"));
+        }
+        assert!(guesses.by_address.lock().unwrap().len() <= ADDRESSES_MAX);
+    }
+}
