@@ -597,7 +597,8 @@ CASES['push-set'] = (peer) =>
     equal('set', [made.taskId, set.id, set.url], [task.id, 'mine', HOOK]);
     const got = await getHook(peer, task.id, 'mine');
     const kept = got.pushNotificationConfig;
-    equal('got', [got.taskId, kept.id, kept.url, kept.token], [task.id, 'mine', HOOK, 'tok']);
+    // Not the token: a server may keep secrets to itself.
+    equal('got', [got.taskId, kept.id, kept.url], [task.id, 'mine', HOOK]);
     equal('schemes', kept.authentication?.schemes, ['Bearer']);
   });
 

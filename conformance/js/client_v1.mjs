@@ -770,7 +770,8 @@ OLDER['push-set'] = (peer) =>
     const made = await createHook(peer, task.id, { id: 'mine', token: 'tok', authentication });
     equal('set', [made.taskId, made.id, made.url], [task.id, 'mine', HOOK]);
     const got = await getHook(peer, task.id, 'mine');
-    equal('got', [got.taskId, got.id, got.url, got.token], [task.id, 'mine', HOOK, 'tok']);
+    // Not the token: a server may keep secrets to itself.
+    equal('got', [got.taskId, got.id, got.url], [task.id, 'mine', HOOK]);
     equal('scheme', got.authentication?.scheme, 'Bearer');
   });
 

@@ -751,7 +751,8 @@ async def _(peer):
         equal('url', made.push_notification_config.url, HOOK)
         got = await get_hook(peer, task.id, 'mine')
         kept = got.push_notification_config
-        equal('got', (got.task_id, kept.id, kept.url, kept.token), (task.id, 'mine', HOOK, 'tok'))
+        # Not the token: a server may keep secrets to itself.
+        equal('got', (got.task_id, kept.id, kept.url), (task.id, 'mine', HOOK))
         equal('schemes', kept.authentication.schemes, ['Bearer'])
 
 

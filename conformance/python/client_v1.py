@@ -850,7 +850,8 @@ async def _(peer):
         made = await peer.unary.create_task_push_notification_config(wanted)
         equal('set', (made.task_id, made.id, made.url), (task.id, 'mine', HOOK))
         got = await get_hook(peer, task.id, 'mine')
-        equal('got', (got.task_id, got.id, got.url, got.token), (task.id, 'mine', HOOK, 'tok'))
+        # Not the token: a server may keep secrets to itself.
+        equal('got', (got.task_id, got.id, got.url), (task.id, 'mine', HOOK))
         equal('scheme', got.authentication.scheme, 'Bearer')
 
 

@@ -88,8 +88,7 @@ def event(name, state):
     return {'statusUpdate': {'taskId': name, 'contextId': 'c-1', 'status': {'state': f'TASK_STATE_{state}'}}}
 
 
-# Our own server stores registrations but does not deliver yet, so only the agent of the SDK can be heard.
-@requirement('A2ACLI_PUSH_002', agents=('python',), bindings=ALL)
+@requirement('A2ACLI_PUSH_002', agents=LIVE, bindings=ALL)
 def notifications_of_a_live_agent_are_received(case):
     made = case.task('slow 3', '--async')
     run = case.begin('task', 'push-config', 'listen', made['id'], '--stream', '-o', 'json')

@@ -1,4 +1,4 @@
-//! Commands that administer a server: its keys, its organisations, its audit, its files.
+//! Commands that administer a server: its keys, its organisations, its audit, its webhooks, its files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
@@ -10,6 +10,7 @@ pub(crate) mod db;
 pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
+pub(crate) mod push;
 mod span;
 
 use crate::output::Output;
@@ -66,6 +67,9 @@ fn problem(error: AdminError) -> Problem {
         }
         AdminError::Copy(CopyError::Write { .. }) => {
             ("SABIR_ERR_STORE", "is there room, and may this user write there?")
+        }
+        AdminError::Operator { .. } => {
+            ("SABIR_ERR_OPERATOR", "run this as the user whose server it is, on its machine; or stop the server first")
         }
         AdminError::Change(ChangeError::NoSuchKey(_)) => ("SABIR_ERR_UNKNOWN_KEY", "sabir key list shows all of them"),
         AdminError::Change(ChangeError::Revoked(_)) => ("SABIR_ERR_REVOKED", "sabir key create makes a new one"),

@@ -63,6 +63,11 @@ impl Agent {
         self.dialect().reach().streams && self.card().capabilities.streaming.unwrap_or(false)
     }
 
+    /// Whether a message that is sent twice is recognised: the dialect has a place for a retry key, which is used.
+    pub fn recognises_repeats(&self) -> bool {
+        self.dialect() == Dialect::Native
+    }
+
     /// Sends a message, and waits as long as the request says.
     pub async fn send(&self, request: SendMessage) -> Result<Said<Answer>, Error> {
         let asked = request.message.task_id.clone();

@@ -7,6 +7,8 @@
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
 
 /// What kind of place an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -145,23 +147,59 @@ pub enum ResolveError {
     },
 }
 
+/// What a look-up comes to.
+pub type Found = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Looks names up in place of the machine's resolver.
+pub trait Lookup: Send + Sync + 'static {
+    /// The addresses of a name.
+    fn look_up(&self, name: &str) -> Found;
+}
+
+/// Where names are looked up.
+#[derive(Clone, Default)]
+enum Names {
+    #[default]
+    Machine,
+    Given(Arc<dyn Lookup>),
+}
+
+impl Names {
+    async fn look_up(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        match self {
+            Self::Machine => Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()),
+            Self::Given(lookup) => lookup.look_up(name).await,
+        }
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Machine => "Machine",
+            Self::Given(_) => "Given",
+        })
+    }
+}
+
 /// The policy: which addresses may be called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Egress {
     classes: Vec<Class>,
     allowed: Vec<IpNet>,
+    names: Names,
 }
 
 impl Egress {
     /// Public addresses alone. Right wherever somebody else says which URL to call.
     pub fn public() -> Self {
-        Self { classes: vec![Class::Public], allowed: Vec::new() }
+        Self { classes: vec![Class::Public], allowed: Vec::new(), names: Names::Machine }
     }
 
     /// Every address but those of cloud metadata services. Right for a person at a terminal, who knows what they call.
     pub fn anywhere() -> Self {
         let classes = vec![Class::Public, Class::Loopback, Class::Private, Class::LinkLocal, Class::Unroutable];
-        Self { classes, allowed: Vec::new() }
+        Self { classes, allowed: Vec::new(), names: Names::Machine }
     }
 
     /// This machine as well.
@@ -175,6 +213,13 @@ impl Egress {
     #[must_use]
     pub fn and(mut self, network: IpNet) -> Self {
         self.allowed.push(network);
+        self
+    }
+
+    /// Names are looked up elsewhere; what is found is judged as ever.
+    #[must_use]
+    pub fn resolving(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.names = Names::Given(lookup);
         self
     }
 
@@ -212,14 +257,13 @@ impl Egress {
             self.check(host, address)?;
             return Ok(vec![SocketAddr::new(address, port)]);
         }
-        let found = tokio::net::lookup_host((bare, port))
-            .await
-            .map_err(|source| ResolveError::Unknown { host: host.into(), source: Some(source) })?;
+        let unknown = |source| ResolveError::Unknown { host: host.into(), source: Some(source) };
+        let found = self.names.look_up(bare).await.map_err(unknown)?;
         let mut kept = Vec::new();
         let mut refused = None;
         for address in found {
-            match self.check(host, address.ip()) {
-                Ok(()) => kept.push(address),
+            match self.check(host, address) {
+                Ok(()) => kept.push(SocketAddr::new(address, port)),
                 Err(refusal) => refused = Some(refusal),
             }
         }

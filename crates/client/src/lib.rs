@@ -63,7 +63,7 @@ pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};
 pub use delegate::{Delegation, Turn};
 pub use discover::{Found, WELL_KNOWN, below};
-pub use documents::Documents;
+pub use documents::{Documents, Receipt};
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use error::{Error, TransportCode};

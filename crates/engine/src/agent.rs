@@ -16,12 +16,12 @@
 
 use crate::host::BoxFuture;
 use crate::turn::Outlet;
-pub use crate::turn::Report;
+pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
 use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
 };
-use sabir_store::Scope;
+use sabir_store::{Continuation, Scope};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -53,6 +53,21 @@ pub trait Agent: Send + Sync + 'static {
     fn nature(&self) -> Nature {
         Nature::default()
     }
+
+    /// Told after its caller has canceled a task, whether a turn was at work or had ended with a question. The turn's
+    /// future is gone by then; what it left for itself is here. For agents whose work goes on elsewhere.
+    fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// A task whose caller no longer wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canceled {
+    /// The task.
+    pub task: TaskId,
+    /// What the agent left for itself.
+    pub checkpoint: Option<Bytes>,
 }
 
 /// How the engine may treat an agent.
@@ -90,6 +105,8 @@ pub enum Ending {
     AskInput(Vec<Part>),
     /// The agent asks for credentials.
     AskAuth(Vec<Part>),
+    /// The work was called off, though not by the caller: an agent behind this one said so.
+    Cancel(Vec<Part>),
     /// A direct reply without a task. Where a task exists already, it completes with these words.
     Reply(Vec<Part>),
 }
@@ -250,6 +267,23 @@ impl Context {
         self.outlet.status(words(text))
     }
 
+    /// Reports progress in parts of any kind.
+    pub fn progress(&self, parts: Vec<Part>) -> Report<'_> {
+        self.outlet.status(parts)
+    }
+
+    /// Waits until everything reported so far, and the checkpoint, are committed: for what must be known before the
+    /// agent does something on the outside.
+    pub fn commit(&self) -> Commit<'_> {
+        self.outlet.commit()
+    }
+
+    /// Says in the next step whom the turn waits for, or that it waits for nobody any more. Kept beside the task for
+    /// those who look from outside; it decides nothing.
+    pub fn waits_for(&self, whom: Option<Continuation>) {
+        self.outlet.waits_for(whom);
+    }
+
     /// Reports a whole artifact, creating it or replacing the one with this id.
     pub fn artifact(&self, id: &str, parts: Vec<Part>) -> Report<'_> {
         self.chunk(Artifact::new(artifact_id(id), parts), false, true)
@@ -287,6 +321,8 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::canceled`].
+    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()>;
 }
 
 impl<A: Agent> AnyAgent for A {
@@ -296,5 +332,9 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
+        Box::pin(self.canceled(canceled))
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) scope: Arc<Scope>,
     pub(crate) request: Box<SendMessage>,
     shape: Shape,
+    /// The dialect it came in.
+    dialect: &'static str,
 }
 
 impl Engine {
@@ -80,7 +82,8 @@ impl Engine {
     ) -> Result<Sent, Fault> {
         let view = View::with_history(history_length(SEND_HISTORY, request.configuration.history_length)?);
         let at_once = request.configuration.return_immediately;
-        let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Once };
+        let (scoped, dialect) = (scope.clone(), terms.dialect);
+        let incoming = Incoming { core: &self.core, resident: to, scope: scoped, request, shape: Shape::Once, dialect };
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Sent::Message(Box::new(message))),
             Begun::Rested { task, .. } => Ok(Sent::Task(task, view)),
@@ -114,7 +117,9 @@ impl Engine {
         history_length(SEND_HISTORY, request.configuration.history_length)?;
         // Of a name nobody can say any more whether it opened its task; a snapshot is right either way.
         let follow_up = request.message.task_id.is_some() || request.alias.is_some();
-        let incoming = Incoming { core: &self.core, resident: to, scope: scope.clone(), request, shape: Shape::Stream };
+        let (scoped, dialect) = (scope.clone(), terms.dialect);
+        let incoming =
+            Incoming { core: &self.core, resident: to, scope: scoped, request, shape: Shape::Stream, dialect };
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Watch::reply(message)),
             // Credentials come by another way, so the stream waits for what they lead to.
@@ -223,7 +228,8 @@ impl<'a> Incoming<'a> {
         let message = &mut self.request.message;
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
-        let mut step = opening_step(id, self.scope.clone(), context.clone(), self.resident.push);
+        let mut step = opening_step(id, self.scope.clone(), context.clone());
+        step.notify = self.resident.push.then(|| stamp.time());
         keep_key(&mut step, key, stamp, core.limits.explicit_retry_time);
         step.effects.extend(name.map(|name| *name));
         self.inline_push(&mut step);
@@ -256,7 +262,7 @@ impl<'a> Incoming<'a> {
         if let Some(ending) = ending {
             recorder.end(core, ending);
         }
-        let recorded = recorder.step(checkpoint);
+        let recorded = recorder.step(core, checkpoint);
         let step = Step {
             turn: (!ended).then_some((Seq(0), 1)),
             opening: step.opening,
@@ -327,7 +333,7 @@ impl<'a> Incoming<'a> {
                 recorder.end(core, ending);
             }
         }
-        let mut step = recorder.step(checkpoint);
+        let mut step = recorder.step(core, checkpoint);
         step.turn = Some(number);
         let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
         keep_key(&mut step, key, at, core.limits.explicit_retry_time);
@@ -375,6 +381,7 @@ impl<'a> Incoming<'a> {
             turn,
             first: Some(Box::new(first)),
             number,
+            canceled: false,
         };
         let live = self.core.live.enter(id);
         self.core.host.spawn(Box::pin(runner.run()));
@@ -411,8 +418,7 @@ impl<'a> Incoming<'a> {
 
     fn inline_push(&mut self, step: &mut Step) {
         if let Some(config) = self.request.configuration.task_push_notification_config.take() {
-            let config = crate::push::with_id(self.core, config);
-            step.effects.push(Effect::PutPush { config, configs_max: self.core.limits.push_configs_max });
+            step.effects.push(crate::push::register(self.core, config, self.dialect));
         }
     }
 }
@@ -426,7 +432,7 @@ fn poll_once(turn: &mut Turn) -> Option<Ending> {
     }
 }
 
-fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool) -> Step {
+fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId) -> Step {
     Step {
         task: id,
         opening: Some(Opening { scope, context }),
@@ -437,7 +443,7 @@ fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, notify: bool)
         turn: None,
         checkpoint: None,
         retry: None,
-        notify,
+        notify: None,
         effects: Vec::new(),
     }
 }

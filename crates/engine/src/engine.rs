@@ -6,10 +6,11 @@ use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
 use crate::owed::Endings;
+use crate::push::Drainer;
 use crate::retry::Retries;
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
 use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The engine. Cheap to clone; all clones are one engine.
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) live: Arc<LiveMap>,
     pub(crate) retries: Retries,
     pub(crate) endings: Endings,
+    /// Who delivers what is owed to push configurations, once somebody is there to carry it.
+    pub(crate) drainer: OnceLock<Arc<Drainer>>,
     stamper: Stamper,
 }
 
@@ -56,16 +59,21 @@ impl Engine {
         retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
         let live = Arc::new(LiveMap::new(&limits));
         let endings = Endings::default();
-        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, endings, stamper }) })
+        let drainer = OnceLock::new();
+        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, endings, drainer, stamper }) })
     }
 
-    /// Stops all agents in an orderly way; their tasks go on after the next start.
+    /// Stops all agents in an orderly way; their tasks go on after the next start. No delivery begins any more; those under
+    /// way get a moment, and what they do not finish is delivered again then.
     pub async fn stop(&self) {
         self.core.live.park_all();
+        if let Some(drainer) = self.core.drainer.get() {
+            drainer.stop();
+        }
         self.core.give_up_owing();
         // Runners answer at once unless the store is stuck; a stop must not hang on that.
         for _ in 0..200 {
-            if self.core.live.running() == 0 {
+            if self.core.live.running() == 0 && self.deliveries_in_flight() == 0 {
                 return;
             }
             self.core.host.sleep(Duration::from_millis(10)).await;
@@ -157,7 +165,7 @@ impl Core {
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
-        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } => None,
+        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } | Effect::WaitFor(_) => None,
     });
     step.retry.or(explicit)
 }

@@ -11,6 +11,7 @@
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
 //! | [`limits`] | every bound, named |
 //!
@@ -25,6 +26,7 @@ pub mod watch;
 
 mod alias;
 mod begin;
+mod courier;
 mod engine;
 mod host;
 mod live;
@@ -40,10 +42,11 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, Nature, Recovery};
+pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use sabir_store::{Note, TaskLog};
+pub use sabir_store::{Continuation, Note, TaskLog};
 pub use watch::Watch;

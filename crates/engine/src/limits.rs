@@ -17,6 +17,24 @@ pub struct Limits {
     pub history_messages_max: usize,
     /// Push configurations per task.
     pub push_configs_max: u32,
+    /// Deliveries to receivers of push notifications at the same time.
+    pub push_workers_max: usize,
+    /// The same to one host, so that one that hangs leaves room for others.
+    pub push_host_workers_max: usize,
+    /// How long after its first failure a delivery is tried again; each failure doubles it …
+    pub push_delay_min: Duration,
+    /// … up to this, which is also as long as a receiver's wish to be left alone is honoured.
+    pub push_delay_max: Duration,
+    /// How often an event is tried before it becomes a dead letter.
+    pub push_attempts_max: u32,
+    /// How long an event is tried before it becomes a dead letter.
+    pub push_time_max: Duration,
+    /// Failures in a row, of whatever configurations, after which a host is left alone.
+    pub push_host_failures_max: u32,
+    /// For how long, at first; each failure after that doubles it …
+    pub push_pause_min: Duration,
+    /// … up to this.
+    pub push_pause_max: Duration,
     /// How long an agent may work on one message.
     pub turn_time_max: Duration,
     /// How long an agent gets to clean up after it was canceled.
@@ -52,6 +70,15 @@ impl Default for Limits {
             task_bytes_max: 64 << 20,
             history_messages_max: 10_000,
             push_configs_max: 100,
+            push_workers_max: 64,
+            push_host_workers_max: 16,
+            push_delay_min: Duration::from_secs(1),
+            push_delay_max: Duration::from_secs(15 * 60),
+            push_attempts_max: 12,
+            push_time_max: Duration::from_secs(24 * 3600),
+            push_host_failures_max: 5,
+            push_pause_min: Duration::from_secs(5),
+            push_pause_max: Duration::from_secs(5 * 60),
             turn_time_max: Duration::from_secs(7 * 24 * 3600),
             cancel_grace: Duration::from_secs(5),
             draft_events_max: 256,

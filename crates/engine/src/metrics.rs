@@ -1,11 +1,14 @@
 //! What operators can see of the engine.
 
+use crate::courier::{Delivered, Outcome};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 /// Counters and gauges of one engine.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Metrics {
     /// Tasks opened.
     pub tasks_opened: Counter,
@@ -19,6 +22,34 @@ pub struct Metrics {
     pub turns_lost: Counter,
     /// Tasks that cannot end because the store takes no writes.
     pub endings_owed: Gauge,
+    /// Attempts at delivering an event to a push configuration, by outcome.
+    pub push_attempts: Family<[(&'static str, &'static str); 1], Counter>,
+    /// How long those attempts took.
+    pub push_seconds: Histogram,
+    /// Attempts under way.
+    pub push_in_flight: Gauge,
+    /// Hosts of receivers that are left alone because they fail.
+    pub push_hosts_paused: Gauge,
+    /// Events that were given up and became dead letters.
+    pub push_buried: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            tasks_opened: Counter::default(),
+            sends_repeated: Counter::default(),
+            late_reports: Counter::default(),
+            turns_recovered: Counter::default(),
+            turns_lost: Counter::default(),
+            endings_owed: Gauge::default(),
+            push_attempts: Family::default(),
+            push_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            push_in_flight: Gauge::default(),
+            push_hosts_paused: Gauge::default(),
+            push_buried: Counter::default(),
+        }
+    }
 }
 
 impl Metrics {
@@ -38,5 +69,31 @@ impl Metrics {
             "Tasks that cannot end because the store takes no writes",
             self.endings_owed.clone(),
         );
+        registry.register(
+            "sabir_push_attempts",
+            "Attempts at delivering push notifications",
+            self.push_attempts.clone(),
+        );
+        registry.register("sabir_push_seconds", "Time of such an attempt", self.push_seconds.clone());
+        registry.register("sabir_push_in_flight", "Such attempts under way", self.push_in_flight.clone());
+        registry.register(
+            "sabir_push_hosts_paused",
+            "Hosts of receivers that are left alone because they fail",
+            self.push_hosts_paused.clone(),
+        );
+        registry.register("sabir_push_buried", "Push notifications that were given up", self.push_buried.clone());
+    }
+
+    /// Counts an attempt at a delivery.
+    pub(crate) fn delivered(&self, delivered: &Delivered) {
+        let outcome = match delivered.outcome {
+            Outcome::Accepted { .. } => "accepted",
+            Outcome::Refused { .. } => "refused",
+            Outcome::Gone { .. } => "gone",
+            Outcome::Forbidden { .. } => "forbidden",
+            Outcome::Unreachable { .. } => "unreachable",
+        };
+        self.push_attempts.get_or_create(&[("outcome", outcome)]).inc();
+        self.push_seconds.observe(delivered.took.as_secs_f64());
     }
 }

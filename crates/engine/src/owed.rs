@@ -79,7 +79,7 @@ impl Core {
             Ending::Step(step, image) => match self.log.append(Step::clone(step)).await {
                 Ok(()) => Ok(Some((Step::clone(step), image.clone()))),
                 Err(AppendError::Stale) => {
-                    self.fail_unfinished(&owed.live, "the task's log has moved on", step.notify).await
+                    self.fail_unfinished(&owed.live, "the task's log has moved on", step.notify.is_some()).await
                 }
                 Err(error) => Err(error),
             },
@@ -127,7 +127,7 @@ impl Core {
     ) -> Option<(Step, FrozenTask)> {
         let mut recorder = Recorder::new(machine::thaw(stored)?, stored.head, notify);
         recorder.status(self, state, words, None);
-        Some((recorder.step(None), FrozenTask::freeze(&recorder.task)))
+        Some((recorder.step(self, None), FrozenTask::freeze(&recorder.task)))
     }
 
     fn put_off(self: &Arc<Self>, owed: Owed) {

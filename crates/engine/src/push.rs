@@ -1,27 +1,79 @@
-//! Push notification configurations of tasks. Delivery is not built yet; what is owed waits in the outbox.
+//! Push notifications: configurations of tasks here, the way of events to their receivers in the rooms below.
+//!
+//! | Room | What is decided there |
+//! |---|---|
+//! | `drain` | what is delivered next, by how many at once, and what the outbox is told afterwards |
+//! | `ready` | whose turn it is among those that are due: hosts in turn, each with its share |
+//! | `breaker` | which hosts are left alone, and for how long |
+//! | `schedule` | when an event is tried again, and when it is given up |
+//!
+//! Every event is a row of the outbox before anybody hears of it, and leaves it only when its receiver has it, or as a dead
+//! letter. What a crash cuts off is repeated under the same name; nothing is ever skipped.
 
+mod breaker;
+mod drain;
+mod ready;
+mod schedule;
+
+pub(crate) use drain::Drainer;
+
+use crate::courier::Courier;
 use crate::engine::{Core, Engine};
 use sabir_proto::{DeletePush, Fault, GetPush, ListPush, PushConfig, PushPage, Seq, TaskId, TaskRef};
-use sabir_store::{Effect, Scope, Step};
+use sabir_store::{Effect, Letter, Letters, Scope, Step, StoreError};
+use std::sync::Arc;
 
 /// Configurations on a page when the caller does not say, and at most.
 const PAGE_DEFAULT: usize = 50;
 const PAGE_MAX: usize = 100;
 
 impl Engine {
-    /// Registers a configuration; one with the same id is replaced.
+    /// Begins to deliver what is owed, until the engine stops. The first courier stays; asking again changes nothing.
+    pub fn start_deliveries(&self, courier: Arc<dyn Courier>) {
+        let drainer = Arc::new(Drainer::new(courier));
+        if self.core.drainer.set(drainer.clone()).is_ok() {
+            self.core.host.spawn(Box::pin(drain::drain(self.core.clone(), drainer)));
+        }
+    }
+
+    /// Deliveries that are waiting for their receiver's answer, or for the store to be told of it.
+    pub fn deliveries_in_flight(&self) -> usize {
+        self.core.drainer.get().map_or(0, |drainer| drainer.in_flight())
+    }
+
+    /// What is owed to receivers, or was given up; for operators.
+    pub async fn letters(&self, letters: Letters) -> Result<Vec<Letter>, StoreError> {
+        self.core.log.letters(letters).await
+    }
+
+    /// One letter; for operators.
+    pub async fn letter(&self, number: i64) -> Result<Option<Letter>, StoreError> {
+        self.core.log.letter(number).await
+    }
+
+    /// Tries a letter now, dead or not; false when there is none of that number.
+    pub async fn retry_letter(&self, number: i64) -> Result<bool, StoreError> {
+        self.core.log.retry(number, self.core.host.now()).await
+    }
+
+    /// Forgets a letter; false when there is none of that number.
+    pub async fn discard_letter(&self, number: i64) -> Result<bool, StoreError> {
+        self.core.log.discard(number).await
+    }
+
+    /// Registers a configuration, to be told in this dialect; one with the same id is replaced.
     pub async fn create_push(
         &self,
         scope: &Scope,
         task: &TaskRef,
         config: PushConfig,
+        dialect: &'static str,
     ) -> Result<(TaskId, PushConfig), Fault> {
         let id = self.find(scope, task).await?.id;
         check(&config, "")?;
         let config = with_id(&self.core, config);
-        let most = self.core.limits.push_configs_max;
-        self.commit_effect(id, Effect::PutPush { config: config.clone(), configs_max: most }).await?;
-        Ok((id, config))
+        self.commit_effect(id, register(&self.core, config.clone(), dialect)).await?;
+        Ok((id, config.without_secrets()))
     }
 
     /// Reads one.
@@ -61,7 +113,9 @@ impl Engine {
     async fn pushes(&self, scope: &Scope, task: &TaskRef) -> Result<(TaskId, Vec<PushConfig>), Fault> {
         let id = self.find(scope, task).await?.id;
         let configs = self.core.log.pushes(id).await;
-        Ok((id, configs.map_err(|e| self.core.store_fault("reading push configs", &e))?))
+        let configs = configs.map_err(|e| self.core.store_fault("reading push configs", &e))?;
+        // The one place where a configuration leaves us: secrets are write-only.
+        Ok((id, configs.into_iter().map(PushConfig::without_secrets).collect()))
     }
 
     async fn commit_effect(&self, id: TaskId, effect: Effect) -> Result<(), Fault> {
@@ -75,15 +129,21 @@ impl Engine {
             turn: None,
             checkpoint: None,
             retry: None,
-            notify: false,
+            notify: None,
             effects: vec![effect],
         };
         self.core.log.append(step).await.map_err(|e| self.core.append_fault("storing a push config", &e))
     }
 }
 
+/// What registers a configuration in a step.
+pub(crate) fn register(core: &Core, config: PushConfig, dialect: &'static str) -> Effect {
+    let configs_max = core.limits.push_configs_max;
+    Effect::PutPush { config: with_id(core, config), dialect: dialect.into(), at: core.host.now(), configs_max }
+}
+
 /// Gives a configuration an id if it has none.
-pub(crate) fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
+fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
     config.id.get_or_insert_with(|| core.new_id().to_string());
     config
 }

@@ -1,10 +1,13 @@
 //! Reading, following and canceling tasks that exist.
 
+use crate::agent::Canceled;
 use crate::begin::history_length;
-use crate::engine::{Claimed, Engine};
+use crate::engine::{Claimed, Engine, Resident};
 use crate::live::Order;
 use crate::machine;
+use crate::turn::tell_canceled;
 use crate::watch::{Until, Watch};
+use bytes::Bytes;
 use sabir_proto::{
     CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
     Terms, View,
@@ -98,7 +101,7 @@ impl Engine {
     }
 
     /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
-    pub async fn cancel(&self, scope: &Scope, push: bool, call: &CancelTask) -> Result<FrozenTask, Fault> {
+    pub async fn cancel(&self, scope: &Scope, of: &Resident, call: &CancelTask) -> Result<FrozenTask, Fault> {
         let id = self.find(scope, &call.id).await?.id;
         loop {
             let stored = self.owned(scope, id).await?;
@@ -108,7 +111,7 @@ impl Engine {
             match Claimed::take(self.core.live.enter(id)) {
                 Ok(claimed) => {
                     let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
-                    self.settle(claimed, id, TaskState::Canceled, "", push);
+                    self.settle_canceled(claimed, id, of);
                     waiting.rested(outcome.next()).await?;
                     waiting.released().await?;
                 }
@@ -125,18 +128,27 @@ impl Engine {
         }
     }
 
-    /// Ends a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If the
-    /// store refuses, the task goes on waiting.
-    fn settle(&self, claimed: Claimed, id: TaskId, state: TaskState, words: &str, notify: bool) {
-        let (engine, words) = (self.clone(), crate::agent::words(words));
+    /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
+    /// the store refuses, the task goes on waiting.
+    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: &Resident) {
+        let (engine, agent, notify) = (self.clone(), of.agent.clone(), of.push);
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
-            let outcome = engine.settle_now(id, state, words, notify).await;
-            match outcome {
-                Ok((step, image)) => live.publish(step.head(), &step.events, Some(image)),
-                Err(fault) => live.fail(fault),
-            }
+            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
+            let told = match outcome {
+                Ok((step, image, checkpoint)) => {
+                    live.publish(step.head(), &step.events, Some(image));
+                    Some(tell_canceled(agent, Canceled { task: id, checkpoint }))
+                }
+                Err(fault) => {
+                    live.fail(fault);
+                    None
+                }
+            };
             live.release();
+            if let Some(told) = told {
+                told.await;
+            }
         }));
     }
 
@@ -146,7 +158,7 @@ impl Engine {
         state: TaskState,
         words: Vec<sabir_proto::Part>,
         notify: bool,
-    ) -> Result<(sabir_store::Step, FrozenTask), Fault> {
+    ) -> Result<(sabir_store::Step, FrozenTask, Option<Bytes>), Fault> {
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
         if stored.state.is_settled() {
@@ -155,7 +167,7 @@ impl Engine {
         let ending = self.core.ending(&stored, state, words, notify);
         let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
-        Ok((step, image))
+        Ok((step, image, stored.progress.checkpoint))
     }
 
     /// A task, if it is this owner's. Another owner's is "not found": existence is information.

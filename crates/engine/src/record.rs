@@ -107,7 +107,7 @@ impl Recorder {
     }
 
     /// The step with everything added since the last one.
-    pub(crate) fn step(&mut self, checkpoint: Option<Bytes>) -> Step {
+    pub(crate) fn step(&mut self, core: &Core, checkpoint: Option<Bytes>) -> Step {
         let after = self.after();
         let Pending { events, placement } = std::mem::take(&mut self.pending);
         let bytes: usize = events.iter().map(|e| e.json.len()).sum();
@@ -128,7 +128,7 @@ impl Recorder {
             turn: None,
             checkpoint,
             retry: None,
-            notify: self.notify,
+            notify: self.notify.then(|| core.host.now()),
             effects: Vec::new(),
         }
     }
@@ -164,6 +164,7 @@ fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
         // Where a task exists, a direct reply is its closing words.
         Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
         Ending::Fail(parts) => (TaskState::Failed, parts),
+        Ending::Cancel(parts) => (TaskState::Canceled, parts),
         Ending::Reject(parts) => (TaskState::Rejected, parts),
         Ending::AskInput(parts) => (TaskState::InputRequired, parts),
         Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),

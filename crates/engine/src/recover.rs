@@ -15,6 +15,7 @@
 
 use crate::agent::{Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
+use crate::live::rests;
 use crate::machine;
 use crate::owed::{Ending, Owed};
 use crate::record::Recorder;
@@ -41,22 +42,47 @@ impl Engine {
             after = Some(last.id);
             for stored in page {
                 let agent = resident(&stored.scope.agent);
-                match self.verdict(&stored, agent.as_deref()) {
-                    Ok(agent) => {
-                        self.go_on_after_crash(&stored, agent).await?;
-                        self.core.metrics.turns_recovered.inc();
-                        resumed += 1;
-                    }
-                    Err(why) => {
-                        let push = agent.is_some_and(|a| a.push);
-                        if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
-                            let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify: push });
-                            self.core.owe(Owed { live, ending });
-                        }
-                        self.core.metrics.turns_lost.inc();
-                        failed += 1;
-                    }
+                if self.take_up(&stored, agent.as_deref()).await? {
+                    resumed += 1;
+                } else {
+                    failed += 1;
                 }
+            }
+        }
+    }
+
+    /// Takes up one task, if it was being worked on and nobody works on it now. Whoever asks need not be its owner, and
+    /// learns nothing: a task that is at work, at rest or not there is left as it is.
+    pub async fn wake(
+        &self,
+        id: TaskId,
+        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(), StoreError> {
+        // Asked first: a task that is being opened has an owner before it has a row.
+        if self.core.live.is_stopping() || self.core.live.enter(id).is_running() {
+            return Ok(());
+        }
+        let Some(stored) = self.core.log.load(id).await?.filter(|stored| !rests(stored.state)) else { return Ok(()) };
+        let agent = resident(&stored.scope.agent);
+        self.take_up(&stored, agent.as_deref()).await.map(drop)
+    }
+
+    /// Goes on with a turn, or fails it; true if it goes on.
+    async fn take_up(&self, stored: &Stored, agent: Option<&Resident>) -> Result<bool, StoreError> {
+        match self.verdict(stored, agent) {
+            Ok(agent) => {
+                self.go_on_after_crash(stored, agent).await?;
+                self.core.metrics.turns_recovered.inc();
+                Ok(true)
+            }
+            Err(why) => {
+                let notify = agent.is_some_and(|a| a.push);
+                if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
+                    let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify });
+                    self.core.owe(Owed { live, ending });
+                }
+                self.core.metrics.turns_lost.inc();
+                Ok(false)
             }
         }
     }
@@ -100,11 +126,12 @@ impl Engine {
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
         let mut recorder = Recorder::new(task, stored.head, resident.push);
-        let mut first = recorder.step(None);
+        let mut first = recorder.step(core, None);
         first.turn = Some(number);
         let live = claimed.into_live();
         live.publish(stored.head, &[], None);
-        let runner = Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number };
+        let runner =
+            Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number, canceled: false };
         core.host.spawn(Box::pin(runner.run()));
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::owed::{self, Owed, PAUSE_MAX, PAUSE_MIN};
 use crate::record::Recorder;
 use crate::turn::Turn;
 use sabir_proto::{Fault, FrozenTask, Seq, TaskState};
-use sabir_store::{AppendError, Step, StoreError};
+use sabir_store::{AppendError, Effect, Step, StoreError};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -28,6 +28,8 @@ pub(crate) struct Runner {
     pub(crate) first: Option<Box<Step>>,
     /// The turn and attempt, for a stop in an orderly way.
     pub(crate) number: (Seq, u32),
+    /// Whether the caller has canceled it.
+    pub(crate) canceled: bool,
 }
 
 enum Woken {
@@ -53,6 +55,9 @@ impl Runner {
         // its destructors is counted, too.
         let late = self.turn.stop();
         self.core.metrics.late_reports.inc_by(late);
+        if self.canceled {
+            self.core.host.spawn(self.turn.canceled(self.recorder.task.id));
+        }
         match owed {
             None => self.live.release(),
             Some(ending) => self.core.owe(Owed { live: self.live, ending }),
@@ -101,7 +106,7 @@ impl Runner {
             if let Poll::Ready(ending) = self.turn.poll(cx) {
                 return Poll::Ready(Woken::Ended(ending));
             }
-            if self.turn.outlet.has_drafts() {
+            if self.turn.outlet.is_due() {
                 return Poll::Ready(Woken::Reported);
             }
             deadline.as_mut().poll(cx).map(|()| Woken::OutOfTime)
@@ -122,16 +127,18 @@ impl Runner {
                 // Closed first: whatever the agent still reports is refused, and nothing it reported before but did
                 // not get committed is shown after the cancel.
                 self.turn.outlet.close();
-                drop(self.turn.outlet.take());
+                let (_, left) = self.turn.outlet.take();
+                self.turn.checkpoint = left.or(self.turn.checkpoint.take());
+                self.canceled = true;
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
-                let step = Box::new(self.recorder.step(None));
+                let step = Box::new(self.recorder.step(&self.core, None));
                 self.commit(step).await
             }
             Woken::Ordered(Order::Park) => {
                 self.turn.outlet.close();
                 // An orderly stop is no crash, so this attempt does not count.
                 let (turn, attempt) = self.number;
-                let mut step = Box::new(self.recorder.step(None));
+                let mut step = Box::new(self.recorder.step(&self.core, None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
                 // Where this is refused the attempt counts after all, which is no great harm.
                 drop(self.commit(step).await);
@@ -144,6 +151,9 @@ impl Runner {
     /// Commits what the agent reported, and its ending if it has ended.
     async fn report(&mut self, ending: Option<Ending>) -> Next {
         let (drafts, checkpoint) = self.turn.outlet.take();
+        if checkpoint.is_some() {
+            self.turn.checkpoint.clone_from(&checkpoint);
+        }
         self.recorder.add(&self.core, drafts);
         let ended = ending.is_some();
         let ending = ending.or_else(|| self.excess());
@@ -154,7 +164,8 @@ impl Runner {
             }
             self.recorder.end(&self.core, ending);
         }
-        let mut step = Box::new(self.recorder.step(checkpoint));
+        let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
+        step.effects.extend(self.turn.outlet.take_waits_for().map(|whom| Effect::WaitFor(whom.map(Box::new))));
         // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
         if step.checkpoint.is_some() && self.number.1 > 1 {
             self.number.1 = 1;

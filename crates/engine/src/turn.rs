@@ -1,10 +1,11 @@
 //! One turn of an agent: its future, and what it has reported but nobody has committed yet.
 
-use crate::agent::{self, AnyAgent, Ended, Ending, Failure, TurnInfo};
+use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, TurnInfo};
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
-use sabir_proto::{Artifact, Part};
+use sabir_proto::{Artifact, Part, TaskId};
+use sabir_store::Continuation;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -31,6 +32,11 @@ struct State {
     drafts: Vec<Draft>,
     bytes: usize,
     checkpoint: Option<Bytes>,
+    waits_for: Option<Option<Continuation>>,
+    /// Somebody waits for a commit, even of nothing but a checkpoint.
+    commit_wanted: bool,
+    /// How often everything was taken.
+    taken: u64,
     closed: bool,
     refused: u64,
     waiting: Option<Waker>,
@@ -58,10 +64,25 @@ impl Outlet {
         self.lock().checkpoint = Some(data);
     }
 
+    pub(crate) fn waits_for(&self, whom: Option<Continuation>) {
+        self.lock().waits_for = Some(whom);
+    }
+
+    pub(crate) const fn commit(&self) -> Commit<'_> {
+        Commit { outlet: self, asked_after: None }
+    }
+
+    /// What was last said about whom the turn waits for, if anything was.
+    pub(crate) fn take_waits_for(&self) -> Option<Option<Continuation>> {
+        self.lock().waits_for.take()
+    }
+
     /// Everything reported so far; makes room for more.
     pub(crate) fn take(&self) -> (Vec<Draft>, Option<Bytes>) {
         let mut state = self.lock();
         state.bytes = 0;
+        state.taken += 1;
+        state.commit_wanted = false;
         let taken = (std::mem::take(&mut state.drafts), state.checkpoint.take());
         if let Some(waker) = state.waiting.take() {
             waker.wake();
@@ -69,8 +90,10 @@ impl Outlet {
         taken
     }
 
-    pub(crate) fn has_drafts(&self) -> bool {
-        !self.lock().drafts.is_empty()
+    /// Whether there is something to commit.
+    pub(crate) fn is_due(&self) -> bool {
+        let state = self.lock();
+        !state.drafts.is_empty() || state.commit_wanted
     }
 
     /// Refuses everything from now on.
@@ -117,6 +140,36 @@ impl Future for Report<'_> {
     }
 }
 
+/// Waits for the commit of everything reported before.
+#[derive(Debug)]
+#[must_use = "a commit is waited for by awaiting it"]
+pub struct Commit<'a> {
+    outlet: &'a Outlet,
+    asked_after: Option<u64>,
+}
+
+impl Future for Commit<'_> {
+    type Output = Result<(), Ended>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let commit = self.get_mut();
+        let mut state = commit.outlet.lock();
+        if state.closed {
+            return Poll::Ready(Err(Ended));
+        }
+        match commit.asked_after {
+            // An agent is not polled between the moment its reports are taken and the one they are committed.
+            Some(taken) if state.taken > taken => Poll::Ready(Ok(())),
+            _ => {
+                commit.asked_after.get_or_insert(state.taken);
+                state.commit_wanted = true;
+                state.waiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
 fn weight(part: &Part) -> usize {
     match &part.content {
         sabir_proto::Content::Text(text) | sabir_proto::Content::Url(text) => text.len(),
@@ -129,6 +182,9 @@ fn weight(part: &Part) -> usize {
 pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
     pub(crate) outlet: Arc<Outlet>,
+    agent: Arc<dyn AnyAgent>,
+    /// What the agent last left for itself.
+    pub(crate) checkpoint: Option<Bytes>,
 }
 
 impl Turn {
@@ -139,8 +195,14 @@ impl Turn {
         limits: &Limits,
     ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
-        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint };
-        Self { future: Box::pin(async move { agent.any_turn(&mut cx).await }), outlet }
+        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone() };
+        let worker = agent.clone();
+        Self { future: Box::pin(async move { worker.any_turn(&mut cx).await }), outlet, agent, checkpoint }
+    }
+
+    /// Tells the agent that its task was canceled.
+    pub(crate) fn canceled(&self, task: TaskId) -> BoxFuture<'static, ()> {
+        tell_canceled(self.agent.clone(), Canceled { task, checkpoint: self.checkpoint.clone() })
     }
 
     /// Polls the agent; a panic is a failure.
@@ -166,6 +228,11 @@ impl Turn {
         }
         self.outlet.refused()
     }
+}
+
+/// Tells an agent that a task of its was canceled.
+pub(crate) fn tell_canceled(agent: Arc<dyn AnyAgent>, canceled: Canceled) -> BoxFuture<'static, ()> {
+    Box::pin(async move { agent.any_canceled(canceled).await })
 }
 
 impl Drop for Turn {

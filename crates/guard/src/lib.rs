@@ -10,7 +10,7 @@
 //! | [`permit`] | what only the guard can make, and nobody gets past without |
 //! | [`explain`] | why a decision falls as it does |
 //! | [`fetch`] | the way out: key sets, metadata and chain tables are documents that somebody else fetches for us |
-//! | [`sign`] | signing cards, and the keys for it |
+//! | [`sign`] | signing cards and deliveries, and the keys for it |
 //!
 //! A verifier is a function of the request, of what is configured and of the time it is given. It answers with who is
 //! calling, or with a reason, which is for our log: what a peer is told is decided elsewhere. No socket is opened here,

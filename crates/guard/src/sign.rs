@@ -1,4 +1,5 @@
-//! Signing our cards, so that whoever reads one knows that it is ours (A2A 1.0 §8.4).
+//! Signing our cards, so that whoever reads one knows that it is ours (A2A 1.0 §8.4). What we deliver is signed in
+//! [`webhook`].
 //!
 //! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs once;
 //! where they do not, each key signs each reading, since one good signature is enough for every reader. They cannot agree
@@ -10,6 +11,8 @@
 mod key;
 mod older;
 mod public;
+
+pub mod webhook;
 
 pub use key::{Algorithm, KeyFault, SigningKey};
 pub use public::published;

@@ -22,6 +22,16 @@ pub struct PushConfig {
 }
 
 impl PushConfig {
+    /// What anybody may see of it: secrets go in and never come out.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        self.token = None;
+        if let Some(authentication) = &mut self.authentication {
+            authentication.credentials = None;
+        }
+        self
+    }
+
     /// As stored.
     ///
     /// # Panics

@@ -1,5 +1,5 @@
-//! Administration: keys, organisations, the audit, signatures of cards and the files as a whole, for commands that work
-//! with or without a server running.
+//! Administration: keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
+//! that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
 //! notices within a second. Every change is in the audit, with whoever was at the keyboard.
@@ -9,18 +9,23 @@
 mod cards;
 mod files;
 mod keys;
+mod letters;
 mod terms;
+mod webhook;
 
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub use files::{
     Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
 };
 pub use keys::{Issued, KeyOrder, standing};
+pub(crate) use letters::carry_out;
+pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
 pub use sabir_store::{
     ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
     SecretRef, StoreError, Verified,
 };
 pub use terms::scope_fault;
+pub use webhook::{Delivered, Outcome, Tried, Webhook, try_webhook};
 
 use crate::config::{Config, store_path};
 use crate::host::TokioHost;
@@ -58,6 +63,17 @@ pub enum AdminError {
     /// The files cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// A server has the file, and does not answer its operator.
+    #[error("a server has the task log, and does not answer at {}: {reason}", socket.display())]
+    Operator {
+        /// Where it should.
+        socket: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+    /// What was asked for could not be done.
+    #[error("{0}")]
+    Failed(String),
     /// The change was refused.
     #[error(transparent)]
     Change(#[from] ChangeError),

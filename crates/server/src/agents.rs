@@ -3,13 +3,16 @@
 pub mod demo;
 mod echo;
 mod exec;
+mod remote;
 mod script;
 
-use crate::config::agent::{AgentConfig, Kind};
+use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
+pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
+use sabir_gateway::RemoteAgent;
 pub use script::Script;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +22,7 @@ pub(crate) fn make(
     config: &AgentConfig,
     cancel_grace: Duration,
     ledger: Option<&Arc<Ledger>>,
+    elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     let misplaced = |key: &str, kind: &str| Err(format!("{key} belongs to kind = \"{kind}\""));
     if !config.rule.is_empty() && config.kind != Kind::Script {
@@ -27,9 +31,22 @@ pub(crate) fn make(
     if config.command.is_some() && config.kind != Kind::Exec {
         return misplaced("command", "exec");
     }
+    let is_elsewhere = config.kind == Kind::A2a;
+    for (key, given) in [
+        ("url", config.url.is_some()),
+        ("bearer", config.bearer.is_some()),
+        ("api_key", config.api_key.is_some()),
+        ("idempotent", config.idempotent),
+        ("continuation", config.continuation != ContinuationConfig::default()),
+    ] {
+        if given && !is_elsewhere {
+            return misplaced(key, "a2a");
+        }
+    }
     Ok(match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
         Kind::Exec => Arc::new(Exec::new(config, cancel_grace)?.known_to(ledger.cloned())),
+        Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
     })
 }

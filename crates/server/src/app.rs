@@ -10,17 +10,18 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
 use crate::route::Route;
 use crate::tls::Tls;
-use crate::{agents, card, listen, stack};
+use crate::{agents, card, deliver, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
+use sabir_proto::{AgentCard, AgentName, Caller, Secret, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Pulse, Retention, Scope, StoreError};
@@ -62,6 +63,7 @@ pub enum StartError {
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
+    operator: Option<Operator>,
     drain: Duration,
     keeper: Option<Keeper>,
 }
@@ -82,6 +84,8 @@ pub(crate) struct App {
     pub(crate) production: bool,
     pub(crate) signer: Option<Arc<Signer>>,
     pulse: Arc<dyn Pulse>,
+    /// What agent-native servers call themselves back with.
+    pub(crate) process_secret: Option<Secret>,
     agents: HashMap<String, Arc<Served>>,
     default: Option<Arc<Served>>,
     registry: Registry,
@@ -149,8 +153,11 @@ impl Server {
         let engine_metrics = sabir_engine::Metrics::default();
         engine_metrics.register(&mut registry);
         let metrics = Metrics::register(&mut registry);
-        let engine = Engine::open(log, Arc::new(TokioHost), config.limits.engine(), engine_metrics).await?;
+        let limits = config.push.limit(config.limits.engine());
+        let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
+        let process_secret = gate.shared_secret().map_err(StartError::Config)?;
+        let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
@@ -163,6 +170,8 @@ impl Server {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
+        route.start_deliveries(Arc::new(courier));
+        let operator = listen_to_operator(&config, log);
         let app = App {
             guard,
             route,
@@ -180,13 +189,14 @@ impl Server {
             front,
             signer,
             pulse,
+            process_secret,
             agents,
             default,
             registry,
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, drain, keeper })
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper })
     }
 
     /// The address it listens on.
@@ -214,10 +224,17 @@ impl Server {
                 None => std::future::pending().await,
             }
         };
+        let operator = async {
+            match self.operator {
+                Some(operator) => operator.serve().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
             () = keeping => {}
+            () = operator => {}
         }
         app.route.stop().await;
     }
@@ -295,6 +312,18 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, 
     Ok(Opened::new(log))
 }
 
+/// The socket for commands of operators. A server without one serves as well as any.
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>) -> Option<Operator> {
+    let path = store_path(config).ok().flatten()?;
+    match Operator::listen(&path, log) {
+        Ok(operator) => Some(operator),
+        Err(error) => {
+            tracing::warn!(%error, "no socket beside the store: sabir push needs this server stopped");
+            None
+        }
+    }
+}
+
 /// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
 pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -345,14 +374,15 @@ fn serve_agents(
     for entry in &config.agent {
         let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
+        let elsewhere = match made.own.get(&entry.name) {
+            Some(_) => None,
+            None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
+        };
         let agent = match made.own.get(&entry.name) {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, made.ledger).map_err(wrong)?,
+            None => agents::make(entry, grace, made.ledger, elsewhere.as_ref()).map_err(wrong)?,
         };
         let push = entry.card.capabilities.push_notifications;
-        if push {
-            tracing::warn!(agent = %name, "push notifications are stored, but their delivery is not built yet");
-        }
         let (mut card, skills) = card::build(entry, public);
         let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
         if rules.entrance.wants_body_signatures() {
@@ -371,9 +401,14 @@ fn serve_agents(
         let xpr = entry.xpr.as_ref().map(card::identity);
         let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
         let chain = Registration::open(config, entry, public, gate.outbound()).map_err(wrong)?;
-        let cards = Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?;
+        // Where a chain speaks for an agent, nobody else does.
+        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
+        let cards = Arc::new(Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?);
+        if let Some((remote, face)) = told {
+            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
+        }
         let served = Arc::new(Served {
-            cards: Arc::new(cards),
+            cards,
             card,
             skills,
             extended,

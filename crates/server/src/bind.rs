@@ -3,6 +3,7 @@
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod jsonrpc;
+pub(crate) mod process;
 pub(crate) mod rest;
 
 use crate::app::App;

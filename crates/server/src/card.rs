@@ -6,11 +6,13 @@
 //! | `skills` | which skills are shown to whom |
 //! | `chain` | what a chain says where the configuration says nothing |
 //! | `signer` | the keys that vouch for cards, and where they are published |
+//! | `elsewhere` | what an agent elsewhere says where the configuration says nothing |
 //! | `document` | bytes with what caching needs |
 
 mod build;
 mod chain;
 mod document;
+mod elsewhere;
 mod signer;
 mod skills;
 #[cfg(test)]
@@ -18,7 +20,8 @@ mod tests;
 
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
-pub(crate) use signer::{Signer, read_reference};
+pub(crate) use elsewhere::follow;
+pub(crate) use signer::{Signer, read_reference, signing_key};
 pub(crate) use skills::needs_identity;
 
 use crate::body::Body;
@@ -102,13 +105,13 @@ impl Cards {
     }
 
     /// Shows another face from now on, if it is another.
-    fn show(&self, face: Face) {
+    pub(crate) fn show(&self, face: Face) {
         if self.shown().face == face {
             return;
         }
         match Shown::of(face, SystemTime::now(), self.signer.as_deref()) {
             Ok(shown) => *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shown),
-            Err(fault) => tracing::warn!(%fault, "what the chain says of an agent is not shown"),
+            Err(fault) => tracing::warn!(%fault, "what others say of an agent is not shown"),
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod network;
+pub mod push;
 pub mod retention;
 pub mod signing;
 pub mod tls;
@@ -14,6 +15,7 @@ mod platform;
 
 use agent::AgentConfig;
 use network::{Network, Origin};
+use push::{EgressConfig, PushConfig};
 use retention::RetentionConfig;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
@@ -36,6 +38,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where tasks are kept.
     pub store: StoreConfig,
+    /// Where we may call.
+    pub egress: EgressConfig,
+    /// How hard webhooks are tried.
+    pub push: PushConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
     /// Who may call.
@@ -494,6 +500,8 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{:?}", defaults.limits));
         assert_eq!(format!("{:?}", config.server), format!("{:?}", defaults.server));
         assert_eq!(format!("{:?}", config.store), format!("{:?}", defaults.store));
+        assert_eq!(format!("{:?}", config.push), format!("{:?}", defaults.push));
+        assert_eq!(format!("{:?}", config.egress), format!("{:?}", defaults.egress));
         for key in [
             "body_bytes_max",
             "drain_seconds",

@@ -87,6 +87,19 @@ impl<'a> Gate<'a> {
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
     }
 
+    /// What the configuration refers to.
+    pub(crate) fn secrets(&self) -> &dyn Secrets {
+        &*self.secrets
+    }
+
+    /// The secret that is shared with agent-native peers, if there is one.
+    pub(crate) fn shared_secret(&self) -> Result<Option<Secret>, String> {
+        let reference = self.config.auth.jwt.as_ref().and_then(|jwt| jwt.secret.as_ref());
+        let Some(reference) = reference else { return Ok(None) };
+        let found = reference.find("auth.jwt.secret")?;
+        self.secrets.reveal(&found).map(Some).map_err(|e| format!("auth.jwt.secret: {e}"))
+    }
+
     /// The way out.
     pub(crate) const fn outbound(&self) -> &Outbound {
         &self.outbound

@@ -18,7 +18,9 @@
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | `deliver` | webhooks: who delivers, where to, and what is written |
 //! | [`admin`] | keys, organisations and the audit, for commands |
+//! | `operator` | the socket through which commands ask a running server |
 //! | `sse` | event streams |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
@@ -37,6 +39,7 @@ mod body;
 mod call;
 mod card;
 mod cors;
+mod deliver;
 mod door;
 mod front;
 mod gate;
@@ -44,6 +47,7 @@ mod host;
 mod listen;
 mod losses;
 mod metrics;
+mod operator;
 mod peer;
 mod proxies;
 mod retention;

@@ -2,7 +2,7 @@
 //! [`Permit`], which only the guard can make.
 
 use crate::app::Served;
-use sabir_engine::{Engine, Resident, Watch};
+use sabir_engine::{Courier, Engine, Resident, Watch};
 use sabir_guard::Permit;
 use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
 use sabir_store::{Note, Scope, StoreError};
@@ -55,12 +55,12 @@ impl Route {
             }
             Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
             Call::Cancel(call) => {
-                let task = engine.cancel(&scope, served.resident.push, &call).await?;
+                let task = engine.cancel(&scope, &served.resident, &call).await?;
                 Reply::Task(task, View::WHOLE)
             }
             Call::Subscribe(call) => Reply::Stream(engine.subscribe(&scope, &call, terms).await?),
             Call::CreatePush { task, config, .. } => {
-                let (task, config) = engine.create_push(&scope, &task, config).await?;
+                let (task, config) = engine.create_push(&scope, &task, config, terms.dialect).await?;
                 Reply::Push(task, config)
             }
             Call::GetPush(call) => {
@@ -101,6 +101,20 @@ impl Route {
         residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(usize, usize), StoreError> {
         self.engine.recover(residents).await
+    }
+
+    /// Takes up a task that nobody works on, if there is one of that name.
+    pub(crate) async fn wake(
+        &self,
+        id: TaskId,
+        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(), StoreError> {
+        self.engine.wake(id, residents).await
+    }
+
+    /// Begins to deliver what is owed to webhooks, until [`Route::stop`].
+    pub(crate) fn start_deliveries(&self, courier: Arc<dyn Courier>) {
+        self.engine.start_deliveries(courier);
     }
 
     /// Parks what runs.

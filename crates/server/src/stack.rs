@@ -11,7 +11,7 @@
 //! What follows a decoded call is in `call.rs`.
 
 use crate::app::{App, Served};
-use crate::bind::{self, grpc, http as rest, jsonrpc, rest as rest_v03};
+use crate::bind::{self, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::config::agent::AgentConfig;
@@ -108,6 +108,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                 Err((status, fault)) => jsonrpc::refuse_early(status, &fault),
             }
         }
+        (_, path) if path.starts_with("/_agent-native/") && process::Job::at(path).is_some() => {
+            let job = process::Job::at(path);
+            Box::pin(process_job(app, job, request)).await
+        }
         ("GET" | "HEAD", "/.well-known/agent-card.json") => {
             Box::pin(card(app, at.as_ref(), &request, WellKnown::AgentCard)).await
         }
@@ -124,6 +128,17 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
         _ => Box::pin(http_json(app, at.as_ref(), request, peer)).await,
+    }
+}
+
+async fn process_job(app: &Arc<App>, job: Option<process::Job>, request: Request<Incoming>) -> Response<Body> {
+    let Some(job) = job.filter(|_| request.method() == Method::POST) else {
+        return process::wrong_method();
+    };
+    let (parts, body) = request.into_parts();
+    match collect(app, &parts.headers, body).await {
+        Ok(body) => process::serve(app, job, &parts.headers, &body).await,
+        Err((status, fault)) => rest::refuse_early(status, &fault),
     }
 }
 

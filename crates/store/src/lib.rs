@@ -1,6 +1,6 @@
 //! What must survive: the task log and what is committed with it, and what the guard keeps.
 //!
-//! The engine sees only [`TaskLog`]; what must happen together is one [`Step`], and a step is durable before anybody
+//! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable before anybody
 //! hears of it. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and [`Audit`], together
 //! [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file each, one writer,
 //! group commit).
@@ -14,6 +14,7 @@ pub mod sqlite;
 
 mod answer;
 mod audit;
+mod bell;
 mod counters;
 mod error;
 mod hash;
@@ -22,6 +23,7 @@ mod list;
 mod metrics;
 mod note;
 mod organisations;
+mod outbox;
 mod pulse;
 mod replay;
 mod retention;
@@ -33,6 +35,7 @@ pub use audit::{
     About, Audit, Break, By, CALLER_BYTES_MAX, Entry, Known, Linked, Outcome, REFUSALS_BURST, REFUSALS_PER_SECOND,
     Record, Tampering, Verified,
 };
+pub use bell::Bell;
 pub use counters::{CALLERS_MAX, Counters, Hit, SLOTS_MAX, Spent, Window};
 pub use error::{AppendError, ChangeError, OpenError, StoreError};
 pub use hash::Hash;
@@ -45,11 +48,12 @@ pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
+pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
 pub use pulse::Pulse;
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
-pub use step::{Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
-pub use task_log::{Base, KeptRetry, OutboxRow, Progress, Stored, TaskLog};
+pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.
 pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit {}

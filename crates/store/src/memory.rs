@@ -3,13 +3,14 @@
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
 
 mod guard;
+mod outbox;
 mod retention;
 
 pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Digest, Effect, KeptRetry, NOTES_MAX, Note, OutboxRow, Progress, Scope, Step,
+    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, NOTES_MAX, Note, Progress, Receiver, Scope, Step,
     StoreError, Stored, TaskLog,
 };
 use sabir_proto::{ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     inner: Mutex<Inner>,
+    bell: Arc<Bell>,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +30,7 @@ struct Inner {
     keys: HashMap<Digest, (KeptRetry, Stamp)>,
     aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
     notes: HashMap<TaskId, Vec<Note>>,
-    outbox: Vec<OutboxRow>,
+    outbox: outbox::Rows,
     commits: u64,
     last_stamp: Stamp,
 }
@@ -44,7 +46,15 @@ struct Row {
     base: Option<Base>,
     progress: Progress,
     retries: Vec<KeptRetry>,
-    pushes: BTreeMap<String, PushConfig>,
+    pushes: BTreeMap<String, Registered>,
+}
+
+/// A push configuration.
+#[derive(Debug, Clone)]
+struct Registered {
+    receiver: Receiver,
+    /// Its receiver wants no more.
+    ended: bool,
 }
 
 impl Row {
@@ -107,7 +117,8 @@ impl Inner {
             (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
         };
-        let (head, commit) = (step.head(), self.commits + 1);
+        let (head, commit, opens) = (step.head(), self.commits + 1, step.opening.is_some());
+        let eventless = step.events.is_empty();
         if let Some(placement) = step.placement {
             row.state = placement.state;
             row.places.push((commit, placement.position));
@@ -137,6 +148,7 @@ impl Inner {
         // Kept aside until nothing can be refused any more.
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
+        let (mut deleted, mut late) = (Vec::new(), Vec::new());
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -146,14 +158,22 @@ impl Inner {
                     }
                     keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
                 }
-                Effect::PutPush { config, configs_max } => {
-                    row.pushes.insert(config.id.clone().unwrap_or_default(), config);
+                Effect::PutPush { config, dialect, at, configs_max } => {
+                    let id = config.id.clone().unwrap_or_default();
+                    let registered = Registered { receiver: Receiver { config, dialect }, ended: false };
+                    let known = row.pushes.insert(id.clone(), registered).is_some();
                     if row.pushes.len() > configs_max as usize {
                         return Err(AppendError::TooManyConfigs);
+                    }
+                    // Where events come with the registration, they are owed with their step.
+                    if !known && row.state.is_settled() && eventless && !opens {
+                        late.push((Some(id), at));
                     }
                 }
                 Effect::DeletePush { id } => {
                     row.pushes.remove(&id);
+                    late.iter_mut().filter(|(late, _)| late.as_ref() == Some(&id)).for_each(|(late, _)| *late = None);
+                    deleted.push(id);
                 }
                 Effect::Alias { name, was } => {
                     let named = (row.scope.clone(), name);
@@ -162,13 +182,23 @@ impl Inner {
                     }
                     aliases.insert(named, step.task);
                 }
+                // For readers from outside, which a store in memory has none of.
+                Effect::WaitFor(_) => {}
             }
         }
-        if step.notify && head > step.after {
-            for config in row.pushes.keys() {
-                let number = i64::try_from(self.outbox.len()).unwrap_or(i64::MAX) + 1;
-                let (config, first) = (config.clone(), step.after.next());
-                self.outbox.push(OutboxRow { number, task: step.task, config, first, last: head });
+        deleted.iter().for_each(|config| self.outbox.forget(step.task, config));
+        let last = row.events.last().map_or(Seq(0), |event| event.seq);
+        for (config, at) in late {
+            let first = row.progress.turn.next().min(last);
+            match config {
+                Some(config) => self.outbox.owe(step.task, &config, (first, last), at),
+                // Deleted in the same step; its number is used up.
+                None => drop(self.outbox.next_number()),
+            }
+        }
+        if let Some(at) = step.notify.filter(|_| head > step.after) {
+            for (config, _) in row.pushes.iter().filter(|(_, registered)| !registered.ended) {
+                self.outbox.owe(step.task, config, (step.after.next(), head), at);
             }
         }
         self.commits = commit;
@@ -232,7 +262,14 @@ impl Inner {
 
 impl TaskLog for MemoryLog {
     fn append(&self, step: Step) -> Answer<(), AppendError> {
-        Answer::now(self.lock().append(step))
+        let mut inner = self.lock();
+        let before = inner.outbox.last;
+        let taken = inner.append(step);
+        if inner.outbox.last > before {
+            self.bell.ring();
+        }
+        drop(inner);
+        Answer::now(taken)
     }
 
     fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
@@ -298,11 +335,11 @@ impl TaskLog for MemoryLog {
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
         let inner = self.lock();
-        Answer::now(Ok(inner.tasks.get(&task).map(|row| row.pushes.values().cloned().collect()).unwrap_or_default()))
-    }
-
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
-        Answer::now(Ok(self.lock().outbox.iter().take(limit).cloned().collect()))
+        Answer::now(Ok(inner
+            .tasks
+            .get(&task)
+            .map(|row| row.pushes.values().map(|r| r.receiver.config.clone()).collect())
+            .unwrap_or_default()))
     }
 
     fn last_stamp(&self) -> Answer<Stamp> {

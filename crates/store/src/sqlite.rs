@@ -8,6 +8,7 @@
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; one step is refused alone |
 //! | `notes` | what nobody waits for, written when the writer has nothing else to do |
+//! | `outbox` | what is owed to push configurations; marked without a sync |
 //! | `pulse` | whether writes are taken |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
 //! | `forget` | settled tasks go, when the writer has nothing else to do |
@@ -25,12 +26,14 @@ mod checkpoint;
 mod forget;
 mod guard;
 mod notes;
+mod outbox;
 mod pulse;
 mod queue;
 mod reader;
 mod schema;
 mod scopes;
 mod settled;
+mod waits;
 mod walk;
 mod writer;
 
@@ -39,12 +42,13 @@ pub use check::{Checked, Looked, PROBLEMS_MAX, check};
 pub use forget::forgettable;
 pub use guard::SqliteGuard;
 
+use crate::outbox::Change;
 use crate::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Metrics, Note, OpenError, OutboxRow, Scope, Step,
-    StoreError, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note, OpenError,
+    Outbox, Owed, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use reader::Readers;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -91,6 +95,7 @@ pub struct SqliteLog {
     settled: Arc<settled::Settled>,
     writing: Backend,
     shared: Arc<Shared>,
+    bell: Arc<Bell>,
     path: PathBuf,
     // Dropped last: while we hold it no other process may open the file.
     _lock: schema::FileLock,
@@ -108,10 +113,12 @@ struct Shared {
     scopes: scopes::Scopes,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
-    /// How often notes were written, which is no commit that anybody counts by.
+    /// How often notes or marks were written, which is no commit that anybody counts by.
     noted: AtomicU64,
     /// Why the last write was refused, if it was.
     trouble: Mutex<Option<StoreError>>,
+    /// Rung when something may have become due.
+    bell: Arc<Bell>,
     /// Held by the writer for a group, and by the checkpoint that must not run beside one.
     turn: Mutex<()>,
 }
@@ -128,6 +135,7 @@ impl SqliteLog {
         shared.scopes.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
         let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writing);
+        let bell = shared.bell.clone();
         let writer = writer::Writer::new(connection, shared, options).map_err(fail)?;
         let writing = match writing {
             Writing::Inline => Backend::Inline(Mutex::new(writer)),
@@ -137,7 +145,7 @@ impl SqliteLog {
             },
         };
         let settled = Arc::default();
-        Ok(Self { readers, settled, writing, shared: for_us, path: path.into(), _lock: lock })
+        Ok(Self { readers, settled, writing, shared: for_us, bell, path: path.into(), _lock: lock })
     }
 
     /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
@@ -281,11 +289,57 @@ impl TaskLog for SqliteLog {
         Answer::now(self.readers.with(|r| r.pushes(task)))
     }
 
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
-        Answer::now(self.readers.with(|r| r.outbox(limit)))
-    }
-
     fn last_stamp(&self) -> Answer<Stamp> {
         Answer::now(self.readers.with(|r| Ok(r.last_stamp())))
+    }
+}
+
+impl SqliteLog {
+    fn change(&self, change: Change) -> Answer<bool> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.change(change),
+            Backend::Inline(writer) => {
+                let made = lock(writer).change_outbox(&[change]);
+                Answer::now(made.map(|made| made.first().copied().unwrap_or(false)))
+            }
+        }
+    }
+}
+
+impl Outbox for SqliteLog {
+    fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        Answer::now(self.readers.with(|r| r.due(now, limit)))
+    }
+
+    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+        Answer::now(self.readers.with(|r| r.next_due(after)))
+    }
+
+    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        Answer::now(self.readers.with(|r| r.receiver(task, config)))
+    }
+
+    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        self.change(Change::of(owed, mark))
+    }
+
+    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
+        Answer::now(self.readers.with(|r| r.letters(&letters)))
+    }
+
+    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
+        Answer::now(self.readers.with(|r| r.letter(number)))
+    }
+
+    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+        self.change(Change::Retry { number, now })
+    }
+
+    fn discard(&self, number: i64) -> Answer<bool> {
+        self.change(Change::Discard { number })
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sabir_proto::{
-    AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant,
+    AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
 };
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ pub struct Step {
     pub checkpoint: Option<Bytes>,
     /// The implicit retry key of the message that made this step.
     pub retry: Option<RetryMark>,
-    /// Whether the task's push configurations are owed these events.
-    pub notify: bool,
+    /// The task's push configurations are owed these events, from this moment on.
+    pub notify: Option<Timestamp>,
     /// What else is committed with it.
     pub effects: Vec<Effect>,
 }
@@ -105,14 +105,19 @@ pub enum Effect {
         /// Kept until.
         until: Stamp,
     },
-    /// Registers a push configuration, or replaces the one with the same id.
+    /// Registers a push configuration, or replaces the one with the same id. It is owed the events of its own step and of
+    /// those that follow. One that is new to a settled task, where nothing will follow, is owed the last turn.
     PutPush {
         /// With its id filled in.
         config: PushConfig,
+        /// The dialect it is registered in.
+        dialect: Arc<str>,
+        /// When.
+        at: Timestamp,
         /// How many one task may have.
         configs_max: u32,
     },
-    /// Removes one; removing what is not there is no error.
+    /// Removes one with everything that is owed to it; removing what is not there is no error.
     DeletePush {
         /// Its id.
         id: String,
@@ -125,4 +130,61 @@ pub enum Effect {
         /// The task it was seen to name; `None` for nobody.
         was: Option<TaskId>,
     },
+    /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
+    /// that settles waits for nobody, whatever its step says.
+    WaitFor(Option<Box<Continuation>>),
+}
+
+/// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Continuation {
+    /// Where the agent is.
+    pub url: String,
+    /// The name of our message there.
+    pub message: String,
+    /// Its task, once that is known.
+    pub task: Option<String>,
+    /// Its conversation, once that is known.
+    pub context: Option<String>,
+    /// How often it was called since it last answered.
+    pub attempts: u32,
+    /// Why it could not be reached the last time, if it could not.
+    pub problem: Option<String>,
+    /// Since when the turn waits.
+    pub since: Timestamp,
+    /// When it last had news for us.
+    pub heard: Timestamp,
+    /// When it is called next; `None` while a call is under way.
+    pub next: Option<Timestamp>,
+}
+
+/// How the ids of waits begin.
+const WAIT: &str = "a2a-cont-";
+
+impl Continuation {
+    /// What the wait of a task is called. The task is in the name, so that whoever is told of the wait finds it.
+    pub fn id(task: TaskId) -> String {
+        format!("{WAIT}{}-{task}", task.stamp().time().millis())
+    }
+
+    /// The task whose wait is called this.
+    pub fn task_of(id: &str) -> Option<TaskId> {
+        let (_, task) = id.strip_prefix(WAIT)?.split_once('-')?;
+        TaskId::parse(task).filter(|task| Self::id(*task) == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_wait_leads_to_its_task() {
+        let task = TaskId::parse("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+        let id = Continuation::id(task);
+        assert_eq!(Continuation::task_of(&id), Some(task));
+        for wrong in ["", "a2a-cont-", "a2a-cont-1-x", &id[1..], &format!("{id} "), &id.replace("cont-1", "cont-2")] {
+            assert_eq!(Continuation::task_of(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The task log: the one source of truth.
 
-use crate::{Answer, AppendError, Listed, Listing, Note, RetryMark, Scope, Step};
+use crate::{Answer, AppendError, Listed, Listing, Note, Outbox, RetryMark, Scope, Step};
 use bytes::Bytes;
 use sabir_proto::{ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::sync::Arc;
@@ -69,25 +69,11 @@ pub struct KeptRetry {
     pub at: Stamp,
 }
 
-/// Something owed to a push configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutboxRow {
-    /// Rises with every row.
-    pub number: i64,
-    /// The task.
-    pub task: TaskId,
-    /// The configuration.
-    pub config: String,
-    /// The first event owed.
-    pub first: Seq,
-    /// The last event owed.
-    pub last: Seq,
-}
-
 /// The task log. One writer per task at a time; any number of readers.
 ///
 /// Nothing that [`append`](Self::append) has not yet answered is visible to any other method.
-pub trait TaskLog: Send + Sync + 'static {
+/// It is an [`Outbox`] as well: what a step owes is committed with it.
+pub trait TaskLog: Outbox {
     /// Takes a step. When this answers `Ok`, the step has survived a crash (as far as the durability setting
     /// promises); when it answers an error, it left no trace.
     fn append(&self, step: Step) -> Answer<(), AppendError>;
@@ -132,9 +118,6 @@ pub trait TaskLog: Send + Sync + 'static {
 
     /// A task's push configurations, by id.
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;
-
-    /// What is owed to push configurations, oldest first.
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>>;
 
     /// The latest stamp in the store, so that new ones rise above it.
     fn last_stamp(&self) -> Answer<Stamp>;

@@ -1,8 +1,9 @@
 //! A log that weighs what is written to it.
 
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, Receiver,
+    Scope, Step, Stored, TaskLog,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,11 +101,45 @@ impl TaskLog for CountingLog {
         self.inner.pushes(task)
     }
 
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
-        self.inner.outbox(limit)
-    }
-
     fn last_stamp(&self) -> Answer<Stamp> {
         self.inner.last_stamp()
+    }
+}
+
+impl Outbox for CountingLog {
+    fn bell(&self) -> Arc<Bell> {
+        self.inner.bell()
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        self.inner.due(now, limit)
+    }
+
+    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+        self.inner.next_due(after)
+    }
+
+    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        self.inner.receiver(task, config)
+    }
+
+    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        self.inner.mark(owed, mark)
+    }
+
+    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
+        self.inner.letters(letters)
+    }
+
+    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
+        self.inner.letter(number)
+    }
+
+    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+        self.inner.retry(number, now)
+    }
+
+    fn discard(&self, number: i64) -> Answer<bool> {
+        self.inner.discard(number)
     }
 }

@@ -1,9 +1,10 @@
 //! A log that a test can make unwilling or slow.
 
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId};
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Digest, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, Receiver,
+    Scope, Step, StoreError, Stored, TaskLog,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -43,6 +44,13 @@ impl FickleLog {
         let answers = if held { Vec::new() } else { std::mem::take(&mut mood.held) };
         drop(mood);
         answers.into_iter().for_each(|answer| answer());
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+        match self.mood().refusing.clone() {
+            Some(error) => Answer::now(Err(error)),
+            None => write(&*self.inner),
+        }
     }
 
     fn read<T: Send + 'static>(&self, answer: Answer<T>) -> Answer<T> {
@@ -120,11 +128,45 @@ impl TaskLog for FickleLog {
         self.read(self.inner.pushes(task))
     }
 
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
-        self.read(self.inner.outbox(limit))
-    }
-
     fn last_stamp(&self) -> Answer<Stamp> {
         self.read(self.inner.last_stamp())
+    }
+}
+
+impl Outbox for FickleLog {
+    fn bell(&self) -> Arc<Bell> {
+        self.inner.bell()
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        self.read(self.inner.due(now, limit))
+    }
+
+    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+        self.read(self.inner.next_due(after))
+    }
+
+    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        self.read(self.inner.receiver(task, config))
+    }
+
+    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        self.write(|log| log.mark(owed, mark))
+    }
+
+    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
+        self.read(self.inner.letters(letters))
+    }
+
+    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
+        self.read(self.inner.letter(number))
+    }
+
+    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+        self.write(|log| log.retry(number, now))
+    }
+
+    fn discard(&self, number: i64) -> Answer<bool> {
+        self.write(|log| log.discard(number))
     }
 }

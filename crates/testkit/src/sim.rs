@@ -8,6 +8,7 @@
 //! | `world` | processes that start, crash and start again |
 //! | `door` | how clients reach the process that happens to be alive |
 //! | `client`, `stream`, `look` | what clients do: send, retry, cancel; follow; get, list, subscribe |
+//! | `receivers` | who is pushed to, and takes it or not |
 //! | `ledger` | what clients were told |
 //! | `checks` | what must be true of all that |
 //!
@@ -23,6 +24,7 @@ mod faults;
 mod ledger;
 mod log;
 mod look;
+mod receivers;
 mod stream;
 mod trace;
 mod world;

@@ -8,7 +8,7 @@ use sabir_proto::{
     MessageId, Part, PushConfig, Role, Seq, Stamp, StatusUpdate, Task, TaskId, TaskState, TaskStatus, Tenant,
     Timestamp,
 };
-use sabir_store::{Opening, Placement, RetryMark, Scope, Step, Stored};
+use sabir_store::{Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::Arc;
 
 /// An owner: this caller, at an agent called `agent`.
@@ -23,6 +23,16 @@ pub fn owner(caller: &str) -> Arc<Scope> {
 /// A push configuration with this id.
 pub fn push_config(id: &str) -> PushConfig {
     PushConfig { id: Some(id.into()), url: format!("https://example.com/{id}"), token: None, authentication: None }
+}
+
+/// What registers that configuration, at the beginning of all simulated time.
+pub fn registers(id: &str, configs_max: u32) -> Effect {
+    Effect::PutPush { config: push_config(id), dialect: "1.0".into(), at: beginning(), configs_max }
+}
+
+/// The beginning of all simulated time.
+pub fn beginning() -> Timestamp {
+    Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0))
 }
 
 /// Something a step reports.
@@ -47,13 +57,17 @@ pub struct Author {
 impl Author {
     /// Begins at the beginning of all simulated time.
     pub fn new(seed: u64) -> Self {
-        let now = Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0));
-        Self { last: Stamp::default(), now, chance: Chance::new(seed) }
+        Self { last: Stamp::default(), now: beginning(), chance: Chance::new(seed) }
     }
 
     /// Lets time pass.
     pub fn pass(&mut self, ms: i64) {
         self.now = Timestamp::from_millis(self.now.millis() + ms);
+    }
+
+    /// What time it is.
+    pub const fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// A fresh stamp.
@@ -177,7 +191,7 @@ impl Story {
             turn: None,
             checkpoint: None,
             retry: None,
-            notify: false,
+            notify: None,
             effects: Vec::new(),
         }
     }

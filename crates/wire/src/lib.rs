@@ -10,6 +10,7 @@
 //! | [`hear`] | a JSON-RPC request of any dialect, recognised and read |
 //! | [`Voice`], [`Teller`] | answers, refusals and streams in the dialect of the request |
 //! | [`write_call`], [`read_answer`] | the other side: JSON-RPC requests to servers of any dialect, and what they answer; [`v1`] and [`v03`] have it for their other bindings |
+//! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | what webhooks are sent |
 //! | [`convert`] | one dialect into another, offline |
 //! | [`Losses`] | what a translation could not carry |
 //! | [`card`] | agent cards in every form |
@@ -36,6 +37,7 @@ mod losses;
 mod native;
 mod path;
 mod peer;
+mod push;
 mod tagged;
 mod teller;
 mod url;
@@ -43,12 +45,13 @@ mod v01;
 mod voice;
 mod xpr;
 
-pub use convert::{Kind, convert, read_push_payload, write_push_payload};
+pub use convert::{Kind, convert};
 pub use detect::{Entry, Facts, XPR_HEADERS};
 
 pub use dialect::{Dialect, Reach, UnknownDialect};
 pub use hear::{Asked, Heard, Unheard, address, hear};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
 pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
+pub use push::{PushBody, read_push_payload, write_push_event, write_push_task};
 pub use teller::Teller;
 pub use voice::{Refusal, Voice};

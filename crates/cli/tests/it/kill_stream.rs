@@ -116,3 +116,12 @@ fn a_server_that_does_not_come_back_is_said_to_be_gone_with_the_way_on() {
     assert_eq!(error["code"], "A2ACLI_ERR_UNREACHABLE");
     assert!(error["hint"].as_str().unwrap().contains(&task), "{error}");
 }
+
+#[test]
+fn the_example_shows_what_the_readme_says() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/kill-mid-stream.sh");
+    let shown =
+        Command::new("sh").arg(script).env("SABIR", env!("CARGO_BIN_EXE_sabir")).stdin(Stdio::null()).output().unwrap();
+    let (said, beside) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    assert!(shown.status.success() && said.contains("every number once, in order"), "{said}\n{beside}");
+}

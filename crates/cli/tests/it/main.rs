@@ -21,12 +21,15 @@
 //! | old tasks are forgotten, and nobody waits for it | `retention` |
 //! | a full disk stops nobody who reads | `disk` |
 //! | commands end with their server, sooner or later | `leftovers` |
+//! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
+//! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
 //! stops servers, `http` is a client on a bare socket, `authority` makes certificates, `ask` knows the two JSON bindings; nothing else does.
-//! `tool` runs commands to their end, `stub` is an agent that says what it is told to.
+//! `tool` runs commands to their end, `stub` is an agent that says what it is told to, `upstream`
+//! one that takes its time about it.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 
@@ -37,6 +40,7 @@ mod rogue;
 mod sabir;
 mod stub;
 mod tool;
+mod upstream;
 
 mod admin;
 mod agents;
@@ -56,6 +60,7 @@ mod chat;
 mod conformance;
 mod convert;
 mod damage;
+mod deliveries;
 mod demo;
 mod dialects;
 mod disk;
@@ -71,10 +76,13 @@ mod manual;
 mod memory;
 mod operate;
 mod pages;
+mod process;
 mod production;
 mod protocols;
 mod proxies;
 mod push;
+mod remote;
+mod remote_waits;
 mod resume;
 mod retention;
 mod retry;

@@ -53,7 +53,8 @@ pub(crate) fn card(url: &str) -> String {
     .to_string()
 }
 
-fn one(stream: TcpStream, answer: &dyn Fn(&Asked) -> Told) -> std::io::Result<()> {
+/// Reads one request.
+pub(crate) fn read(stream: &TcpStream) -> std::io::Result<Asked> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -70,10 +71,17 @@ fn one(stream: TcpStream, answer: &dyn Fn(&Asked) -> Told) -> std::io::Result<()
     let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap_or(0));
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let asked = Asked { path, headers, body: String::from_utf8_lossy(&body).into_owned() };
-    let (status, media_type, body) = answer(&asked);
+    Ok(Asked { path, headers, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+fn one(stream: TcpStream, answer: &dyn Fn(&Asked) -> Told) -> std::io::Result<()> {
+    let asked = read(&stream)?;
+    tell(stream, answer(&asked))
+}
+
+/// Answers a request and hangs up.
+pub(crate) fn tell(mut stream: TcpStream, (status, media_type, body): Told) -> std::io::Result<()> {
     let length = body.len();
-    let mut stream = stream;
     write!(
         stream,
         "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"

@@ -18,6 +18,7 @@ mod scenario;
 use crate::app::{Server, StartError};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
+use crate::config::network::Network;
 use agent::Player;
 use edge::Edge;
 use front::DemoFront;
@@ -154,6 +155,10 @@ fn config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
     config.server.listen = listen;
     config.server.drain_seconds = DRAIN_SECONDS;
     config.store.url = "memory:".into();
+    // Whoever practises does so on one machine; strangers are not let at it from here.
+    if listen.ip().is_loopback() {
+        config.egress.allow = Network::loopback();
+    }
     // Beyond this machine only for those who have the token.
     config.auth.open = access == Access::Bearer;
     config

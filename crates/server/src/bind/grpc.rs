@@ -118,7 +118,8 @@ impl Methods {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
             operation = call.operation();
-            let terms = terms(&headers, Spelling::of(package.dialect()))?;
+            let mut terms = terms(&headers, Spelling::of(package.dialect()))?;
+            terms.dialect = package.dialect().name();
             // Decoded by now, because the tenant inside says which agent is asked; a frame has no bytes to sign.
             let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted: None, call, terms };
             let Answered { reply, active, scope } = match package {

@@ -34,7 +34,8 @@ pub(crate) async fn serve(
         versions::require_v1(version(head.headers, head.query()))?;
         let call = v1::http::read_call(route, tenant, head.query(), &body)?;
         operation = call.operation();
-        let terms = terms(head.headers, Spelling::Plain)?;
+        let mut terms = terms(head.headers, Spelling::Plain)?;
+        terms.dialect = Dialect::V1.name();
         app.call(Ask { at, knock, admitted, call, terms }).await
     }
     .await;

@@ -74,6 +74,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, body: Bytes) -> 
     let (spoken, operation) = (voice.dialect(), call.operation());
     let outcome = async {
         let mut terms = terms(headers, Spelling::of(spoken))?;
+        terms.dialect = spoken.name();
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
         if !spoken.reach().numbered_events {
             // Numbers that were never sent cannot be taken up; such a client begins with the present state.

@@ -40,7 +40,8 @@ pub(crate) async fn serve(
         let mut call = rest::read_call(route, head.query(), &body, &mut || app.route.mint(), told.losses())?;
         files.read_call(&mut call);
         operation = call.operation();
-        let terms = terms(head.headers, Spelling::WithX)?;
+        let mut terms = terms(head.headers, Spelling::WithX)?;
+        terms.dialect = Dialect::V03.name();
         app.call(Ask { at, knock, admitted, call, terms }).await
     }
     .await;

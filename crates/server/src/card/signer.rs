@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::{PublicAddress, WELL_KNOWN_KEYS};
 use crate::config::Config;
+use sabir_gateway::SealKey;
 use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign};
 use sabir_proto::card::Signature;
 use sabir_proto::{AgentCard, Secret};
@@ -10,6 +11,7 @@ use sabir_store::SecretRef;
 use sabir_wire::Losses;
 use sabir_wire::card::{self as form, Form};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::SystemTime;
 use url::Url;
 
@@ -53,9 +55,7 @@ impl Signer {
                 set.push(key);
             }
         }
-        let address = format!("{}{WELL_KNOWN_KEYS}", public.url);
-        let keys_url = Url::parse(&address)
-            .map_err(|e| format!("server.public_url = {:?}, below which keys are published: {e}", public.url))?;
+        let keys_url = keys_url(public)?;
         let key_set = Document::new(json!({"keys": set}).to_string().into_bytes(), now);
         Ok(Some(Self { keys, keys_url, key_set }))
     }
@@ -107,6 +107,21 @@ impl Signer {
             _ => Err(SignFault::Signing),
         }
     }
+}
+
+/// The key for what is signed besides cards: the first of those that sign them. `None` where there is none.
+pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Option<SealKey>, String> {
+    let Some(reference) = config.server.signing.keys.first() else { return Ok(None) };
+    let wrong = |what: String| format!("server.signing.keys: {what}");
+    let key = Arc::new(read_reference(config, reference, |text| SigningKey::read(text, None)).map_err(wrong)?);
+    let keys_url = keys_url(public)?;
+    Ok(Some(SealKey { key, keys_url, issuer: public.url.clone() }))
+}
+
+/// Where our keys are published.
+fn keys_url(public: &PublicAddress) -> Result<Url, String> {
+    Url::parse(&format!("{}{WELL_KNOWN_KEYS}", public.url))
+        .map_err(|e| format!("server.public_url = {:?}, below which keys are published: {e}", public.url))
 }
 
 /// Reads what a reference leads to; relative paths start at the configuration's directory. The contents stay out of every

@@ -2,7 +2,7 @@
 
 use super::ToolModeConfig;
 use super::retention::AgentRetention;
-use sabir_guard::config::AuthConfig;
+use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -33,6 +33,21 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
+    /// `a2a`: where the agent is.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// `a2a`: a token to show it, as `env:NAME` or `file:PATH`.
+    #[serde(default)]
+    pub bearer: Option<Reference>,
+    /// `a2a`: a key to show it where its card says, given likewise.
+    #[serde(default)]
+    pub api_key: Option<Reference>,
+    /// `a2a`: it recognises a message that it has seen, or does no harm by answering it twice.
+    #[serde(default)]
+    pub idempotent: bool,
+    /// `a2a`: how long it is waited for.
+    #[serde(default)]
+    pub continuation: ContinuationConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -45,6 +60,24 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+}
+
+/// `[agent.continuation]`: how long an agent elsewhere is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContinuationConfig {
+    /// How often it may fail to answer in a row.
+    pub attempts: u32,
+    /// Minutes without any news from it; 0 for as long as a turn may take.
+    pub minutes: u64,
+    /// Milliseconds before it is asked again; more while there is no news.
+    pub poll_ms: u64,
+}
+
+impl Default for ContinuationConfig {
+    fn default() -> Self {
+        Self { attempts: 6, minutes: 10, poll_ms: 2000 }
+    }
 }
 
 /// `[agent.limits]`
@@ -92,6 +125,11 @@ impl AgentConfig {
             command: None,
             stdin: Stdin::default(),
             env: Vec::new(),
+            url: None,
+            bearer: None,
+            api_key: None,
+            idempotent: false,
+            continuation: ContinuationConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
@@ -110,6 +148,8 @@ pub enum Kind {
     Script,
     /// Runs a command per message.
     Exec,
+    /// Stands for an agent elsewhere.
+    A2a,
 }
 
 /// What an `exec` command reads.

@@ -1,14 +1,26 @@
 //! Addresses of others in `[server]`: networks of proxies, and web origins.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Deserializer, de};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address, or all addresses of a network: `192.0.2.7`, `10.0.0.0/8`, `fd00::/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network(IpNet);
 
 impl Network {
+    /// This machine.
+    pub(crate) fn loopback() -> Vec<Self> {
+        let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
+        let v6 = Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128);
+        vec![Self(v4.into()), Self(v6.into())]
+    }
+
+    /// As others count it.
+    pub(crate) const fn net(&self) -> IpNet {
+        self.0
+    }
+
     /// Whether an address is in it.
     pub fn contains(&self, address: &IpAddr) -> bool {
         self.0.contains(address)

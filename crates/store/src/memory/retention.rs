@@ -34,9 +34,9 @@ impl Retention for MemoryLog {
 
     fn forget(&self, agent: &AgentName, below: Stamp, _: Option<Bookmark>) -> Answer<Forgotten> {
         let mut inner = self.lock();
-        let owed: HashSet<TaskId> = inner.outbox.iter().map(|row| row.task).collect();
-        let old = inner.settled(agent).filter(|(id, row)| row.current() < below && !owed.contains(id));
+        let old = inner.settled(agent).filter(|(id, row)| row.current() < below && !inner.outbox.owes(*id));
         let gone: HashSet<TaskId> = old.map(|(id, _)| id).collect();
+        gone.iter().for_each(|id| inner.outbox.forget_task(*id));
         inner.tasks.retain(|id, _| !gone.contains(id));
         inner.keys.retain(|_, (kept, _)| !gone.contains(&kept.task));
         inner.aliases.retain(|_, named| !gone.contains(named));

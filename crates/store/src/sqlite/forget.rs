@@ -31,8 +31,8 @@ const OWNERS_AT_ONCE: usize = 256;
 /// Before the first owner.
 const BEGINNING: Bookmark = Bookmark { scope: 0, state: 0, position: -1 };
 
-/// What keeps a task: somebody is still owed its events.
-const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k)";
+/// What keeps a task: somebody is still owed its events. Dead letters do not, and go with it.
+const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k AND o.buried IS NULL)";
 
 fn settled_states() -> impl Iterator<Item = TaskState> {
     TaskState::ALL.into_iter().filter(|state| state.is_settled())

@@ -6,12 +6,16 @@
 //! Notes wait in a line of their own, which is short, and are taken when no step waits: a note never delays a step by more
 //! than a few of them take to write, and that without a sync.
 //!
+//! Changes of the outbox have a line as well. They are taken along with the steps, in a transaction of their own that is
+//! not synced: no delivery waits for the disk, and no step for more than a few hundred small updates.
+//!
 //! Behind the notes wait jobs that are nobody's hurry, such as forgetting; each is taken alone, when nothing else waits.
 //!
 //! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
 use super::writer::Writer;
+use crate::outbox::Change;
 use crate::{Answer, AppendError, Note, Step, StoreError};
 use prometheus_client::metrics::counter::Counter;
 use sabir_proto::TaskId;
@@ -30,6 +34,9 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 const NOTES_WAITING_MAX: usize = 4096;
 /// Notes written before the writer looks for steps again, unless one call brings more.
 const NOTES_AT_ONCE: usize = 64;
+
+/// Changes of the outbox in one transaction.
+const CHANGES_AT_ONCE: usize = 256;
 
 /// How often the writer steps aside for steps that are about to be queued. Each time costs a microsecond when there are
 /// none.
@@ -55,6 +62,9 @@ struct Noting {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
+/// A change of the outbox, and who waits for it.
+type Changing = (Change, oneshot::Sender<Result<bool, StoreError>>);
+
 /// Something to do when there is nothing else.
 type Idle = Box<dyn FnOnce(&mut Writer) + Send>;
 
@@ -62,6 +72,8 @@ type Idle = Box<dyn FnOnce(&mut Writer) + Send>;
 #[derive(Default)]
 struct Work {
     jobs: Vec<Job>,
+    /// Beside the jobs and before them: without a sync they cost next to nothing, and receivers wait for them.
+    changes: Vec<Changing>,
     /// Only where there is nothing else.
     idle: Option<Idle>,
     /// Only where there are no jobs.
@@ -150,6 +162,7 @@ impl std::fmt::Debug for Waiting {
 #[derive(Default)]
 struct State {
     jobs: Vec<Job>,
+    changes: VecDeque<Changing>,
     idle: VecDeque<Idle>,
     notings: VecDeque<Noting>,
     /// How many notes those are.
@@ -213,6 +226,17 @@ impl Queue {
         Answer::later(receiver)
     }
 
+    pub(super) fn change(&self, change: Change) -> Answer<bool> {
+        let (reply, receiver) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if !state.closed {
+            state.changes.push_back((change, reply));
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+        Answer::later(receiver)
+    }
+
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         let (sender, receiver) = oneshot::channel();
         self.push(Job::PagesMax(pages, sender));
@@ -244,8 +268,8 @@ impl Drop for Leaving<'_> {
         }
         let mut state = self.0.lock();
         state.closed = true;
-        let State { jobs, notings, idle, .. } = &mut *state;
-        let unanswered = (std::mem::take(jobs), std::mem::take(notings), std::mem::take(idle));
+        let State { jobs, changes, notings, idle, .. } = &mut *state;
+        let unanswered = (std::mem::take(jobs), std::mem::take(changes), std::mem::take(notings), std::mem::take(idle));
         drop(state);
         // Without their senders the answers become `Closed`.
         drop(unanswered);
@@ -260,6 +284,9 @@ impl Waiting {
     fn run(&self, mut writer: Writer) {
         let mut work = Work::default();
         while self.next(&mut work) {
+            if !work.changes.is_empty() {
+                change_outbox(&mut writer, std::mem::take(&mut work.changes));
+            }
             if !work.notings.is_empty() {
                 write_notes(&mut writer, std::mem::take(&mut work.notings));
             }
@@ -296,6 +323,11 @@ impl Waiting {
         let mut state = self.lock();
         let mut waited = false;
         while state.jobs.is_empty() {
+            if !state.changes.is_empty() {
+                work.changes = state.some_changes();
+                work.notings = state.some_notings();
+                return true;
+            }
             if !state.notings.is_empty() {
                 work.notings = state.some_notings();
                 return true;
@@ -322,11 +354,18 @@ impl Waiting {
             }
         }
         std::mem::swap(&mut work.jobs, &mut state.jobs);
+        work.changes = state.some_changes();
         true
     }
 }
 
 impl State {
+    /// The changes that have waited longest.
+    fn some_changes(&mut self) -> Vec<Changing> {
+        let count = self.changes.len().min(CHANGES_AT_ONCE);
+        self.changes.drain(..count).collect()
+    }
+
     /// The notes that have waited longest, few enough not to make anybody wait.
     fn some_notings(&mut self) -> Vec<Noting> {
         let (mut some, mut count) = (Vec::new(), 0);
@@ -338,6 +377,15 @@ impl State {
         }
         self.notes -= count;
         some
+    }
+}
+
+fn change_outbox(writer: &mut Writer, changing: Vec<Changing>) {
+    let (changes, replies): (Vec<_>, Vec<_>) = changing.into_iter().unzip();
+    match writer.change_outbox(&changes) {
+        // Whoever delivered may have been stopped meanwhile.
+        Ok(made) => replies.into_iter().zip(made).for_each(|(reply, made)| drop(reply.send(Ok(made)))),
+        Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),
     }
 }
 
@@ -392,7 +440,7 @@ mod tests {
             turn: None,
             checkpoint: None,
             retry: None,
-            notify: false,
+            notify: None,
             effects: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 //! the read. Connections are pooled, one per thread that reads at the same time.
 
 use super::{Shared, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
-use crate::{Base, Digest, KeptRetry, OutboxRow, Progress, RetryMark, Scope, StoreError, Stored};
+use crate::{Base, Digest, KeptRetry, Progress, RetryMark, Scope, StoreError, Stored};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -257,21 +257,6 @@ impl Reader {
         rows.map(|json| PushConfig::from_json(&json?).ok_or_else(|| damaged("push configuration"))).collect()
     }
 
-    pub(super) fn outbox(&self, limit: usize) -> rusqlite::Result<Vec<OutboxRow>> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT n, k, salt, config, first, last FROM outbox ORDER BY n LIMIT ?1")?;
-        let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-            Ok(OutboxRow {
-                number: row.get(0)?,
-                task: task_id(row.get(1)?, row.get(2)?),
-                config: row.get(3)?,
-                first: seq(row.get(4)?),
-                last: seq(row.get(5)?),
-            })
-        })?;
-        rows.collect()
-    }
-
     pub(super) fn last_stamp(&self) -> Stamp {
         // Commits are numbered at or above every stamp that was committed.
         Stamp::from_u64(self.shared.commit.load(Ordering::Acquire))
@@ -316,7 +301,7 @@ pub(super) fn split(first: Seq, lines: Vec<u8>, after: Seq, limit: usize) -> rus
     Ok(events)
 }
 
-fn damaged(what: &str) -> rusqlite::Error {
+pub(super) fn damaged(what: &str) -> rusqlite::Error {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
     rusqlite::Error::SqliteFailure(code, Some(format!("unreadable {what}")))
 }

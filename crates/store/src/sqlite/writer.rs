@@ -6,6 +6,7 @@ use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ pub(super) struct Writer {
     pub(super) is_relaxed: bool,
     pub(super) metrics: Metrics,
     groups: u64,
+    /// Something came to be owed in this group.
+    pub(super) owes: Cell<bool>,
     pub(super) delivery: Arc<Delivery>,
 }
 
@@ -44,7 +47,16 @@ impl Writer {
         let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
         let Options { durability, metrics, .. } = options;
-        Ok(Self { connection, shared, durability, is_relaxed: false, metrics, groups: 0, delivery: Arc::default() })
+        Ok(Self {
+            connection,
+            shared,
+            durability,
+            is_relaxed: false,
+            metrics,
+            groups: 0,
+            owes: Cell::new(false),
+            delivery: Arc::default(),
+        })
     }
 
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
@@ -128,13 +140,16 @@ impl Writer {
         self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
+        if self.owes.take() {
+            self.shared.bell.ring();
+        }
         Ok(verdicts)
     }
 
     /// One step. A plain opening is a single statement and needs no savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
-        let alone = step.opening.is_some() && step.effects.is_empty() && !step.notify;
+        let alone = step.opening.is_some() && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
@@ -181,10 +196,10 @@ impl Writer {
                 return Ok(Err(refused));
             }
         }
-        if step.notify && step.head() > step.after {
-            let sql = "INSERT INTO outbox (k, salt, config, first, last) SELECT k, ?2, id, ?3, ?4 FROM push_config WHERE k = ?1";
-            let owed = params![k, salt(step.task), number(step.after.next()), number(step.head())];
-            self.connection.prepare_cached(sql)?.execute(owed)?;
+        // Whoever opens a task without a registration owes nobody anything.
+        let receivers = step.opening.is_none() || !step.effects.is_empty();
+        if let Some(at) = step.notify.filter(|_| receivers && step.head() > step.after) {
+            self.owe(k, step, at)?;
         }
         Ok(Ok(()))
     }
@@ -292,6 +307,7 @@ impl Writer {
                 self.connection.prepare_cached(sql)?.execute(body)?;
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
+                self.stop_waiting(k, step)?;
             }
             Some(snapshot) => self.put_snapshot(k, step.head(), snapshot)?,
             None => {}
@@ -342,21 +358,14 @@ impl Writer {
                 let added = self.connection.prepare_cached(sql)?.execute(row)?;
                 return Ok(if added == 1 { Ok(()) } else { Err(AppendError::KeyTaken) });
             }
-            Effect::PutPush { config, configs_max } => {
-                let json = config.to_json();
-                let sql =
-                    "INSERT INTO push_config (k, id, json) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET json = ?3";
-                self.connection.prepare_cached(sql)?.execute(params![k, config.id, json])?;
-                let sql = "SELECT count(*) FROM push_config WHERE k = ?1";
-                let count: u32 = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0))?;
-                if count > *configs_max {
+            Effect::PutPush { config, dialect, at, configs_max } => {
+                if self.put_push(k, step, config, dialect, *at)? > *configs_max {
                     return Ok(Err(AppendError::TooManyConfigs));
                 }
             }
-            Effect::DeletePush { id } => {
-                let sql = "DELETE FROM push_config WHERE k = ?1 AND id = ?2";
-                self.connection.prepare_cached(sql)?.execute(params![k, id])?;
-            }
+            Effect::DeletePush { id } => self.delete_push(k, id)?,
+            Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

@@ -1,13 +1,13 @@
 //! What is committed along with events.
 
 use super::{Ask, Bench};
-use crate::story::{Author, News, Story, owner, push_config};
+use crate::story::{Author, News, Story, beginning, owner, push_config, registers};
 use crate::wait::wait;
 use sabir_proto::{Seq, TaskState};
-use sabir_store::{AppendError, Effect, OutboxRow, Step};
+use sabir_store::{AppendError, Effect, Letter, Letters, Step};
 
 fn put(id: &str) -> Effect {
-    Effect::PutPush { config: push_config(id), configs_max: 3 }
+    registers(id, 3)
 }
 
 fn effect_only(story: &Story, effects: Vec<Effect>) -> Step {
@@ -29,7 +29,10 @@ pub(super) fn push_configs_are_kept_by_id_and_bounded(bench: &mut dyn Bench) {
     assert_eq!(bench.log().refused(effect_only(&story, vec![put("d")])), AppendError::TooManyConfigs);
     let mut changed = push_config("b");
     changed.url = "https://example.com/elsewhere".into();
-    bench.log().put(effect_only(&story, vec![Effect::PutPush { config: changed, configs_max: 3 }]));
+    bench.log().put(effect_only(
+        &story,
+        vec![Effect::PutPush { config: changed, dialect: "0.3".into(), at: beginning(), configs_max: 3 }],
+    ));
     bench.reopen();
     let url = |id: &str| format!("https://example.com/{id}");
     assert_eq!(configs(bench, &story), [url("a"), url("elsewhere"), url("c")]);
@@ -44,20 +47,21 @@ pub(super) fn what_is_owed_is_committed_with_what_it_is_owed_for(bench: &mut dyn
     let (mut author, scope) = (Author::new(7), owner("ann"));
     let (mut story, mut quick) = (author.story(&scope), author.story(&scope));
     let step = story.open(&mut author, &[News::Chunk]);
-    bench.log().put(Step { notify: true, effects: vec![put("a")], ..step });
+    bench.log().put(Step { notify: Some(beginning()), effects: vec![put("a")], ..step });
     bench.log().put(effect_only(&story, vec![put("b")]));
-    bench.log().put(Step { notify: false, ..story.step(&mut author, &[News::Chunk]) });
+    bench.log().put(Step { notify: None, ..story.step(&mut author, &[News::Chunk]) });
     let mut stale = story.clone();
     stale.head = Seq(1);
-    let refused = Step { notify: true, ..stale.step(&mut author, &[News::Chunk]) };
+    let refused = Step { notify: Some(beginning()), ..stale.step(&mut author, &[News::Chunk]) };
     assert_eq!(bench.log().refused(refused), AppendError::Stale);
     let step = story.step(&mut author, &[News::Chunk, News::Status(TaskState::Completed)]);
-    bench.log().put(Step { notify: true, ..step });
-    bench.log().put(Step { notify: true, effects: vec![put("z")], ..quick.whole(TaskState::Completed) });
+    bench.log().put(Step { notify: Some(beginning()), ..step });
+    bench.log().put(Step { notify: Some(beginning()), effects: vec![put("z")], ..quick.whole(TaskState::Completed) });
     bench.reopen();
-    let rows = wait(bench.log().outbox(100)).expect("the outbox can be read");
+    let all = Letters { dead: false, task: None, after: 0, limit: 100 };
+    let rows = wait(bench.log().letters(all)).expect("the outbox can be read");
     assert!(rows.is_sorted_by(|a, b| a.number < b.number));
-    let owed = |row: &OutboxRow| (row.task, row.config.clone(), row.first.0, row.last.0);
+    let owed = |row: &Letter| (row.task, row.config.clone(), row.first.0, row.last.0);
     let expected = [
         (story.id(), "a".to_owned(), 1, 2),
         (story.id(), "a".to_owned(), 4, 5),
@@ -65,7 +69,7 @@ pub(super) fn what_is_owed_is_committed_with_what_it_is_owed_for(bench: &mut dyn
         (quick.id(), "z".to_owned(), 1, 1),
     ];
     assert_eq!(rows.iter().map(owed).collect::<Vec<_>>(), expected);
-    assert_eq!(wait(bench.log().outbox(2)).map(|rows| rows.len()), Ok(2));
+    assert_eq!(wait(bench.log().letters(Letters { limit: 2, ..all })).map(|rows| rows.len()), Ok(2));
 }
 
 pub(super) fn a_step_without_events_is_held_to_no_head(bench: &mut dyn Bench) {

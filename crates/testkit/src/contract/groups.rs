@@ -1,7 +1,7 @@
 //! Steps that are committed together and judged apart.
 
 use super::{Ask, Bench, everything};
-use crate::story::{Author, News, Story, owner, push_config};
+use crate::story::{Author, News, Story, beginning, owner, registers};
 use crate::wait::wait;
 use sabir_proto::{Seq, TaskState};
 use sabir_store::{AppendError, Effect, Step};
@@ -24,7 +24,7 @@ pub(super) fn a_refused_step_leaves_no_trace_and_hurts_no_neighbour(bench: &mut 
         answers.push((None, bench.log().append(story.step(&mut author, &[News::Status(TaskState::Completed)]))));
         let mut late = story.clone();
         late.head = Seq(1);
-        let step = Step { notify: true, ..late.step(&mut author, &[News::Status(TaskState::Failed)]) };
+        let step = Step { notify: Some(beginning()), ..late.step(&mut author, &[News::Status(TaskState::Failed)]) };
         answers.push((Some(AppendError::Stale), bench.log().append(step)));
         let mut thief = author.story(&scope);
         let step = Step { effects: taken.clone(), ..thief.open(&mut author, &[News::Chunk]) };
@@ -55,16 +55,13 @@ pub(super) fn an_effect_that_is_refused_takes_the_others_with_it(bench: &mut dyn
     bench.log().put(story.open(&mut author, &[News::Status(TaskState::InputRequired)]));
     let mark = author.mark();
     let (at, until) = (author.stamp(), sabir_proto::Stamp::from_u64(u64::MAX));
-    let effects = vec![
-        Effect::PutPush { config: push_config("a"), configs_max: 1 },
-        Effect::Key { mark, at, until },
-        Effect::PutPush { config: push_config("b"), configs_max: 1 },
-    ];
+    let effects = vec![registers("a", 1), Effect::Key { mark, at, until }, registers("b", 1)];
     let mut tried = story.clone();
-    let step = Step { notify: true, effects, ..tried.step(&mut author, &[News::Heard]) };
+    let step = Step { notify: Some(beginning()), effects, ..tried.step(&mut author, &[News::Heard]) };
     assert_eq!(bench.log().refused(step), AppendError::TooManyConfigs);
     story.check(bench.log().stored(story.id()).as_ref());
     assert_eq!(wait(bench.log().explicit_retry(mark.key, at)), Ok(None));
     assert_eq!(wait(bench.log().pushes(story.id())), Ok(Vec::new()));
-    assert_eq!(wait(bench.log().outbox(10)), Ok(Vec::new()));
+    let all = sabir_store::Letters { dead: false, task: None, after: 0, limit: 10 };
+    assert_eq!(wait(bench.log().letters(all)), Ok(Vec::new()));
 }

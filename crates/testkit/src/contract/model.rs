@@ -9,8 +9,10 @@ use crate::story::{Author, News, Story, owner, push_config};
 use crate::wait::wait;
 use bytes::Bytes;
 use sabir_engine::machine;
-use sabir_proto::{ContextId, Seq, Stamp, TaskState};
-use sabir_store::{Effect, Listed, Listing, Note, PageToken, RetryMark, Scope, Step, Stored, TaskLog};
+use sabir_proto::{ContextId, Seq, Stamp, TaskState, Timestamp};
+use sabir_store::{
+    Attempt, Effect, Letters, Listed, Listing, Mark, Note, Owed, PageToken, RetryMark, Scope, Step, Stored, TaskLog,
+};
 use std::sync::Arc;
 
 /// The two logs and everything that was told to them.
@@ -24,6 +26,8 @@ struct Pair<'a> {
     stories: Vec<Story>,
     marks: Vec<RetryMark>,
     walks: Vec<(Listing, [PageToken; 2])>,
+    /// What was due once.
+    stale: Vec<Owed>,
 }
 
 /// What callers call their tasks.
@@ -37,9 +41,9 @@ pub fn same_answers(seed: u64, operations: usize, model: &mut dyn Bench, real: &
     let (author, chance) = (Author::new(seed), Chance::new(seed));
     let scopes = [owner("ann"), owner("bob")];
     let (stories, marks, walks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut pair = Pair { seed, model, real, author, chance, scopes, stories, marks, walks };
+    let mut pair = Pair { seed, model, real, author, chance, scopes, stories, marks, walks, stale: Vec::new() };
     for _ in 0..operations {
-        match pair.chance.below(13) {
+        match pair.chance.below(16) {
             0..=2 => pair.open(),
             3..=5 => pair.go_on(),
             6 => pair.effect(),
@@ -47,6 +51,7 @@ pub fn same_answers(seed: u64, operations: usize, model: &mut dyn Bench, real: &
             8 | 9 => pair.list(),
             10 => pair.read_around(),
             11 => pair.note(),
+            12..=14 => pair.deliver(),
             _ if pair.chance.once_in(2) => pair.reopen(),
             _ => pair.author.pass(250),
         }
@@ -133,7 +138,7 @@ impl Pair<'_> {
         if self.chance.once_in(4) && step.snapshot.is_none() && !step.events.is_empty() {
             step.snapshot = Some(story.image());
         }
-        step.notify = self.chance.once_in(2);
+        step.notify = self.chance.once_in(2).then(|| self.author.now());
         let opens_or_moves = step.opening.is_some() || step.placement.is_some();
         if self.chance.once_in(3) && opens_or_moves {
             step.retry = Some(self.author.mark());
@@ -147,7 +152,8 @@ impl Pair<'_> {
         }
         if self.chance.once_in(4) {
             let id = self.chance.pick(&["a", "b", "c", "d"]);
-            step.effects.push(Effect::PutPush { config: push_config(id), configs_max: 3 });
+            let (config, at) = (push_config(id), self.author.now());
+            step.effects.push(Effect::PutPush { config, dialect: "1.0".into(), at, configs_max: 3 });
         }
         if self.chance.once_in(9) {
             step.effects.push(Effect::DeletePush { id: self.chance.pick(&["a", "b"]).into() });
@@ -194,6 +200,39 @@ impl Pair<'_> {
         self.same("a name", |log| wait(log.alias(&story.scope, name)));
     }
 
+    /// Something becomes of what is due; now and then of what no longer is, or an operator has a say.
+    fn deliver(&mut self) {
+        let now = self.author.now();
+        let due = wait(self.model.log().due(now, 5)).expect("what is due can be read");
+        self.same("due", |log| wait(log.due(now, 5)));
+        self.stale.extend(due.iter().cloned());
+        if self.stale.is_empty() {
+            return;
+        }
+        let owed = match due.last() {
+            Some(owed) if !self.chance.once_in(4) => owed.clone(),
+            _ => self.stale.swap_remove(self.chance.below(self.stale.len())),
+        };
+        self.same("receiver", |log| wait(log.receiver(owed.task, &owed.config)));
+        let tried = Some(Attempt { at_ms: now.millis(), took_ms: 3, status: Some(500), problem: "refused".into() });
+        let mark = match self.chance.below(9) {
+            0..4 => Mark::Done { now },
+            4 | 5 => Mark::Postpone { until: Timestamp::from_millis(now.millis() + 50), tried },
+            6 => Mark::Postpone { until: Timestamp::from_millis(now.millis() + 90), tried: None },
+            7 => Mark::Bury { now, reason: "too often".into(), tried },
+            _ => Mark::End { now, reason: "gone".into(), tried },
+        };
+        self.same("mark", |log| wait(log.mark(&owed, mark.clone())));
+        let number = i64::try_from(self.chance.below(60)).unwrap_or(0);
+        if self.chance.once_in(3) {
+            self.same("retry", |log| wait(log.retry(number, now)));
+        }
+        if self.chance.once_in(6) {
+            self.same("discard", |log| wait(log.discard(number)));
+        }
+        self.same("letter", |log| wait(log.letter(number)));
+    }
+
     /// A first page, or the next page of a walk that somebody began.
     fn list(&mut self) {
         let (listing, tokens) = if self.walks.is_empty() || self.chance.once_in(3) {
@@ -233,7 +272,15 @@ impl Pair<'_> {
         });
         let since = self.story().map_or_else(Stamp::default, |s| s.position);
         self.same("recent retries", |log| wait(log.recent_retries(since, limit)));
-        self.same("outbox", |log| wait(log.outbox(limit * 10)));
+        let after = i64::try_from(self.chance.below(20)).unwrap_or(0);
+        for dead in [false, true] {
+            let letters = Letters { dead, task: None, after, limit };
+            self.same("letters", |log| wait(log.letters(letters)));
+            let letters = Letters { task: self.story().map(|s| s.id()), ..letters };
+            self.same("letters of a task", |log| wait(log.letters(letters)));
+        }
+        let now = self.author.now();
+        self.same("next due", |log| wait(log.next_due(now)));
         let latest = self.stories.iter().map(|s| s.position).max().unwrap_or_default();
         self.same("last stamp", |log| wait(log.last_stamp()).is_ok_and(|last| last >= latest));
         if !self.marks.is_empty() {

@@ -71,7 +71,7 @@ pub(super) fn a_stranger_with_the_same_stamp_is_not_found(bench: &mut dyn Bench)
     let (mut author, scope) = (Author::new(1), owner("ann"));
     let (mut running, mut done) = (author.story(&scope), author.story(&scope));
     let mut step = running.open(&mut author, &[]);
-    step.effects.push(sabir_store::Effect::PutPush { config: crate::story::push_config("p"), configs_max: 1 });
+    step.effects.push(crate::story::registers("p", 1));
     bench.log().put(step);
     bench.log().put(done.whole(TaskState::Completed));
     for story in [running, done] {

@@ -1,10 +1,10 @@
 //! Forgetting: settled tasks go whole, all others stay.
 
 use super::{Ask, Bench, everything, ids};
-use crate::story::{Author, News, Story, owner};
+use crate::story::{Author, News, Story, beginning, owner, registers};
 use crate::wait::wait;
 use sabir_proto::{AgentName, Stamp, TaskState, Timestamp};
-use sabir_store::{Effect, Listing, Note, Scope, Step};
+use sabir_store::{Effect, Letters, Listing, Mark, Note, Scope, Step};
 use std::sync::Arc;
 
 fn agent() -> AgentName {
@@ -163,4 +163,30 @@ pub(super) fn a_task_with_many_steps_goes_as_one(bench: &mut dyn Bench) {
     assert_eq!(begun.tasks + forget_below(bench, below), 2);
     check_gone(bench, &after);
     assert_eq!(bench.log().page(everything(&ann)).total, 0);
+}
+
+pub(super) fn what_is_owed_keeps_its_task(bench: &mut dyn Bench) {
+    let (mut author, ann) = (Author::new(15), owner("ann"));
+    let (mut owed, mut dead) = (author.story(&ann), author.story(&ann));
+    for story in [&mut owed, &mut dead] {
+        let step = story.whole(TaskState::Completed);
+        bench.log().put(Step { notify: Some(beginning()), effects: vec![registers("a", 3)], ..step });
+    }
+    let due = wait(bench.log().due(beginning(), 10)).expect("what is due can be read");
+    let mark = |story: &Story, mark: Mark| {
+        let owed = due.iter().find(|owed| owed.task == story.id()).expect("it is due");
+        assert_eq!(wait(bench.log().mark(owed, mark)), Ok(true));
+    };
+    let below = now(&mut author);
+    assert_eq!(forget_below(bench, below), 0, "both are owed");
+    mark(&dead, Mark::Bury { now: beginning(), reason: "in vain".into(), tried: None });
+    assert_eq!(forget_below(bench, below), 1, "a dead letter keeps nobody");
+    check_gone(bench, &dead);
+    let letters =
+        |dead| wait(bench.log().letters(Letters { dead, task: None, after: 0, limit: 10 })).map(|all| all.len());
+    assert_eq!((letters(true), letters(false)), (Ok(0), Ok(1)));
+    owed.check(bench.log().stored(owed.id()).as_ref());
+    mark(&owed, Mark::Done { now: beginning() });
+    assert_eq!(forget_below(bench, below), 1);
+    check_gone(bench, &owed);
 }

@@ -3,12 +3,14 @@
 use super::client::Surroundings;
 use super::ledger::Book;
 use super::log::Witness;
+use super::receivers::{Heard, Receivers};
+use super::world::PUSH_TIME_MAX;
 use crate::agents::{ARTIFACT, TALE_CHUNKS, streamed, wanted};
 use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{Event, FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId, TaskState};
-use sabir_store::{Listing, OutboxRow, Scope, Stored, TaskLog};
+use sabir_store::{Letter, Listing, Scope, Stored, TaskLog};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +31,8 @@ pub(super) const ALL: &[Check] = &[
     ("every_answer_is_kept", every_answer_is_kept),
     ("a_name_has_one_unfinished_task", a_name_has_one_unfinished_task),
     ("counters_equal_counts", counters_equal_counts),
-    ("every_event_is_owed_once", every_event_is_owed_once),
+    ("every_event_is_delivered_in_order_or_given_up", every_event_is_delivered_in_order_or_given_up),
+    ("only_the_dead_get_dead_letters", only_the_dead_get_dead_letters),
     ("resumed_work_is_seamless", resumed_work_is_seamless),
     NOBODY_IS_LEFT_BEHIND,
 ];
@@ -49,7 +52,9 @@ pub(super) struct Evidence {
     book: Book,
     witness: Witness,
     pub(super) tasks: Vec<Told>,
-    outbox: Vec<OutboxRow>,
+    heard: Vec<Heard>,
+    dead: Vec<Letter>,
+    receivers: Receivers,
 }
 
 impl Evidence {
@@ -57,8 +62,8 @@ impl Evidence {
         let log: Arc<dyn TaskLog> = around.log.clone();
         let witness = around.log.witness();
         let tasks = witness.tasks.iter().filter_map(|id| Told::read(&*log, *id)).collect();
-        let outbox = at_once(log.outbox(usize::MAX)).unwrap_or_default();
-        Self { book: around.ledger.lock().clone(), witness, tasks, outbox, log }
+        let (heard, dead, receivers) = (around.receivers.heard(), around.log.dead_letters(), around.receivers.clone());
+        Self { book: around.ledger.lock().clone(), witness, tasks, heard, dead, receivers, log }
     }
 
     fn told(&self, id: TaskId) -> Result<&Told, String> {
@@ -244,22 +249,59 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// A configuration that came with the task's first message is owed every event, each once.
-fn every_event_is_owed_once(evidence: &Evidence) -> Result<(), String> {
+/// A configuration that came with the task's first message is told every event, in order, and the same one again only
+/// under the same name; what is missing is a dead letter.
+fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<(), String> {
+    let mut names: BTreeMap<&str, (TaskId, &str, Seq)> = BTreeMap::new();
+    for heard in &evidence.heard {
+        let what = (heard.task, &*heard.config, heard.seq);
+        if *names.entry(&heard.id).or_insert(what) != what {
+            return Err(format!("delivery {} was {:?} and {what:?}", heard.id, names[&*heard.id]));
+        }
+    }
+    if names.len() != names.values().collect::<std::collections::BTreeSet<_>>().len() {
+        return Err("an event was delivered under two names".into());
+    }
     for told in &evidence.tasks {
         let id = told.stored.id;
         if at_once(evidence.log.pushes(id)).map_err(|e| e.to_string())?.is_empty() {
             continue;
         }
+        let is_dead = |seq: Seq| evidence.dead.iter().any(|d| d.task == id && d.first <= seq && seq <= d.last);
         let mut next = Seq(1);
-        for row in evidence.outbox.iter().filter(|row| row.task == id) {
-            if row.first != next {
-                return Err(format!("task {id} owes events from {} on, expected {next}", row.first));
+        for heard in evidence.heard.iter().filter(|heard| heard.task == id) {
+            // A crash repeats the event in flight, and so does a receiver that took it without saying so.
+            let again = heard.seq.next() == next;
+            while is_dead(next) && next < heard.seq {
+                next = next.next();
             }
-            next = row.last.next();
+            if heard.seq != next && !again {
+                return Err(format!("task {id}: event {} arrived where {next} was expected", heard.seq));
+            }
+            let kept = told.events.iter().find(|event| event.seq == heard.seq);
+            if kept.is_none_or(|kept| kept.json != heard.json) {
+                return Err(format!("task {id}: event {} arrived as {:?}", heard.seq, heard.json));
+            }
+            next = next.max(heard.seq.next());
+        }
+        while is_dead(next) {
+            next = next.next();
         }
         if next != told.stored.head.next() {
-            return Err(format!("task {id} owes events up to {next}, its head is {}", told.stored.head));
+            return Err(format!("task {id}: events arrived up to {next}, its head is {}", told.stored.head));
+        }
+    }
+    Ok(())
+}
+
+/// Whoever was there before our patience ended has no dead letters.
+fn only_the_dead_get_dead_letters(evidence: &Evidence) -> Result<(), String> {
+    let patience = u64::try_from(PUSH_TIME_MAX.as_millis()).unwrap_or(u64::MAX);
+    for letter in &evidence.dead {
+        let receiver = at_once(evidence.log.receiver(letter.task, &letter.config)).map_err(|e| e.to_string())?;
+        let url = receiver.map(|receiver| receiver.config.url).unwrap_or_default();
+        if evidence.receivers.dead_until(&url) < patience {
+            return Err(format!("{url} came back, and yet: {letter:?}"));
         }
     }
     Ok(())

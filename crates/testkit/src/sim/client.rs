@@ -8,13 +8,14 @@ use super::executor::Executor;
 use super::faults::Faults;
 use super::ledger::{Ledger, Named};
 use super::log::SimLog;
+use super::receivers::{HOSTS, Receivers};
 use super::trace::Trace;
 use crate::chance::Chance;
 use crate::story::push_config;
 use sabir_engine::{BoxFuture, Engine, Resident};
 use sabir_proto::{
-    Caller, CancelTask, Fault, FrozenTask, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task,
-    TaskId, TaskState, Tenant, Terms,
+    Caller, CancelTask, Fault, FrozenTask, Message, MessageId, PushConfig, Role, SendConfiguration, SendMessage, Sent,
+    Task, TaskId, TaskState, Tenant, Terms,
 };
 use sabir_store::Scope;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(super) struct Surroundings {
     pub(super) trace: Trace,
     pub(super) faults: Faults,
     pub(super) residents: Arc<Vec<Arc<Resident>>>,
+    pub(super) receivers: Receivers,
 }
 
 /// A client.
@@ -131,6 +133,11 @@ impl Client {
         Arc::new(Scope { tenant: Tenant::none(), caller, agent: self.around.residents[agent].name.clone() })
     }
 
+    /// A receiver at one of the hosts.
+    fn hook(&mut self) -> PushConfig {
+        PushConfig { url: Receivers::url(self.chance.below(HOSTS)), ..push_config("hook") }
+    }
+
     fn luck(&mut self) -> Luck {
         if !self.chance.once_in(self.around.faults.lost_once_in) {
             return Luck::Good;
@@ -194,13 +201,13 @@ impl Client {
         let mut message = Message::text(id, Role::User, text);
         message.task_id = answers.map(|known| known.task.into());
         // Few names, and the other machine of the same caller uses the same ones.
-        let named = answers.is_none() && self.chance.once_in(3);
+        let named = answers.is_none() && self.chance.once_in(2);
         let alias = named.then(|| self.chance.pick(&["job", "errand"]).into());
         // Only with what opens a task for certain: it is owed the task's events from the first one on.
         let opens = answers.is_none() && !named;
         let push = opens && self.resident(agent).push && self.chance.once_in(3);
         let configuration = SendConfiguration {
-            task_push_notification_config: push.then(|| push_config("hook")),
+            task_push_notification_config: push.then(|| self.hook()),
             return_immediately: self.chance.once_in(4),
             ..SendConfiguration::default()
         };
@@ -365,9 +372,9 @@ impl Client {
         let began = self.now();
         loop {
             self.note(format_args!("cancels {}", known.task));
-            let (scope, push) = (self.scope(known.agent), self.resident(known.agent).push);
+            let (scope, resident) = (self.scope(known.agent), self.resident(known.agent));
             let call = CancelTask { tenant: Tenant::none(), id: known.task.into(), metadata: None };
-            let answer = self.call(|engine| Box::pin(async move { engine.cancel(&scope, push, &call).await }));
+            let answer = self.call(|engine| Box::pin(async move { engine.cancel(&scope, &resident, &call).await }));
             match answer.await {
                 Ok(Ok(image)) => {
                     let task = self.around.ledger.answer(self.number, &image);

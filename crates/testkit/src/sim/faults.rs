@@ -70,4 +70,10 @@ pub enum Sabotage {
     ForgetKeys,
     /// The store gives a name to whoever asks, whosever it is.
     MoveNames,
+    /// The store forgets to put down what a step owes, now and then.
+    OweNothing,
+    /// The store takes a delivery that failed for one that arrived.
+    CountFailures,
+    /// The store says that the latest row of a configuration is due, and not the oldest.
+    SkipAhead,
 }

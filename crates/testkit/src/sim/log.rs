@@ -8,12 +8,12 @@ use super::faults::Sabotage;
 use super::ledger::Named;
 use super::{Options, Store};
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Digest, Effect, KeptRetry, Listed, Listing, Note, OutboxRow, Scope, Step, StoreError, Stored,
-    TaskLog,
+    Answer, AppendError, Bell, Digest, Effect, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed,
+    Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,7 @@ fn named(step: &Step) -> Option<Named> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
         Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
-        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } => None,
+        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::WaitFor(_) => None,
     })
 }
 
@@ -209,6 +209,52 @@ impl SimLog {
         self.lock().witness.clone()
     }
 
+    /// Whether some letter is neither delivered nor given up.
+    pub(super) fn has_letters(&self) -> bool {
+        let any = Letters { dead: false, task: None, after: 0, limit: 1 };
+        at_once(self.lock().disk.log().letters(any)).is_ok_and(|letters| !letters.is_empty())
+    }
+
+    /// Those that were given up.
+    pub(super) fn dead_letters(&self) -> Vec<Letter> {
+        let all = Letters { dead: true, task: None, after: 0, limit: usize::MAX };
+        at_once(self.lock().disk.log().letters(all)).unwrap_or_default()
+    }
+
+    fn write<T: Send + 'static>(&self, write: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+        if self.lock().full {
+            return Answer::now(Err(StoreError::Full));
+        }
+        self.read(write)
+    }
+
+    fn mark_as_told(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        let sabotage = self.lock().sabotage;
+        let mark = match mark {
+            Mark::Postpone { until: now, tried: Some(_) } if sabotage == Some(Sabotage::CountFailures) => {
+                Mark::Done { now }
+            }
+            mark => mark,
+        };
+        self.write(|log| log.mark(owed, mark))
+    }
+
+    fn due_as_told(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        if self.lock().sabotage != Some(Sabotage::SkipAhead) {
+            return self.read(|log| log.due(now, limit));
+        }
+        let inner = self.lock();
+        let mut due = at_once(inner.disk.log().due(now, limit)).unwrap_or_default();
+        for owed in &mut due {
+            let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
+            let letters = at_once(inner.disk.log().letters(of_task)).unwrap_or_default();
+            if let Some(last) = letters.iter().rfind(|letter| letter.config == owed.config) {
+                (owed.number, owed.seq, owed.last) = (last.number, last.first, last.last);
+            }
+        }
+        Answer::now(Ok(due))
+    }
+
     fn read<T: Send + 'static>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
         let mut inner = self.lock();
         let answer = read(inner.disk.log());
@@ -236,7 +282,15 @@ impl Inner {
             }
             Some(Sabotage::TwoOwners) => self.renumber(&mut step),
             Some(Sabotage::MoveNames) => self.look_away(&mut step),
-            Some(Sabotage::LoseLastEvent | Sabotage::AcknowledgeEarly) | None => {}
+            Some(Sabotage::OweNothing) if step.head().0 % 3 == 2 => step.notify = None,
+            Some(
+                Sabotage::LoseLastEvent
+                | Sabotage::AcknowledgeEarly
+                | Sabotage::OweNothing
+                | Sabotage::CountFailures
+                | Sabotage::SkipAhead,
+            )
+            | None => {}
         }
         let (task, has_events) = (step.task, !step.events.is_empty());
         let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
@@ -355,11 +409,45 @@ impl TaskLog for SimLog {
         self.read(|log| log.pushes(task))
     }
 
-    fn outbox(&self, limit: usize) -> Answer<Vec<OutboxRow>> {
-        self.read(|log| log.outbox(limit))
-    }
-
     fn last_stamp(&self) -> Answer<Stamp> {
         self.read(TaskLog::last_stamp)
+    }
+}
+
+impl Outbox for SimLog {
+    fn bell(&self) -> Arc<Bell> {
+        self.lock().disk.log().bell()
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        self.due_as_told(now, limit)
+    }
+
+    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+        self.read(|log| log.next_due(after))
+    }
+
+    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        self.read(|log| log.receiver(task, config))
+    }
+
+    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        self.mark_as_told(owed, mark)
+    }
+
+    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
+        self.read(|log| log.letters(letters))
+    }
+
+    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
+        self.read(|log| log.letter(number))
+    }
+
+    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+        self.write(|log| log.retry(number, now))
+    }
+
+    fn discard(&self, number: i64) -> Answer<bool> {
+        self.write(|log| log.discard(number))
     }
 }

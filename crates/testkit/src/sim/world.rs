@@ -7,6 +7,7 @@ use super::executor::{Executor, Group, Job, Stepped};
 use super::faults::{Faults, Sabotage};
 use super::ledger::Ledger;
 use super::log::SimLog;
+use super::receivers::Receivers;
 use super::trace::{Digest, Trace};
 use super::{Options, Violation};
 use crate::agents::{Roster, residents};
@@ -67,6 +68,7 @@ impl World {
             trace: Trace::default(),
             faults: Faults::draw(&mut chance),
             residents: Arc::new(residents(&roster)),
+            receivers: Receivers::new(executor.clone(), chance.fork()),
             executor,
         };
         Self {
@@ -114,8 +116,13 @@ impl World {
         self.around.faults.late_once_in = 0;
         self.around.log.set_full(false);
         self.around.log.set_answering_late(false);
+        self.around.receivers.calm_down();
         self.until("every_agent_comes_to_an_end", |world| {
             world.around.log.waiting() == 0 && world.around.door.engine().is_some_and(|engine| engine.running() == 0)
+        })?;
+        self.until("every_event_owed_is_delivered_or_given_up", |world| {
+            let at_rest = |engine: &Engine| engine.deliveries_in_flight() == 0;
+            world.around.door.engine().as_ref().is_some_and(at_rest) && !world.around.log.has_letters()
         })
     }
 
@@ -177,6 +184,9 @@ impl World {
     fn check_witnesses(&self) -> Result<(), Violation> {
         if let Some((promise, detail)) = self.around.ledger.lock().violation.clone() {
             return Err(self.violation(promise, detail));
+        }
+        if let Some(detail) = self.around.receivers.broken() {
+            return Err(self.violation("one_delivery_at_a_time_to_a_configuration", detail));
         }
         if let Some(turn) = self.roster.doubles().first() {
             return Err(self.violation("one_owner_per_task", format!("two agents at work on {turn}")));
@@ -295,11 +305,15 @@ async fn serve(around: Surroundings, host: Arc<SimHost>, group: Group) {
         Ok((resumed, failed)) => {
             let now = around.executor.now();
             around.trace.note(now, format_args!("process {group} serves; {resumed} turns go on, {failed} failed"));
+            engine.start_deliveries(Arc::new(around.receivers.clone()));
             around.door.open(engine, group);
         }
         Err(error) => around.ledger.broken("a_process_starts", error.to_string()),
     }
 }
+
+/// How long an event is tried before it is given up.
+pub(super) const PUSH_TIME_MAX: Duration = Duration::from_secs(900);
 
 /// Small, so that what is rare elsewhere happens all the time here.
 fn limits() -> Limits {
@@ -308,6 +322,14 @@ fn limits() -> Limits {
         ring_events_max: 5,
         replay_events_max: 4,
         turn_time_max: Duration::from_secs(600),
+        push_workers_max: 6,
+        push_host_workers_max: 3,
+        push_delay_max: Duration::from_secs(20),
+        // So that it is time, and not chance, that makes dead letters.
+        push_attempts_max: u32::MAX,
+        push_time_max: PUSH_TIME_MAX,
+        push_pause_min: Duration::from_secs(1),
+        push_pause_max: Duration::from_secs(20),
         ..Limits::default()
     }
 }

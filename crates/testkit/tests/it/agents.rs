@@ -68,9 +68,9 @@ fn a_canceled_agent_is_stopped_and_has_no_last_word() {
     let task = desk.begin("tardy", "do 1");
     desk.run(desk.executor.sleep(Duration::from_secs(1)));
     assert_eq!(desk.roster.present(), 1);
-    let (engine, scope) = (desk.engine.clone(), desk.scope("tardy"));
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent("tardy"), desk.scope("tardy"));
     let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
-    let canceled = desk.run(async move { engine.cancel(&scope, false, &call).await }).unwrap().thaw().unwrap();
+    let canceled = desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap().thaw().unwrap();
     assert_eq!(canceled.status.state, TaskState::Canceled);
     assert_eq!(desk.roster.present(), 0, "whoever is told that it was stopped may rely on it");
     assert_eq!(desk.metrics.late_reports.get(), 1, "refused and counted");

@@ -33,9 +33,9 @@ fn send(desk: &Desk, agent: &str, request: Box<SendMessage>) -> Result<Sent, Fau
 }
 
 fn cancel(desk: &Desk, agent: &str, task: &Task) -> Result<TaskState, Fault> {
-    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
     let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
-    desk.run(async move { engine.cancel(&scope, false, &call).await }).map(|task| task.state)
+    desk.run(async move { engine.cancel(&scope, &resident, &call).await }).map(|task| task.state)
 }
 
 /// The first item of a subscription after the snapshot.

@@ -21,5 +21,6 @@ mod files;
 mod full;
 mod names;
 mod notes;
+mod outbox;
 mod retries;
 mod sim;

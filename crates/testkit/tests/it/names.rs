@@ -154,7 +154,7 @@ fn a_name_is_as_good_as_an_id() {
             ListPush { tenant: Tenant::none(), task_id: named(name), page_size: None, page_token: String::new() },
         );
         let pushes = desk.run(async move {
-            engine.create_push(&scope, &to, push).await?;
+            engine.create_push(&scope, &to, push, "1.0").await?;
             engine.list_push(&scope, &call).await
         });
         assert_eq!(pushes.map(|(id, page)| (id, page.configs.len())).unwrap(), (task.id, 1));
@@ -164,9 +164,9 @@ fn a_name_is_as_good_as_an_id() {
         let answered = send(&desk, "asks", request.clone(), Terms::default()).unwrap();
         assert_eq!((answered.id, answered.history.len()), (task.id, 3));
         assert_eq!(send(&desk, "asks", request, Terms::default()).unwrap(), answered, "a repeat is no second turn");
-        let (engine, scope) = (desk.engine.clone(), desk.scope("asks"));
+        let (engine, resident, scope) = (desk.engine.clone(), desk.agent("asks"), desk.scope("asks"));
         let call = CancelTask { tenant: Tenant::none(), id: named(name), metadata: None };
-        let canceled = desk.run(async move { engine.cancel(&scope, false, &call).await }).unwrap();
+        let canceled = desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
         assert_eq!((canceled.state, canceled.thaw().unwrap().id), (TaskState::Canceled, task.id));
         let mut late = desk.request("one more thing", None);
         late.message.task_id = Some(named(name));

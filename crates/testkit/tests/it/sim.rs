@@ -105,3 +105,18 @@ fn a_name_that_is_taken_away_is_noticed() {
 fn a_forgotten_retry_key_is_noticed() {
     check_noticed(Sabotage::ForgetKeys, "a_retried_send_makes_one_task");
 }
+
+#[test]
+fn an_event_that_nobody_is_owed_is_noticed() {
+    check_noticed(Sabotage::OweNothing, "every_event_is_delivered_in_order_or_given_up");
+}
+
+#[test]
+fn a_failure_that_counts_as_a_delivery_is_noticed() {
+    check_noticed(Sabotage::CountFailures, "every_event_is_delivered_in_order_or_given_up");
+}
+
+#[test]
+fn an_event_before_its_time_is_noticed() {
+    check_noticed(Sabotage::SkipAhead, "every_event_is_delivered_in_order_or_given_up");
+}

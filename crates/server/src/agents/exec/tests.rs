@@ -72,7 +72,7 @@ impl World {
 
     async fn cancel(&self, id: TaskId) {
         let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
-        assert_eq!(self.engine.cancel(&self.scope, false, &call).await.unwrap().state, TaskState::Canceled);
+        assert_eq!(self.engine.cancel(&self.scope, &self.resident, &call).await.unwrap().state, TaskState::Canceled);
     }
 }
 

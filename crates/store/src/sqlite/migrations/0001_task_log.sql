@@ -124,16 +124,31 @@ CREATE INDEX retry_key_until ON retry_key (until);
 
 -- Push configurations, and what is owed to them.
 CREATE TABLE push_config (
-    k    INTEGER NOT NULL,
-    id   TEXT NOT NULL,
-    json BLOB NOT NULL,
+    k       INTEGER NOT NULL,
+    id      TEXT NOT NULL,
+    dialect TEXT NOT NULL,            -- it was registered in
+    ended   TEXT,                     -- why the receiver wants no more
+    json    BLOB NOT NULL,
     PRIMARY KEY (k, id)
 ) WITHOUT ROWID;
+
+-- Events owed, oldest first within a configuration; what was delivered is no longer here. Numbers are never used twice,
+-- since operators name letters by them.
 CREATE TABLE outbox (
-    n      INTEGER PRIMARY KEY AUTOINCREMENT,
-    k      INTEGER NOT NULL,
-    salt   INTEGER NOT NULL,
-    config TEXT NOT NULL,
-    first  INTEGER NOT NULL,
-    last   INTEGER NOT NULL
+    n        INTEGER PRIMARY KEY AUTOINCREMENT,
+    k        INTEGER NOT NULL,
+    salt     INTEGER NOT NULL,
+    config   TEXT NOT NULL,
+    next     INTEGER NOT NULL,        -- the oldest event that is owed
+    last     INTEGER NOT NULL,        -- the last one
+    at       INTEGER NOT NULL,        -- milliseconds: when they were committed
+    since    INTEGER NOT NULL,        -- milliseconds: patience is counted from here
+    due      INTEGER,                 -- milliseconds: when `next` is tried; only in the oldest row of a configuration
+    attempts INTEGER NOT NULL DEFAULT 0,
+    tries    TEXT,                    -- the latest attempts, as JSON
+    buried   INTEGER,                 -- milliseconds: when it was given up
+    reason   TEXT                     -- and why
 );
+CREATE INDEX outbox_due ON outbox (due) WHERE due IS NOT NULL;
+CREATE INDEX outbox_order ON outbox (k, config, buried, next);
+CREATE INDEX outbox_dead ON outbox (n) WHERE buried IS NOT NULL;

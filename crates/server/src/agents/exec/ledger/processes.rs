@@ -78,7 +78,7 @@ struct Held {
 impl Held {
     fn signal(&self, signal: Signal) {
         // The only errors are that it is gone, which is what we want, and that we may not, which we cannot change.
-        drop(pidfd_send_signal(&self.by, signal));
+        let _ = pidfd_send_signal(&self.by, signal);
     }
 
     fn lives(&self) -> bool {

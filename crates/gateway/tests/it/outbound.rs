@@ -1,85 +1,12 @@
 //! The guard's documents, fetched from a server on this machine.
-#![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
 
+use crate::stub::{Say, Server, answer};
 use sabir_gateway::{Egress, Outbound, Tls};
 use sabir_guard::fetch::{Fetch, FetchFault, Method, Request};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Says what its script says to each request, which is remembered.
-struct Server {
-    url: Url,
-    heard: Arc<Mutex<Vec<String>>>,
-}
-
-/// What is sent, and whether the connection is then left open.
-enum Say {
-    All(String),
-    AndWait(String),
-    /// A byte now and then, for ever.
-    Drip(String),
-}
-
-impl Server {
-    async fn start(script: impl Fn(&str) -> Say + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (log, script) = (heard.clone(), Arc::new(script));
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let (log, script) = (log.clone(), script.clone());
-                tokio::spawn(async move { serve(socket, &*script, &log).await });
-            }
-        });
-        Self { url, heard }
-    }
-
-    fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
-    }
-}
-
-async fn serve(mut socket: TcpStream, script: &(dyn Fn(&str) -> Say + Send + Sync), log: &Mutex<Vec<String>>) {
-    // Requests here are small; each comes in one piece or two.
-    let mut text = String::new();
-    loop {
-        let mut piece = [0; 4096];
-        let Ok(n) = socket.read(&mut piece).await else { return };
-        if n == 0 {
-            return;
-        }
-        text += std::str::from_utf8(&piece[..n]).unwrap();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.to_ascii_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
-        if body.len() >= length.unwrap_or(0) {
-            break;
-        }
-    }
-    log.lock().unwrap().push(text.clone());
-    match script(&text) {
-        Say::All(answer) => socket.write_all(answer.as_bytes()).await.unwrap(),
-        Say::AndWait(answer) => {
-            let _ = socket.write_all(answer.as_bytes()).await;
-            tokio::time::sleep(Duration::from_secs(20)).await;
-        }
-        Say::Drip(answer) => {
-            let _ = socket.write_all(answer.as_bytes()).await;
-            while socket.write_all(b"x").await.is_ok() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
-}
-
-fn answer(status: u16, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len())
-}
 
 fn outbound(egress: Egress) -> Outbound {
     Outbound::with(egress, &Tls::default(), PATIENCE).unwrap()

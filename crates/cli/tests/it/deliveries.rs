@@ -1,0 +1,256 @@
+//! Webhooks: called in order, signed, in the dialect of their registration; and what operators do about those that fail.
+
+use crate::ask::{message, saying};
+use crate::http::{PATIENCE, Request};
+use crate::sabir::{Home, Sabir};
+use crate::stub::{self, Asked};
+use crate::tool::{Desk, Ran};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const AGENT: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n\
+    [agent.card.capabilities]\npush_notifications = true\n\
+    [[agent.rule]]\ndo = [{ status = \"looking\" }, { wait_ms = 30 }, \
+    { artifact = { id = \"a\", text = \"found\" } }, { wait_ms = 30 }, { complete = \"done\" }]\n";
+const INSIDE: &str = "[egress]\nallow = [\"127.0.0.0/8\"]\n";
+
+/// A webhook that remembers, and answers what it is told to.
+struct Hook {
+    url: String,
+    heard: Arc<Mutex<Vec<Asked>>>,
+    status: Arc<AtomicU16>,
+}
+
+impl Hook {
+    fn answering(status: u16) -> Self {
+        let (heard, status): (Arc<Mutex<Vec<Asked>>>, _) = (Arc::default(), Arc::new(AtomicU16::new(status)));
+        let (kept, says) = (heard.clone(), status.clone());
+        let url = stub::serve(move |asked| {
+            let copy = Asked { path: asked.path.clone(), headers: asked.headers.clone(), body: asked.body.clone() };
+            kept.lock().unwrap().push(copy);
+            (says.load(Ordering::SeqCst), "text/plain", "thanks".into())
+        });
+        Self { url: format!("{url}/hook?key=SECRET-IN-URL"), heard, status }
+    }
+
+    /// What it has heard, once that is the end of the task.
+    #[track_caller]
+    fn heard_to_the_end(&self) -> Vec<Asked> {
+        let ended = |asked: &Asked| asked.body.to_ascii_lowercase().contains("completed");
+        until("the webhook hears the end", || self.heard.lock().unwrap().last().is_some_and(ended));
+        self.heard(3)
+    }
+
+    /// What it has heard, once that is so much.
+    #[track_caller]
+    fn heard(&self, count: usize) -> Vec<Asked> {
+        until("the webhook is called", || self.heard.lock().unwrap().len() >= count);
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+#[track_caller]
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: not in time");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn with_hook(url: &str) -> Value {
+    json!({"message": message("x"), "configuration": {"taskPushNotificationConfig": {
+        "id": "c1", "url": url, "token": "tok-42", "authentication": {"scheme": "Bearer", "credentials": "s3cret"}}}})
+}
+
+fn push(home: &Home, arguments: &[&str]) -> Ran {
+    let (config, data) = (home.path("sabir.toml"), home.data());
+    let place = ["--config", config.to_str().unwrap(), "--data", data.to_str().unwrap(), "-o", "json"];
+    Desk::new().run(&[&["push"], arguments, &place].concat())
+}
+
+fn deliveries(home: &Home) -> Vec<Value> {
+    let ran = push(home, &["list"]);
+    ran.ok();
+    assert!(!ran.stdout.contains("SECRET-IN-URL") && !ran.stdout.contains("s3cret"), "{}", ran.stdout);
+    ran.json()["deliveries"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
+    let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let home = Home::new(&format!("{INSIDE}[push]\nwebhook_secret = \"file:hook\"\n{AGENT}"));
+    std::fs::write(home.path("hook"), secret).unwrap();
+    let sabir = Sabir::at(&home);
+    let hook = Hook::answering(200);
+    let task = sabir.send("/", &with_hook(&hook.url));
+    let heard = hook.heard_to_the_end();
+    let last = heard.last().unwrap().json();
+    assert_eq!(last["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED", "{last}");
+    let (mut ids, mut numbers) = (Vec::new(), Vec::new());
+    for asked in &heard {
+        assert_eq!(asked.path, "/hook?key=SECRET-IN-URL");
+        assert_eq!(asked.header("content-type"), Some("application/a2a+json"));
+        assert_eq!(asked.header("authorization"), Some("Bearer s3cret"));
+        assert_eq!(asked.header("x-a2a-notification-token"), Some("tok-42"));
+        assert!(asked.header("webhook-signature").unwrap().starts_with("v1,"));
+        let id = asked.header("webhook-id").unwrap();
+        let rest = id.strip_prefix(&format!("{}-", task["id"].as_str().unwrap())).unwrap();
+        numbers.push(rest.split('-').next().unwrap().parse::<u64>().unwrap());
+        ids.push(id.to_owned());
+    }
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+    ids.dedup();
+    assert_eq!(ids.len(), heard.len());
+    until("nothing is owed", || deliveries(&home).is_empty());
+    assert!(!sabir.said().contains("s3cret") && !sabir.said().contains("SECRET-IN-URL"), "{}", sabir.said());
+}
+
+#[test]
+fn a_webhook_that_was_registered_in_0_3_gets_the_task() {
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let hook = Hook::answering(200);
+    let params = json!({
+        "message": {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "x"}]},
+        "configuration": {"pushNotificationConfig": {"id": "c1", "url": hook.url}},
+    });
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params});
+    let reply = sabir.ask(&Request::post("/", request.to_string()).without("A2A-Version"));
+    let task = reply.json()["result"].clone();
+    assert_eq!(task["kind"], "task", "{task}");
+    let heard = hook.heard_to_the_end();
+    for asked in &heard {
+        let told = asked.json();
+        assert_eq!((&told["kind"], &told["id"]), (&json!("task"), &task["id"]), "{told}");
+        assert_eq!(asked.header("content-type"), Some("application/json"));
+    }
+    assert_eq!(heard.last().unwrap().json()["status"]["state"], "completed");
+    // As it stood after each event, not as it stands.
+    assert_ne!(heard[0].json()["status"]["state"], "completed");
+}
+
+#[test]
+fn who_names_its_tasks_is_told_by_its_own_name() {
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let hook = Hook::answering(200);
+    let message = json!({"role": "user", "parts": [{"type": "text", "text": "x"}]});
+    let params = json!({"id": "my-own-name", "message": message, "pushNotification": {"url": hook.url}});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params});
+    let reply = sabir.ask(&Request::post("/", request.to_string()).without("A2A-Version")).json();
+    assert_eq!(reply["result"]["id"], "my-own-name", "{reply}");
+    let told = hook.heard_to_the_end().pop().unwrap().json();
+    assert_eq!((&told["id"], &told["status"]["state"]), (&json!("my-own-name"), &json!("completed")), "{told}");
+    assert_eq!(told["artifacts"][0]["parts"][0]["type"], "text", "{told}");
+}
+
+#[test]
+fn an_inner_address_is_a_dead_letter_that_says_what_to_do() {
+    let sabir = Sabir::start(AGENT);
+    let hook = Hook::answering(200);
+    sabir.send("/", &with_hook(&hook.url));
+    let dead = || deliveries(&sabir.home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
+    until("it is given up", || dead().len() >= 3);
+    let reason = dead()[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("loopback") && reason.contains("[egress]"), "{reason}");
+    assert!(hook.heard.lock().unwrap().is_empty());
+}
+
+#[test]
+fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() {
+    let hook = Hook::answering(500);
+    let sabir = Sabir::start(&format!("{INSIDE}[push]\nattempts = 1\n{AGENT}"));
+    let home = sabir.home.clone();
+    sabir.send("/", &with_hook(&hook.url));
+    let dead = || deliveries(&home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
+    until("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
+    let numbers: Vec<String> = dead().iter().map(|one| one["number"].to_string()).collect();
+    let shown = push(&home, &["show", &numbers[0]]).json();
+    assert_eq!((&shown["attempts"], &shown["tries"][0]["status"]), (&json!(1), &json!(500)), "{shown}");
+    assert!(shown["tries"][0]["at"].is_string() && shown["tries"][0]["tookMs"].is_u64(), "{shown}");
+    assert_eq!(shown["receiver"], hook.url[..hook.url.find("/hook").unwrap()]);
+    // Forgotten by a running server.
+    push(&home, &["drop", &numbers[0]]).ok();
+    let again = push(&home, &["show", &numbers[0]]);
+    assert!(again.code != 0 && again.stdout.contains("SABIR_ERR_NO_DELIVERY"), "{again:#?}");
+    // Tried again by a running server.
+    hook.status.store(204, Ordering::SeqCst);
+    hook.heard.lock().unwrap().clear();
+    push(&home, &["retry", &numbers[1]]).ok();
+    assert_eq!(hook.heard(1).len(), 1);
+    until("it is delivered", || !dead().iter().any(|one| one["number"].to_string() == numbers[1]));
+    // And ordered while nobody runs, for the next start.
+    let home = sabir.stop();
+    let left = deliveries(&home);
+    assert!(!left.is_empty());
+    assert_eq!(push(&home, &["retry", "--all-dead"]).json()["deliveries"].as_array().unwrap().len(), left.len());
+    assert!(hook.heard.lock().unwrap().is_empty());
+    let sabir = Sabir::at(&home);
+    assert_eq!(hook.heard(left.len()).len(), left.len());
+    until("nothing is owed", || deliveries(&home).is_empty());
+    drop(sabir);
+}
+
+#[test]
+fn what_is_owed_survives_a_crash() {
+    let hook = Hook::answering(503);
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    sabir.send("/", &with_hook(&hook.url));
+    let first = hook.heard(1).remove(0).header("webhook-id").unwrap().to_owned();
+    let home = sabir.kill();
+    hook.status.store(200, Ordering::SeqCst);
+    let sabir = Sabir::at(&home);
+    let heard = hook.heard_to_the_end();
+    assert_eq!(heard[0].header("webhook-id"), Some(&*first), "the same delivery once more");
+    until("nothing is owed", || deliveries(&home).is_empty());
+    drop(sabir);
+}
+
+#[test]
+fn a_webhook_can_be_tried_before_anybody_registers_it() {
+    let home = Home::new(INSIDE);
+    let hook = Hook::answering(200);
+    let test = |arguments: &[&str]| push(&home, &[&["test"], arguments].concat());
+    std::fs::write(home.path("token"), "s3cret\n").unwrap();
+    let token = format!("file:{}", home.path("token").display());
+    let ran = test(&[&hook.url, "--scheme", "Bearer", "--credentials", &token]);
+    assert_eq!(ran.json()["accepted"], true, "{ran:#?}");
+    let heard = hook.heard(1).remove(0);
+    assert_eq!(heard.header("authorization"), Some("Bearer s3cret"));
+    assert_eq!(heard.header("webhook-id"), ran.json()["id"].as_str());
+    hook.status.store(500, Ordering::SeqCst);
+    let ran = test(&[&hook.url]);
+    assert!(ran.code == 1 && ran.json()["result"].as_str().unwrap().contains("HTTP 500"), "{ran:#?}");
+    std::fs::write(home.path("sabir.toml"), "").unwrap();
+    let ran = test(&[&hook.url]);
+    assert!(ran.code == 1 && ran.json()["result"].as_str().unwrap().contains("[egress]"), "{ran:#?}");
+    assert!(!ran.stdout.contains("SECRET-IN-URL"));
+    let ran = test(&[&hook.url, "--token", "s3cret"]);
+    assert!(ran.code == 2 && !ran.stderr.contains("s3cret"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_meant_in_push_is_refused_at_start() {
+    for (config, word) in [
+        ("[push]\nattempts = 0", "push.attempts"),
+        ("[push]\ntimeout_seconds = 1000", "push.timeout_seconds"),
+        ("[push]\nwebhook_secret = \"whsec_c2VjcmV0\"", "file:PATH"),
+        ("[push]\nwebhook_secret = \"env:NOT_SET_ANYWHERE\"", "NOT_SET_ANYWHERE"),
+        ("[egress]\nallow = [\"everything\"]", "10.0.0.0/8"),
+    ] {
+        let home = Home::new(&format!("{config}\n{AGENT}"));
+        let said = home.refuses(home.command());
+        assert!(said.contains(word) && !said.contains("c2VjcmV0"), "{config}: {said}");
+    }
+}
+
+#[test]
+fn a_server_without_webhooks_has_nothing_to_deliver() {
+    let sabir = Sabir::start(AGENT);
+    sabir.send("/", &saying("x"));
+    assert!(deliveries(&sabir.home).is_empty());
+    let nowhere = Desk::new().run(&["push", "list"]);
+    assert!(nowhere.code != 0 && nowhere.stderr.contains("SABIR_ERR_NO_STORE"), "{nowhere:#?}");
+}

@@ -1,0 +1,225 @@
+//! An agent elsewhere behind ours: what it says is said here, what it asks is asked here, what is cancelled here is
+//! cancelled there.
+
+use crate::ask::{answering, saying, state, told};
+use crate::http::Request;
+use crate::sabir::{Home, Sabir, eventually};
+use crate::stub;
+use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+const ALL: [crate::upstream::Manner; 5] = [STREAMS, NUMBERED, POLLED, POLLED_V03, STREAMS_V03];
+
+pub(crate) fn words(task: &Value) -> &str {
+    task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default()
+}
+
+pub(crate) fn text(task: &Value) -> String {
+    let parts = task["artifacts"][0]["parts"].as_array().cloned().unwrap_or_default();
+    parts.iter().map(|part| part["text"].as_str().unwrap()).collect()
+}
+
+/// The task, once it is in a state.
+#[track_caller]
+pub(crate) fn settles(sabir: &Sabir, task: &Value, wanted: &str) -> Value {
+    let mut now = Value::Null;
+    eventually(wanted, || {
+        now = sabir.get("/", &task["id"]);
+        state(&now) == wanted
+    });
+    now
+}
+
+#[test]
+fn what_an_agent_elsewhere_says_is_said_here_whatever_it_speaks() {
+    for manner in ALL {
+        let upstream = Upstream::start(manner);
+        let sabir = Sabir::start(&upstream.config(""));
+        let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+        let first = stream.next().unwrap();
+        assert_eq!(first.state(), Some("TASK_STATE_SUBMITTED"));
+        upstream.heard(1);
+        upstream.status("working", "at it");
+        upstream.chunk("one ");
+        upstream.chunk("two");
+        upstream.status("completed", "that is all");
+        let frames = stream.rest();
+        if manner.streams {
+            assert_eq!(told(&frames), "one two", "chunk by chunk");
+        }
+        assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
+        let task = sabir.get("/", &first.event()["task"]["id"]);
+        assert_eq!((text(&task).as_str(), words(&task)), ("one two", "that is all"), "{task}");
+        let messages = upstream.messages();
+        assert_eq!(messages.len(), 1, "one message here is one message there");
+        assert_eq!(messages[0]["parts"][0]["text"], "go");
+        assert_ne!(
+            messages[0]["contextId"], task["contextId"],
+            "whose conversation it is, is between us and our caller"
+        );
+    }
+}
+
+#[test]
+fn questions_are_asked_here_and_answers_go_to_the_task_there() {
+    for manner in ALL {
+        let upstream = Upstream::start(manner);
+        let sabir = Sabir::start(&upstream.config(""));
+        let task = sabir.begin("/", "book");
+        upstream.heard(1);
+        upstream.status("input-required", "Which day?");
+        let question = settles(&sabir, &task, "TASK_STATE_INPUT_REQUIRED");
+        assert_eq!(words(&question), "Which day?");
+        let mut answer = answering(&task, "Friday");
+        answer["configuration"] = json!({"returnImmediately": true});
+        sabir.send("/", &answer);
+        upstream.heard(2);
+        let heard = &upstream.messages()[1];
+        assert_eq!((&heard["taskId"], &heard["contextId"]), (&json!("theirs"), &json!("their-context")));
+        assert_eq!(heard["parts"][0]["text"], "Friday");
+        upstream.chunk("booked");
+        upstream.status("completed", "Done.");
+        let done = settles(&sabir, &task, "TASK_STATE_COMPLETED");
+        assert_eq!((text(&done).as_str(), words(&done)), ("booked", "Done."));
+        assert_eq!(upstream.messages().len(), 2);
+    }
+}
+
+#[test]
+fn a_webhook_hears_of_agents_that_know_of_none() {
+    for manner in ALL {
+        let upstream = Upstream::start(manner);
+        let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let kept = heard.clone();
+        let hook = stub::serve(move |asked| {
+            kept.lock().unwrap().push(asked.json());
+            (200, "text/plain", String::new())
+        });
+        let agent = upstream.config("[agent.card.capabilities]\npush_notifications = true");
+        let sabir = Sabir::start(&format!("[egress]\nallow = [\"127.0.0.0/8\"]\n{agent}"));
+        let config = json!({"returnImmediately": true, "taskPushNotificationConfig": {"id": "h", "url": hook}});
+        sabir.send("/", &json!({"message": crate::ask::message("go"), "configuration": config}));
+        upstream.heard(1);
+        upstream.chunk("far away");
+        upstream.status("completed", "done");
+        let last = || heard.lock().unwrap().last().cloned().unwrap_or_default();
+        eventually("the end is delivered", || last().to_string().contains("TASK_STATE_COMPLETED"));
+        let all = json!(*heard.lock().unwrap()).to_string();
+        assert_eq!(all.matches("far away").count(), 1, "{all}");
+    }
+}
+
+#[test]
+fn every_end_there_is_an_end_here() {
+    for (name, end) in [
+        ("failed", "TASK_STATE_FAILED"),
+        ("rejected", "TASK_STATE_REJECTED"),
+        ("canceled", "TASK_STATE_CANCELED"),
+        ("auth-required", "TASK_STATE_AUTH_REQUIRED"),
+    ] {
+        for manner in [STREAMS, POLLED_V03] {
+            let upstream = Upstream::start(manner);
+            let sabir = Sabir::start(&upstream.config(""));
+            let task = sabir.begin("/", "go");
+            upstream.heard(1);
+            upstream.status(name, "because");
+            assert_eq!(words(&settles(&sabir, &task, end)), "because", "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_cancel_here_is_a_cancel_there_at_work_and_at_rest() {
+    for manner in [NUMBERED, POLLED_V03] {
+        for at_rest in [false, true] {
+            let upstream = Upstream::start(manner);
+            let sabir = Sabir::start(&upstream.config(""));
+            let task = sabir.begin("/", "go");
+            upstream.heard(1);
+            upstream.status(if at_rest { "input-required" } else { "working" }, "now");
+            settles(&sabir, &task, if at_rest { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_WORKING" });
+            let canceled = sabir.result("/", "CancelTask", &json!({"id": task["id"]}));
+            assert_eq!(state(&canceled), "TASK_STATE_CANCELED");
+            let cancels = || upstream.calls("CancelTask") + upstream.calls("tasks/cancel");
+            eventually("their task is cancelled", || cancels() == 1);
+        }
+    }
+}
+
+#[test]
+fn an_orderly_stop_cancels_nothing_there() {
+    let upstream = Upstream::start(NUMBERED);
+    let sabir = Sabir::start(&upstream.config(""));
+    let task = sabir.begin("/", "go");
+    upstream.heard(1);
+    upstream.status("working", "now");
+    settles(&sabir, &task, "TASK_STATE_WORKING");
+    let sabir = Sabir::at(&sabir.stop());
+    upstream.chunk("x");
+    upstream.status("completed", "");
+    assert_eq!(text(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "x");
+    assert_eq!((upstream.calls("CancelTask"), upstream.messages().len()), (0, 1));
+}
+
+#[test]
+fn the_agent_sees_its_own_credentials_and_never_the_callers() {
+    let upstream = Upstream::start(STREAMS);
+    let home = Home::new(&upstream.config("bearer = \"env:FAR_TOKEN\""));
+    let said = home.refuses(home.command());
+    assert!(said.contains("FAR_TOKEN"), "{said}");
+    let mut command = home.command();
+    command.env("FAR_TOKEN", "for-far-alone");
+    let sabir = Sabir::run(&home, command);
+    let task = saying("go");
+    let body = crate::ask::envelope(
+        "SendMessage",
+        &json!({"message": task["message"],
+        "configuration": {"returnImmediately": true}}),
+    );
+    let reply = sabir.ask(&Request::post("/", body).with("Authorization", "Bearer of-the-caller"));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    upstream.heard(1);
+    assert_eq!(upstream.shown(), [Some("Bearer for-far-alone".to_owned())]);
+    assert!(!sabir.said().contains("for-far-alone"));
+}
+
+#[test]
+fn the_card_has_their_words_where_ours_has_none() {
+    let upstream = Upstream::start(STREAMS);
+    let sabir = Sabir::start(&upstream.config("[agent.card]\ndescription = \"Ours\""));
+    let card = || sabir.ask(&Request::get("/.well-known/agent-card.json")).json();
+    eventually("their name is shown", || card()["name"] == "Upstream");
+    let card = card();
+    assert_eq!((&card["description"], &card["skills"][0]["id"]), (&json!("Ours"), &json!("afar")));
+    assert!(card["supportedInterfaces"][0]["url"].as_str().unwrap().contains(&sabir.address.to_string()), "{card}");
+}
+
+#[test]
+fn a_server_starts_although_the_agent_elsewhere_is_away() {
+    let upstream = Upstream::start(STREAMS);
+    upstream.away(true);
+    let sabir = Sabir::start(&upstream.config(""));
+    assert_eq!(sabir.ask(&Request::get("/.well-known/agent-card.json")).json()["name"], "far");
+    let task = sabir.begin("/", "go");
+    upstream.away(false);
+    upstream.heard(1);
+    upstream.status("completed", "there you are");
+    assert_eq!(words(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "there you are");
+    assert_eq!(upstream.messages().len(), 1);
+}
+
+#[test]
+fn what_belongs_to_another_kind_is_refused_at_the_start() {
+    for (config, named) in [
+        ("kind = \"a2a\"", "url"),
+        ("kind = \"echo\"\nurl = \"http://127.0.0.1:1\"", "url"),
+        ("kind = \"a2a\"\nurl = \"http://u:p@127.0.0.1:1\"", "credentials"),
+        ("kind = \"a2a\"\nurl = \"http://127.0.0.1:1\"\nbearer = \"plain-text\"", "bearer"),
+        ("kind = \"a2a\"\nurl = \"http://127.0.0.1:1\"\n[agent.continuation]\nattempts = 0", "attempts"),
+    ] {
+        let home = Home::new(&format!("[[agent]]\nname = \"x\"\n{config}\n"));
+        let said = home.refuses(home.command());
+        assert!(said.contains(named) && !said.contains("plain-text"), "{config}: {said}");
+    }
+}

@@ -1,0 +1,214 @@
+//! The engine's way out: its [`Courier`], over the client's door.
+//!
+//! One attempt is one POST: the body in the receiver's dialect, the credentials it registered, and our signatures. The
+//! name of its host is looked up once, what is found is judged, and what passed is dialled, so that a name which answers
+//! differently the next time gains nothing. Redirects are not followed. Only the status of the answer counts.
+//!
+//! How an event looks in a dialect is [`Bodies`]' affair; when to try again is the engine's.
+
+use crate::destination::destination;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use sabir_client::{Documents, Egress, Error, Receipt, Tls};
+use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
+use sabir_guard::sign::SigningKey;
+use sabir_guard::sign::webhook::{self, Attempt, WebhookSecret};
+use sabir_proto::{Authentication, Timestamp};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use url::Url;
+
+/// How long one attempt may take, from the look-up of the name to the status of the answer.
+pub const ATTEMPT_TIME: Duration = Duration::from_secs(15);
+
+/// The header by which a receiver knows its own registration.
+const NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
+/// Where API keys are looked for.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// How an event is written for a receiver.
+pub trait Bodies: Send + Sync + 'static {
+    /// The media type and the bytes, or what their absence means for the delivery.
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>>;
+}
+
+/// Who we are to receivers, and what we sign with.
+#[derive(Debug, Default)]
+pub struct Seal {
+    /// Secrets that are shared with receivers; each signs.
+    pub secrets: Vec<WebhookSecret>,
+    /// The key for tokens, and what is said in them.
+    pub key: Option<SealKey>,
+}
+
+/// A key whose public half is published.
+#[derive(Debug)]
+pub struct SealKey {
+    /// The key.
+    pub key: Arc<SigningKey>,
+    /// Where its public half is.
+    pub keys_url: Url,
+    /// Our own URL, without a slash at its end.
+    pub issuer: String,
+}
+
+/// Delivers to webhooks. Cheap to clone, and connections are shared between clones.
+#[derive(Clone)]
+pub struct Webhooks {
+    documents: Documents,
+    bodies: Arc<dyn Bodies>,
+    seal: Arc<Seal>,
+}
+
+impl Webhooks {
+    /// A way out under a policy, with certificates to trust. An attempt has `patience` in all.
+    pub fn new(egress: Egress, tls: &Tls, patience: Duration, seal: Seal, bodies: impl Bodies) -> Result<Self, Error> {
+        let documents = Documents::new(egress, tls, patience)?;
+        Ok(Self { documents, bodies: Arc::new(bodies), seal: Arc::new(seal) })
+    }
+
+    async fn attempt(&self, parcel: &Parcel) -> Outcome {
+        let forbidden = |reason: String| Outcome::Forbidden { reason };
+        let url = match destination(&parcel.config.url) {
+            Ok(url) => url,
+            Err(fault) => return forbidden(fault.to_string()),
+        };
+        let (media_type, body) = match self.bodies.body(parcel).await {
+            Ok(written) => written,
+            Err(outcome) => return outcome,
+        };
+        let request = match self.write(parcel, &url, media_type, body) {
+            Ok(request) => request,
+            Err(reason) => return forbidden(reason),
+        };
+        match self.documents.hand_over(request).await {
+            Ok(receipt) => verdict(receipt),
+            Err(Error::Refused(refusal)) => {
+                forbidden(format!("{refusal}; if it is meant, name its network in allow of [egress]"))
+            }
+            Err(Error::Usage(reason)) => forbidden(reason),
+            Err(other) => Outcome::Unreachable { reason: other.to_string() },
+        }
+    }
+
+    /// The request of an attempt, or why there can be none.
+    fn write(
+        &self,
+        parcel: &Parcel,
+        url: &Url,
+        media_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<Request<Bytes>, String> {
+        let attempt = Attempt { id: &parcel.id, at: now(), body: &body };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        let token = self.seal.sign(&attempt, url, parcel, &mut headers)?;
+        if let Some(authentication) = &parcel.config.authentication {
+            authenticate(authentication, token.as_deref(), &mut headers)?;
+        }
+        if let Some(token) = &parcel.config.token {
+            headers.insert(NOTIFICATION_TOKEN, secret("token", token)?);
+        }
+        let head = Request::builder().method(Method::POST).uri(url.as_str());
+        let mut request = head.body(Bytes::from(body)).map_err(|_| "the webhook's URL cannot be called".to_owned())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+impl Courier for Webhooks {
+    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+        let webhooks = self.clone();
+        Box::pin(async move {
+            let begun = Instant::now();
+            let outcome = webhooks.attempt(&parcel).await;
+            Delivered { outcome, took: begun.elapsed() }
+        })
+    }
+}
+
+impl Seal {
+    /// Puts id, time and signatures into the headers; gives the token, if there is a key for one.
+    fn sign(
+        &self,
+        attempt: &Attempt<'_>,
+        to: &Url,
+        parcel: &Parcel,
+        headers: &mut HeaderMap,
+    ) -> Result<Option<String>, String> {
+        headers.insert(webhook::ID, plain(attempt.id)?);
+        headers.insert(webhook::TIMESTAMP, HeaderValue::from(attempt.timestamp()));
+        if !self.secrets.is_empty() {
+            headers.insert(webhook::SIGNATURE, plain(&attempt.signature(&self.secrets))?);
+        }
+        let Some(SealKey { key, keys_url, issuer }) = &self.key else { return Ok(None) };
+        let audience = to.origin().ascii_serialization();
+        let token = attempt.token(key, keys_url, (issuer, &audience), &parcel.task.to_string());
+        let token = token.ok_or("the delivery cannot be signed")?;
+        headers.insert(webhook::TOKEN, plain(&token)?);
+        Ok(Some(token))
+    }
+}
+
+/// What the status of an answer means for the delivery.
+fn verdict(Receipt { status, retry_after }: Receipt) -> Outcome {
+    let code = status.as_u16();
+    match status {
+        status if status.is_success() => Outcome::Accepted { status: code },
+        // Only this one says that it is for good; behind proxies, 404 is also what a receiver says while it is replaced.
+        StatusCode::GONE => Outcome::Gone { status: code },
+        _ => Outcome::Refused { status: code, retry_after },
+    }
+}
+
+/// `Authorization: {scheme} {credentials}`, whatever the scheme (A2A 1.0 §4.3.3).
+fn authenticate(given: &Authentication, token: Option<&str>, headers: &mut HeaderMap) -> Result<(), String> {
+    let scheme = given.scheme.trim();
+    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if scheme.is_empty() || !scheme.bytes().all(is_token) {
+        return Err("the scheme of the webhook's authentication is not one word".into());
+    }
+    let credentials = match &given.credentials {
+        Some(credentials) => credentials.as_str(),
+        // A bearer whom nobody gave a token shows one that says who it is, and the receiver finds our keys.
+        None if is("bearer") => match token {
+            Some(token) => token,
+            None => return Ok(()),
+        },
+        None => return Ok(()),
+    };
+    // A colon is in no base64, so these are name and password, which somebody still has to encode.
+    let encoded = if is("basic") && credentials.contains(':') { basic(credentials) } else { credentials.to_owned() };
+    headers.insert(AUTHORIZATION, secret("credentials", &format!("{scheme} {encoded}"))?);
+    // Not an IANA scheme: receivers of API keys look for them where everybody else sends them.
+    if ["apikey", "api-key", "api_key", "x-api-key"].into_iter().any(is) {
+        headers.insert(API_KEY, secret("credentials", credentials)?);
+    }
+    Ok(())
+}
+
+fn basic(credentials: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(credentials)
+}
+
+fn plain(text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(text).map_err(|_| "the delivery has a name that no header can carry".into())
+}
+
+/// A value that is never shown. `what` is named if it cannot be sent, the value is not.
+fn secret(what: &str, value: &str) -> Result<HeaderValue, String> {
+    let value = HeaderValue::from_bytes(value.as_bytes());
+    let mut value =
+        value.map_err(|_| format!("there are characters in the webhook's {what} that no header can carry"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Receivers compare this with their own clocks.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,112 @@
+//! What a turn knows of a task elsewhere: the checkpoint, which outlives the process.
+
+use super::shown::Shown;
+use sabir_engine::Context;
+use sabir_proto::{ContextId, MessageId, TaskRef, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The state of one turn, and what the turns before it have found out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Known {
+    /// The turn in which this was written.
+    pub(super) turn: String,
+    /// Our message may have left.
+    pub(super) tried: bool,
+    /// Our message has arrived: they have said something since.
+    pub(super) sent: bool,
+    /// They choose their conversations themselves.
+    pub(super) chooses_context: bool,
+    /// Their task, while it is open.
+    pub(super) task: Option<TaskRef>,
+    /// Their conversation.
+    pub(super) context: Option<ContextId>,
+    /// The number of the last event we have seen, where they number them.
+    pub(super) last: Option<String>,
+    /// What our caller has seen.
+    pub(super) shown: Shown,
+    /// How often they failed to answer since they last did.
+    pub(super) attempts: u32,
+    /// When the turn began, and when they last had news; in milliseconds.
+    pub(super) since: i64,
+    pub(super) heard: i64,
+}
+
+impl Known {
+    /// Reads a checkpoint. One that cannot be read is nothing known: then their task is looked for.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            tracing::error!(%error, "a checkpoint of a remote agent cannot be read");
+            Self { tried: true, ..Self::default() }
+        })
+    }
+
+    pub(super) fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// What is known at the beginning of a turn, or in the middle of one that is taken up again.
+    pub(super) fn of(cx: &Context) -> Self {
+        let known = cx.checkpoint().map(Self::read).unwrap_or_default();
+        let (turn, now) = (cx.turn_id(), cx.now().millis());
+        if known.turn == turn {
+            return known;
+        }
+        Self { turn, tried: false, sent: false, last: None, attempts: 0, since: now, heard: now, ..known }
+    }
+
+    /// When they last had news.
+    pub(super) fn heard(&self) -> Timestamp {
+        Timestamp::from_millis(self.heard)
+    }
+}
+
+/// The name of our message: the same however often the turn is begun, and made to be recognised.
+pub(super) fn message_id(cx: &Context) -> MessageId {
+    MessageId::parse(&name(&["message", &cx.turn_id()])).expect("a UUID is a legal id")
+}
+
+/// What we call the conversation when we speak to them. Not by its name here: two callers of ours may have chosen the
+/// same one, and would find themselves in one conversation there.
+pub(super) fn context_id(cx: &Context) -> ContextId {
+    let (tenant, caller, context) = (cx.tenant().as_str(), cx.caller().name(), cx.context_id().to_string());
+    ContextId::parse(&name(&["context", tenant, caller, &context])).expect("a UUID is a legal id")
+}
+
+/// A UUID (version 8) made from words.
+fn name(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        // With its length, so that no two lists of words read the same.
+        hash.update(word.len().to_be_bytes());
+        hash.update(word.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
+    bytes[6] = (bytes[6] & 0x0f) | 0x80;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex = sabir_proto::digest::hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_by_form_and_the_same_every_time() {
+        let id = MessageId::parse(&name(&["message", "a/1"])).unwrap();
+        assert!(id.is_unique_by_form(), "{}", id.as_str());
+        assert_eq!(name(&["message", "a/1"]), id.as_str());
+        assert_ne!(name(&["message", "a/", "1"]), id.as_str());
+    }
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written() {
+        let task = Some(TaskRef::parse("theirs").unwrap());
+        let known = Known { turn: "t/3".into(), tried: true, task, attempts: 2, since: 7, ..Known::default() };
+        assert_eq!(Known::read(&known.write()), known);
+        assert!(Known::read(b"nonsense").tried, "nobody knows whether it was sent");
+    }
+}

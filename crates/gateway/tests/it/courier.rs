@@ -1,0 +1,179 @@
+//! One attempt at a delivery: what the receiver gets, and what its answer means.
+
+use crate::parcel::{PATIENCE, deliver, inside, parcel, webhooks};
+use crate::stub::{Say, Server, answer};
+use sabir_engine::Outcome;
+use sabir_gateway::{Seal, SealKey};
+use sabir_guard::sign::SigningKey;
+use sabir_guard::sign::webhook::{Received, WebhookSecret};
+use sabir_proto::{Authentication, Secret, Timestamp};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use url::Url;
+
+/// A header of a request, as it was written.
+fn header<'a>(heard: &'a str, name: &str) -> Option<&'a str> {
+    let head = heard.split_once("\r\n\r\n").unwrap().0;
+    let line = |line: &'a str| line.split_once(": ").filter(|(found, _)| found.eq_ignore_ascii_case(name));
+    head.lines().find_map(line).map(|(_, value)| value)
+}
+
+async fn heard_with(authentication: Option<(&str, Option<&str>)>, token: Option<&str>, seal: Seal) -> String {
+    let server = Server::start(|_| Say::All(answer(204, "", ""))).await;
+    let mut parcel = parcel(server.url.as_str());
+    parcel.config.token = token.map(Into::into);
+    parcel.config.authentication = authentication.map(|(scheme, credentials)| Authentication {
+        scheme: scheme.into(),
+        credentials: credentials.map(Into::into),
+    });
+    assert_eq!(deliver(&webhooks(inside(), seal), parcel).await, Outcome::Accepted { status: 204 });
+    server.heard().remove(0)
+}
+
+fn seal_with_key() -> Seal {
+    let key = Arc::new(SigningKey::generate(Some("k1")).unwrap().0);
+    let keys_url = Url::parse("https://agents.example/.well-known/jwks.json").unwrap();
+    Seal { secrets: Vec::new(), key: Some(SealKey { key, keys_url, issuer: "https://agents.example".into() }) }
+}
+
+#[tokio::test]
+async fn a_delivery_is_one_post_with_an_id_that_stays() {
+    let heard = heard_with(None, Some("tok-7"), Seal::default()).await;
+    assert!(heard.starts_with("POST / HTTP/1.1\r\n"), "{heard}");
+    assert_eq!(heard.split_once("\r\n\r\n").unwrap().1.as_bytes(), &*parcel("http://x/").event.json);
+    assert_eq!(header(&heard, "content-type"), Some("application/a2a+json"));
+    assert_eq!(header(&heard, "x-a2a-notification-token"), Some("tok-7"));
+    assert_eq!(header(&heard, "webhook-id"), Some(&*parcel("http://x/").id));
+    for absent in ["authorization", "webhook-signature", "x-a2a-signature", "cookie"] {
+        assert_eq!(header(&heard, absent), None);
+    }
+}
+
+#[tokio::test]
+async fn each_scheme_is_sent_as_it_was_registered() {
+    let cases = [
+        (("Bearer", Some("abc")), Some("Bearer abc")),
+        (("bearer", Some("abc")), Some("bearer abc")),
+        // Already encoded, or still to be.
+        (("Basic", Some("dTpw")), Some("Basic dTpw")),
+        (("Basic", Some("u:p")), Some("Basic dTpw")),
+        (("ApiKey", Some("k-1")), Some("ApiKey k-1")),
+        (("Digest", Some("username=\"u\"")), Some("Digest username=\"u\"")),
+        (("Bearer", None), None),
+        (("Basic", None), None),
+    ];
+    for (authentication, expected) in cases {
+        let heard = heard_with(Some(authentication), None, Seal::default()).await;
+        assert_eq!(header(&heard, "authorization"), expected, "{authentication:?}");
+        let key = (authentication.0 == "ApiKey").then_some("k-1");
+        assert_eq!(header(&heard, "x-api-key"), key);
+    }
+}
+
+#[tokio::test]
+async fn what_no_header_can_carry_is_refused_without_being_repeated() {
+    let server = Server::start(|_| Say::All(answer(204, "", ""))).await;
+    let webhooks = webhooks(inside(), Seal::default());
+    for (scheme, credentials, token) in [
+        ("Bearer", "hunter2\r\nX-Other: 1", None),
+        ("Bear er", "hunter2", None),
+        ("", "hunter2", None),
+        ("Bearer", "x", Some("hunter2\n")),
+    ] {
+        let mut parcel = parcel(server.url.as_str());
+        parcel.config.authentication =
+            Some(Authentication { scheme: scheme.into(), credentials: Some(credentials.into()) });
+        parcel.config.token = token.map(Into::into);
+        let Outcome::Forbidden { reason } = deliver(&webhooks, parcel).await else { panic!("{scheme}") };
+        assert!(!reason.contains("hunter2"), "{reason}");
+    }
+    assert!(server.heard().is_empty());
+}
+
+#[tokio::test]
+async fn every_attempt_is_signed_anew_with_each_secret() {
+    let secrets = Secret::new("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+    let secrets = WebhookSecret::read_all(&secrets).unwrap();
+    let heard = heard_with(None, None, Seal { secrets: secrets.clone(), key: None }).await;
+    let body = heard.split_once("\r\n\r\n").unwrap().1;
+    let header = |name| header(&heard, name).unwrap();
+    let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
+    let received = Received { id, timestamp, signature: header("webhook-signature") };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let now = Timestamp::from_millis(i64::try_from(now).unwrap());
+    assert_eq!(received.verify(body.as_bytes(), &secrets, now), Ok(()));
+}
+
+#[tokio::test]
+async fn a_bearer_without_credentials_shows_the_token_that_says_who_we_are() {
+    let heard = heard_with(Some(("Bearer", None)), None, seal_with_key()).await;
+    let token = header(&heard, "x-a2a-signature").unwrap();
+    assert_eq!(token.split('.').count(), 3);
+    assert_eq!(header(&heard, "authorization"), Some(&*format!("Bearer {token}")));
+    let own = heard_with(Some(("Bearer", Some("own"))), None, seal_with_key()).await;
+    assert_eq!(header(&own, "authorization"), Some("Bearer own"));
+    assert!(header(&own, "x-a2a-signature").is_some());
+}
+
+#[tokio::test]
+async fn the_status_of_the_answer_is_all_that_counts() {
+    let after = |seconds| Some(Duration::from_secs(seconds));
+    let refused = |status, retry_after| Outcome::Refused { status, retry_after };
+    for (status, headers, expected) in [
+        (200, "", Outcome::Accepted { status: 200 }),
+        (202, "", Outcome::Accepted { status: 202 }),
+        (410, "", Outcome::Gone { status: 410 }),
+        (404, "", refused(404, None)),
+        (401, "", refused(401, None)),
+        (429, "retry-after: 7\r\n", refused(429, after(7))),
+        (503, "retry-after: 120\r\n", refused(503, after(120))),
+        (500, "retry-after: soon\r\n", refused(500, None)),
+    ] {
+        let server = Server::start(move |_| Say::All(answer(status, headers, "{}"))).await;
+        let told = deliver(&webhooks(inside(), Seal::default()), parcel(server.url.as_str())).await;
+        assert_eq!(told, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_refusal_and_nobody_is_asked_elsewhere() {
+    let elsewhere = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
+    for status in [301, 302, 307, 308] {
+        let location = format!("location: {}\r\n", elsewhere.url);
+        let server = Server::start(move |_| Say::All(answer(status, &location, ""))).await;
+        let told = deliver(&webhooks(inside(), Seal::default()), parcel(server.url.as_str())).await;
+        assert_eq!(told, Outcome::Refused { status, retry_after: None });
+    }
+    assert!(elsewhere.heard().is_empty());
+}
+
+#[tokio::test]
+async fn whatever_follows_the_status_is_thrown_away() {
+    for say in [
+        || Say::Flood("HTTP/1.1 200 X\r\n\r\n".to_owned()),
+        || Say::Flood("HTTP/1.1 200 X\r\ncontent-length: 1000000000\r\n\r\n".to_owned()),
+        || Say::Drip("HTTP/1.1 200 X\r\ncontent-length: 60\r\n\r\n".to_owned()),
+        // Ends in the middle of its body.
+        || Say::All("HTTP/1.1 200 X\r\ncontent-length: 60\r\n\r\nxx".to_owned()),
+        || Say::AndWait("HTTP/1.1 200 X\r\ncontent-length: 60\r\n\r\nxx".to_owned()),
+    ] {
+        let server = Server::start(move |_| say()).await;
+        let told = deliver(&webhooks(inside(), Seal::default()), parcel(server.url.as_str())).await;
+        assert_eq!(told, Outcome::Accepted { status: 200 });
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_answer_is_not_waited_for() {
+    let silent = Server::start(|_| Say::AndWait(String::new())).await;
+    let half = Server::start(|_| Say::AndWait("HTTP/1.1 20".into())).await;
+    let closing = Server::start(|_| Say::All(String::new())).await;
+    for server in [silent, half, closing] {
+        let told = deliver(&webhooks(inside(), Seal::default()), parcel(server.url.as_str())).await;
+        assert!(matches!(told, Outcome::Unreachable { .. }), "{told:?}");
+    }
+    let nobody = deliver(&webhooks(inside(), Seal::default()), parcel("http://127.0.0.1:9999/SECRET")).await;
+    let Outcome::Unreachable { reason } = nobody else { panic!("{nobody:?}") };
+    assert!(!reason.contains("SECRET"), "{reason}");
+    assert!(PATIENCE < Duration::from_secs(1));
+}

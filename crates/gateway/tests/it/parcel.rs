@@ -1,0 +1,51 @@
+//! Something to deliver, and somebody to deliver it.
+
+use sabir_engine::{BoxFuture, Courier as _, Outcome, Parcel, delivery_id};
+use sabir_gateway::{Bodies, Egress, Seal, Tls, Webhooks};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Tenant, Timestamp};
+use sabir_store::Scope;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The event as it is.
+struct Plainly;
+
+impl Bodies for Plainly {
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>> {
+        Box::pin(async { Ok(("application/a2a+json", parcel.event.json.to_vec())) })
+    }
+}
+
+pub(crate) fn webhooks(egress: Egress, seal: Seal) -> Webhooks {
+    Webhooks::new(egress, &Tls::default(), PATIENCE, seal, Plainly).unwrap()
+}
+
+/// Public addresses and this machine's usual one.
+pub(crate) fn inside() -> Egress {
+    Egress::public().and("127.0.0.1/32".parse().unwrap())
+}
+
+pub(crate) fn parcel(url: &str) -> Parcel {
+    let task = TaskId::new(Stamp::from_u64(9), 1);
+    let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: AgentName::parse("demo").unwrap() };
+    let json: &[u8] = br#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#;
+    Parcel {
+        config: PushConfig { id: Some("c1".into()), url: url.into(), token: None, authentication: None },
+        dialect: "1.0".into(),
+        task,
+        scope: Arc::new(scope),
+        event: FrozenEvent { seq: Seq(3), state: None, json: json.to_vec().into(), heard: None },
+        at: Timestamp::from_millis(1_775_989_323_000),
+        id: delivery_id(task, "c1", Seq(3)),
+        attempt: 1,
+    }
+}
+
+/// What one attempt comes to.
+pub(crate) async fn deliver(webhooks: &Webhooks, parcel: Parcel) -> Outcome {
+    let delivered = webhooks.deliver(parcel).await;
+    assert!(delivered.took < PATIENCE * 4, "{:?}", delivered.took);
+    delivered.outcome
+}

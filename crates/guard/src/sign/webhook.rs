@@ -1,0 +1,269 @@
+//! Signing what we deliver to webhooks, so that a receiver knows who sent it, that nobody changed it, and whether it has
+//! seen it before.
+//!
+//! There are two signatures, and a receiver checks whichever suits it. The headers of *Standard Webhooks* are an HMAC with
+//! a secret that both sides know. The token is a JWT with the hash of the body, under the keys that are published in our
+//! key set, so that receivers need not share anything with us, nor with each other.
+//!
+//! Both are made anew for each attempt, because receivers refuse what is older than a few minutes; the id stays.
+
+use super::SigningKey;
+use aws_lc_rs::{digest, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use sabir_proto::digest::hex;
+use sabir_proto::{Secret, Timestamp};
+use serde_json::{Value, json};
+use std::fmt;
+use url::Url;
+
+/// The header with the id of a delivery, the same in every attempt.
+pub const ID: &str = "webhook-id";
+/// The header with the time of an attempt, in seconds since 1970.
+pub const TIMESTAMP: &str = "webhook-timestamp";
+/// The header with the signatures, one for each secret.
+pub const SIGNATURE: &str = "webhook-signature";
+/// The header with the token.
+pub const TOKEN: &str = "x-a2a-signature";
+
+/// How far a delivery's time may be from the receiver's, in seconds; the last one belongs to it.
+pub const TOLERANCE_SECONDS: i64 = 300;
+/// How many secrets may sign at the same time: the new one, the old one, and one to spare.
+pub const SECRETS_MAX: usize = 4;
+
+/// What secrets begin with.
+const PREFIX: &str = "whsec_";
+/// What *Standard Webhooks* asks of a secret's length, in bytes.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// Why a text is not a secret, or a list of them. Nothing of it is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretFault {
+    /// It says something else.
+    #[error("a webhook secret is written {PREFIX} and then 24 to 64 bytes in base64")]
+    Malformed,
+    /// There is none, or there are more than [`SECRETS_MAX`].
+    #[error("there are 1 to {SECRETS_MAX} webhook secrets, one on each line")]
+    Count,
+}
+
+/// A secret that is shared with receivers.
+#[derive(Clone)]
+pub struct WebhookSecret(hmac::Key);
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("WebhookSecret")
+    }
+}
+
+impl WebhookSecret {
+    /// Reads one, such as `whsec_…`.
+    pub fn read(text: &Secret) -> Result<Self, SecretFault> {
+        let bytes = text.expose().trim().strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
+        let bytes = bytes.filter(|bytes| SECRET_BYTES.contains(&bytes.len())).ok_or(SecretFault::Malformed)?;
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
+    }
+
+    /// Reads those of a file: one on each line. All of them sign, so that receivers can change over one by one.
+    pub fn read_all(text: &Secret) -> Result<Vec<Self>, SecretFault> {
+        let lines = text.expose().split_whitespace();
+        let all = lines.map(|line| Self::read(&Secret::new(line))).collect::<Result<Vec<_>, _>>()?;
+        if all.is_empty() || all.len() > SECRETS_MAX {
+            return Err(SecretFault::Count);
+        }
+        Ok(all)
+    }
+}
+
+/// One attempt at a delivery: what is signed.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The id of the delivery.
+    pub id: &'a str,
+    /// When it is sent.
+    pub at: Timestamp,
+    /// The bytes that are sent.
+    pub body: &'a [u8],
+}
+
+impl Attempt<'_> {
+    /// The value of [`TIMESTAMP`].
+    pub fn timestamp(&self) -> i64 {
+        crate::seconds(self.at)
+    }
+
+    /// The value of [`SIGNATURE`]: one for each secret.
+    pub fn signature(&self, secrets: &[WebhookSecret]) -> String {
+        let content = content(self.id, &self.timestamp().to_string(), self.body);
+        let sign = |secret: &WebhookSecret| format!("v1,{}", STANDARD.encode(hmac::sign(&secret.0, &content)));
+        secrets.iter().map(sign).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The value of [`TOKEN`]: who sends, to whom, about which task, and the hash of the body. `None` if the library
+    /// refuses to sign, which has no reason we know of.
+    pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
+        let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
+        let claims = json!({
+            "iss": from,
+            "aud": to,
+            "iat": self.timestamp(),
+            "exp": self.timestamp() + TOLERANCE_SECONDS,
+            "jti": self.id,
+            "taskId": task,
+            "request_body_sha256": hex(digest::digest(&digest::SHA256, self.body).as_ref()),
+        });
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let input = format!("{}.{}", part(&header), part(&claims));
+        let signature = key.sign(input.as_bytes())?;
+        Some(format!("{input}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// Why what came in is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The time is not a number of seconds.
+    #[error("the time of the delivery is malformed")]
+    Malformed,
+    /// Too old, or too far ahead.
+    #[error("the delivery is not from now")]
+    Expired,
+    /// None of the signatures is by any of the secrets.
+    #[error("no signature fits")]
+    Signature,
+}
+
+/// What a receiver sees of the headers.
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
+    /// [`ID`]
+    pub id: &'a str,
+    /// [`TIMESTAMP`]
+    pub timestamp: &'a str,
+    /// [`SIGNATURE`]
+    pub signature: &'a str,
+}
+
+impl Received<'_> {
+    /// Whether the body was sent under these headers by somebody who knows one of the secrets. Signatures of a version
+    /// that we do not know are passed over.
+    pub fn verify(&self, body: &[u8], secrets: &[WebhookSecret], now: Timestamp) -> Result<(), Reason> {
+        let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
+        if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
+            return Err(Reason::Expired);
+        }
+        let content = content(self.id, self.timestamp, body);
+        let known = self.signature.split(' ').filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
+        let fits = |tag: Vec<u8>| secrets.iter().any(|secret| hmac::verify(&secret.0, &content, &tag).is_ok());
+        if known.take(SECRETS_MAX * 2).any(fits) { Ok(()) } else { Err(Reason::Signature) }
+    }
+}
+
+/// What the HMAC is over.
+fn content(id: &str, timestamp: &str, body: &[u8]) -> Vec<u8> {
+    [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonwebtoken::{DecodingKey, Validation, jwk::Jwk};
+    use serde::Deserialize;
+    use std::collections::BTreeMap;
+
+    #[derive(Deserialize)]
+    struct Vectors {
+        body: String,
+        body_hex: String,
+        cases: Vec<Case>,
+    }
+
+    #[derive(Deserialize)]
+    struct Case {
+        id: String,
+        headers: BTreeMap<String, String>,
+        secrets: Vec<String>,
+        now: i64,
+        valid: bool,
+    }
+
+    fn seconds(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn every_delivery_of_the_vectors_gets_its_verdict() {
+        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/webhooks.json")).unwrap();
+        assert_eq!(hex(vectors.body.as_bytes()), vectors.body_hex);
+        let body = vectors.body.as_bytes();
+        // The others are for the headers of the booking network.
+        let ours: Vec<Case> = vectors.cases.into_iter().filter(|case| case.headers.contains_key(ID)).collect();
+        assert_eq!(ours.len(), 9);
+        for case in ours {
+            let read = |text: &String| WebhookSecret::read(&Secret::new(text.clone())).unwrap();
+            let secrets: Vec<WebhookSecret> = case.secrets.iter().map(read).collect();
+            let header = |name: &str| case.headers[name].as_str();
+            let received = Received { id: header(ID), timestamp: header(TIMESTAMP), signature: header(SIGNATURE) };
+            let verdict = received.verify(body, &secrets, seconds(case.now));
+            assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.id);
+            if case.id == "standard-ok" {
+                let at = seconds(header(TIMESTAMP).parse().unwrap());
+                let ours = Attempt { id: header(ID), at, body }.signature(&secrets);
+                assert_eq!(ours, header(SIGNATURE));
+            }
+        }
+    }
+
+    #[test]
+    fn while_secrets_change_both_sign() {
+        let both = Secret::new(format!("whsec_{}\nwhsec_{}\n", STANDARD.encode([1; 32]), STANDARD.encode([2; 24])));
+        let both = WebhookSecret::read_all(&both).unwrap();
+        let at = seconds(1_775_989_323);
+        let signature = Attempt { id: "d1", at, body: b"{}" }.signature(&both);
+        assert_eq!(signature.split(' ').count(), 2);
+        let received = Received { id: "d1", timestamp: "1775989323", signature: &signature };
+        for secret in &both {
+            assert_eq!(received.verify(b"{}", std::slice::from_ref(secret), at), Ok(()));
+            assert_eq!(received.verify(b"{ }", std::slice::from_ref(secret), at), Err(Reason::Signature));
+        }
+        assert_eq!(Received { timestamp: "soon", ..received }.verify(b"{}", &both, at), Err(Reason::Malformed));
+        assert_eq!(received.verify(b"{}", &[], at), Err(Reason::Signature));
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused_without_being_repeated() {
+        let read = |text: &str| WebhookSecret::read_all(&Secret::new(text)).map(|all| all.len());
+        for wrong in ["hunter2", "whsec_", "whsec_AAAA", "whsec_not base64", "whsec_hunter2hunter2hunter2hunter2!!"] {
+            assert_eq!(read(wrong), Err(SecretFault::Malformed), "{wrong}");
+            assert!(!SecretFault::Malformed.to_string().contains("hunter2"));
+        }
+        assert_eq!(read(" \n"), Err(SecretFault::Count));
+        let one = format!("whsec_{} ", STANDARD.encode([7; 64]));
+        assert_eq!(read(&one.repeat(SECRETS_MAX)), Ok(SECRETS_MAX));
+        assert_eq!(read(&one.repeat(SECRETS_MAX + 1)), Err(SecretFault::Count));
+    }
+
+    #[test]
+    fn the_token_verifies_under_our_key_set_and_holds_the_hash_of_the_body() {
+        let (key, _) = SigningKey::generate(Some("k1")).unwrap();
+        let keys_url = Url::parse("https://agents.example/.well-known/jwks.json").unwrap();
+        let attempt = Attempt { id: "d1", at: seconds(1_775_989_323), body: b"{}" };
+        let token = attempt.token(&key, &keys_url, ("https://agents.example", "https://hooks.example"), "t1").unwrap();
+        let header = jsonwebtoken::decode_header(&token).unwrap();
+        assert_eq!((header.kid.as_deref(), header.typ.as_deref()), (Some("k1"), Some("JWT")));
+        assert_eq!(header.jku.as_deref(), Some(keys_url.as_str()));
+        let jwk: Jwk = serde_json::from_value(key.public()).unwrap();
+        let mut rules = Validation::new(jsonwebtoken::Algorithm::ES256);
+        rules.set_audience(&["https://hooks.example"]);
+        rules.set_issuer(&["https://agents.example"]);
+        rules.validate_exp = false;
+        let claims =
+            jsonwebtoken::decode::<Value>(&token, &DecodingKey::from_jwk(&jwk).unwrap(), &rules).unwrap().claims;
+        assert_eq!((&claims["jti"], &claims["taskId"]), (&json!("d1"), &json!("t1")));
+        assert_eq!((&claims["iat"], &claims["exp"]), (&json!(1_775_989_323), &json!(1_775_989_623)));
+        // printf '{}' | sha256sum
+        let hash = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        assert_eq!(claims["request_body_sha256"], hash);
+    }
+}

@@ -1,0 +1,91 @@
+//! Trying a webhook: one delivery of something that never happened, under the same policy and the same signatures as
+//! those that did.
+
+use crate::app::public_address;
+use crate::config::Config;
+use crate::deliver;
+use crate::gate::ConfiguredSecrets;
+use crate::host::TokioHost;
+use crate::metrics::Metrics;
+use prometheus_client::registry::Registry;
+use sabir_engine::{Courier as _, Host as _, Parcel, delivery_id};
+pub use sabir_engine::{Delivered, Outcome};
+use sabir_guard::entrance::Secrets as _;
+use sabir_proto::{
+    AgentName, Authentication, Caller, ContextId, Event, FrozenEvent, PushConfig, Secret, Seq, Stamp, StatusUpdate,
+    TaskId, TaskState, TaskStatus, Tenant,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, SecretRef};
+use std::sync::Arc;
+
+/// A webhook as its client would register it.
+#[derive(Debug, Clone, Default)]
+pub struct Webhook {
+    /// Where it is.
+    pub url: String,
+    /// What is echoed to it.
+    pub token: Option<SecretRef>,
+    /// How to authenticate there.
+    pub scheme: Option<String>,
+    /// What to authenticate with.
+    pub credentials: Option<SecretRef>,
+}
+
+impl Webhook {
+    /// What it would be registered as.
+    fn register(self, secrets: &ConfiguredSecrets) -> Result<PushConfig, String> {
+        let reveal = |what: Option<SecretRef>| what.map(|what| secrets.reveal(&what)).transpose();
+        let text = |secret: Secret| secret.expose().to_owned();
+        let credentials = reveal(self.credentials)?.map(text);
+        let authentication = self.scheme.map(|scheme| Authentication { scheme, credentials });
+        Ok(PushConfig {
+            id: Some("sample".into()),
+            url: self.url,
+            token: reveal(self.token)?.map(text),
+            authentication,
+        })
+    }
+}
+
+/// What a sample delivery was, and what became of it.
+#[derive(Debug)]
+pub struct Tried {
+    /// The id of the delivery.
+    pub id: String,
+    /// The body.
+    pub body: String,
+    /// What became of it.
+    pub delivered: Delivered,
+}
+
+/// Sends a sample to a webhook, as a server of this configuration would. What is wrong with the configuration is said
+/// with the place it is at.
+pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<Tried, String> {
+    let public = public_address(config, config.server.listen);
+    let metrics = Metrics::register(&mut Registry::default());
+    let courier = deliver::courier(config, &public, Arc::new(MemoryLog::new()), metrics)?;
+    let parcel = sample(webhook.register(&ConfiguredSecrets::new(config))?)?;
+    let (id, body) = (parcel.id.clone(), String::from_utf8_lossy(&parcel.event.json).into_owned());
+    Ok(Tried { id, body, delivered: courier.deliver(parcel).await })
+}
+
+/// The end of a task that there never was.
+fn sample(config: PushConfig) -> Result<Parcel, String> {
+    let now = TokioHost.now();
+    let task = TaskId::new(Stamp::first_of(now), TokioHost.random());
+    let context_id = ContextId::parse(&format!("sample-{task}")).map_err(|e| e.to_string())?;
+    let status = TaskStatus { state: TaskState::Completed, message: None, timestamp: Some(now) };
+    let event = Event::StatusUpdate(StatusUpdate { task_id: task, context_id, status, metadata: None });
+    let agent = AgentName::parse("sample").map_err(|e| e.to_string())?;
+    Ok(Parcel {
+        config,
+        dialect: sabir_wire::Dialect::V1.name().into(),
+        task,
+        scope: Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent }),
+        event: FrozenEvent::freeze(Seq(1), &event),
+        at: now,
+        id: delivery_id(task, "sample", Seq(1)),
+        attempt: 1,
+    })
+}

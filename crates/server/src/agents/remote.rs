@@ -1,0 +1,55 @@
+//! Agents elsewhere, from configuration.
+
+use crate::config::agent::{AgentConfig, Kind};
+use crate::config::push::EgressConfig;
+use sabir_gateway::{Credentials, Egress, Patience, RemoteAgent, Upstream};
+use sabir_guard::config::Reference;
+use sabir_guard::entrance::Secrets;
+use sabir_proto::Secret;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the agent elsewhere that a configuration describes; none where it describes another kind.
+pub(crate) fn remote(
+    config: &AgentConfig,
+    secrets: &dyn Secrets,
+    egress: &EgressConfig,
+) -> Result<Option<Arc<RemoteAgent>>, String> {
+    if config.kind != Kind::A2a {
+        return Ok(None);
+    }
+    let url = config.url.clone().ok_or("kind = \"a2a\" needs the url of the agent")?;
+    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
+        let Some(reference) = reference else { return Ok(None) };
+        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
+    };
+    let credentials = Credentials {
+        bearer: secret("bearer", &config.bearer)?,
+        api_key: secret("api_key", &config.api_key)?,
+        ..Credentials::default()
+    };
+    let waits = config.continuation;
+    if waits.attempts == 0 || waits.poll_ms == 0 {
+        return Err("continuation: attempts and poll_ms are at least 1".into());
+    }
+    let patience = Patience {
+        attempts: waits.attempts,
+        silence: (waits.minutes > 0).then(|| Duration::from_secs(waits.minutes.saturating_mul(60))),
+        pause: Duration::from_millis(waits.poll_ms),
+    };
+    let egress = written_down(egress.policy(), &url);
+    let upstream = Upstream { url, credentials, egress, patience, idempotent: config.idempotent };
+    RemoteAgent::new(upstream).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
+}
+
+/// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,
+/// are held to the policy: neither is the operator's to say.
+fn written_down(policy: Egress, url: &str) -> Egress {
+    match url::Url::parse(url).ok().as_ref().and_then(url::Url::host) {
+        Some(url::Host::Ipv4(address)) => policy.and(IpAddr::from(address).into()),
+        Some(url::Host::Ipv6(address)) => policy.and(IpAddr::from(address).into()),
+        Some(url::Host::Domain("localhost")) => policy.and_loopback(),
+        Some(url::Host::Domain(_)) | None => policy,
+    }
+}

@@ -1,0 +1,162 @@
+//! The routes by which agent-native servers call themselves back to work on a task, or to look after a wait.
+//!
+//! There, work is begun by such a call and each row is claimed by whoever gets it. Here, whatever was promised has an owner
+//! from its first row on, and a start takes up what a crash has left; so these routes take up a task that nobody works
+//! on, and otherwise do nothing. They answer as the originals do, to tasks they know and to others alike.
+
+use crate::app::App;
+use crate::body::{Body, JSON, answer};
+use crate::host::TokioHost;
+use bytes::Bytes;
+use http::header::{ALLOW, AUTHORIZATION, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use sabir_engine::{Continuation, Host as _};
+use sabir_guard::authn::process_token;
+use sabir_proto::{Secret, TaskId, Timestamp};
+use serde_json::{Value, json};
+
+/// What is to be looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    Task,
+    Continuation,
+}
+
+impl Job {
+    /// The job that a path stands for.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path {
+            "/_agent-native/a2a/_process-task" => Some(Self::Task),
+            "/_agent-native/integrations/process-a2a-continuation" => Some(Self::Continuation),
+            _ => None,
+        }
+    }
+
+    /// The member of the body that says which one.
+    const fn member(self) -> &'static str {
+        match self {
+            Self::Task => "taskId",
+            Self::Continuation => "continuationId",
+        }
+    }
+
+    /// The task that is meant; `None` for a name that no task of ours has.
+    fn task(self, id: &str) -> Option<TaskId> {
+        match self {
+            Self::Task => TaskId::parse(id),
+            Self::Continuation => Continuation::task_of(id),
+        }
+    }
+}
+
+/// Serves one call.
+pub(crate) async fn serve(app: &App, job: Job, headers: &HeaderMap, body: &Bytes) -> Response<Body> {
+    let terms = Terms { secret: app.process_secret.as_ref(), production: app.production, now: TokioHost.now() };
+    let id = match admit(job, headers, body, &terms) {
+        Ok(id) => id,
+        Err((status, problem)) => return tell(status, &json!({ "error": problem })),
+    };
+    if let Some(task) = job.task(&id)
+        && let Err(error) = app.route.wake(task, |name| app.agent(name.as_str()).map(|s| s.resident.clone())).await
+    {
+        tracing::error!(%task, %error, "a task could not be taken up");
+        return tell(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "Internal error"}));
+    }
+    match job {
+        Job::Task => tell(StatusCode::OK, &json!({"ok": true})),
+        Job::Continuation => tell(StatusCode::OK, &json!({"ok": true, "continuationId": id})),
+    }
+}
+
+/// These routes are called by POST.
+pub(crate) fn wrong_method() -> Response<Body> {
+    let mut response = tell(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": "Method not allowed"}));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+/// What decides whether a call is admitted.
+struct Terms<'a> {
+    secret: Option<&'a Secret>,
+    production: bool,
+    now: Timestamp,
+}
+
+/// The id that a call is about. It is asked for before the token, which is over it.
+fn admit(job: Job, headers: &HeaderMap, body: &[u8], terms: &Terms<'_>) -> Result<String, (StatusCode, String)> {
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    let id = said.get(job.member()).and_then(Value::as_str).filter(|id| !id.is_empty());
+    let id = id.ok_or_else(|| (StatusCode::BAD_REQUEST, format!("{} required", job.member())))?;
+    let Some(secret) = terms.secret else {
+        if terms.production {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, "A2A_SECRET is not configured".into()));
+        }
+        return Ok(id.into());
+    };
+    let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+    let good = token.is_some_and(|token| process_token::verify(token, Some(secret), id, terms.now).is_ok());
+    match good {
+        true => Ok(id.into()),
+        false => Err((StatusCode::UNAUTHORIZED, "Invalid or expired processor token".into())),
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
+fn tell(status: StatusCode, body: &Value) -> Response<Body> {
+    answer(status, JSON, body.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(job: Job, token: Option<&str>, body: &str, terms: &Terms<'_>) -> Result<String, u16> {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).unwrap());
+        }
+        admit(job, &headers, body.as_bytes(), terms).map_err(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn tokens_get_the_verdicts_of_the_vectors() {
+        let vectors = include_str!("../../../guard/tests/vectors/agent-native-process-token.json");
+        let vectors: Value = serde_json::from_str(vectors).unwrap();
+        let mut played = 0;
+        for case in vectors["cases"].as_array().unwrap() {
+            let (name, id, token) = (&case["name"], case["task_id"].as_str().unwrap(), case["token"].as_str().unwrap());
+            // What no header can carry never gets here.
+            if HeaderValue::from_str(&format!("Bearer {token}")).is_err() || case["secret"].is_null() {
+                continue;
+            }
+            let secret = Secret::new(case["secret"].as_str().unwrap());
+            let now = Timestamp::from_millis(case["now_ms"].as_i64().unwrap());
+            let terms = Terms { secret: Some(&secret), production: true, now };
+            let expected = if case["accepted"].as_bool().unwrap() { Ok(id.to_owned()) } else { Err(401) };
+            let body = json!({ "taskId": id }).to_string();
+            assert_eq!(ask(Job::Task, Some(token), &body, &terms), expected, "{name}");
+            let body = json!({ "continuationId": id }).to_string();
+            assert_eq!(ask(Job::Continuation, Some(token), &body, &terms), expected, "{name}");
+            played += 1;
+        }
+        assert!(played >= 20, "{played}");
+    }
+
+    #[test]
+    fn the_id_is_asked_for_first_and_a_secret_only_in_production() {
+        let secret = Secret::new("s");
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let terms = |secret, production| Terms { secret, production, now };
+        for body in ["", "{", "{}", "[]", r#"{"taskId":""}"#, r#"{"taskId":7}"#, r#"{"continuationId":"x"}"#] {
+            assert_eq!(ask(Job::Task, None, body, &terms(Some(&secret), true)), Err(400), "{body}");
+        }
+        let body = r#"{"taskId":"x"}"#;
+        assert_eq!(ask(Job::Task, None, body, &terms(Some(&secret), false)), Err(401));
+        assert_eq!(ask(Job::Task, None, body, &terms(None, true)), Err(503));
+        assert_eq!(ask(Job::Task, None, body, &terms(None, false)), Ok("x".into()));
+    }
+}

@@ -1,0 +1,114 @@
+//! Deliveries to webhooks: who makes them, under which policy, signed with what, and how an event is written for each
+//! receiver.
+
+use crate::card::{PublicAddress, signing_key};
+use crate::config::Config;
+use crate::gate::ConfiguredSecrets;
+use crate::host::TokioHost;
+use crate::metrics::Metrics;
+use sabir_engine::{BoxFuture, Host as _, Outcome, Parcel, TaskLog, machine};
+use sabir_gateway::{Bodies, Seal, Tls, Webhooks};
+use sabir_guard::entrance::Secrets as _;
+use sabir_guard::sign::webhook::WebhookSecret;
+use sabir_proto::{Event, FrozenTask, Seq, TaskId};
+use sabir_store::{Note, SecretRef, StoreError};
+use sabir_wire::{Dialect, Losses, PushBody, write_push_event, write_push_task};
+use std::sync::Arc;
+
+/// The longest log that is folded anew to tell how a task stood after an event; of longer ones it is told how they stand.
+const FOLD_EVENTS_MAX: u64 = 500;
+
+/// Whoever delivers for a server.
+pub(crate) fn courier(
+    config: &Config,
+    public: &PublicAddress,
+    log: Arc<dyn TaskLog>,
+    metrics: Metrics,
+) -> Result<Webhooks, String> {
+    config.push.check()?;
+    let seal = Seal { secrets: secrets(config)?, key: signing_key(config, public)? };
+    let payloads = Payloads { log, metrics };
+    Webhooks::new(config.egress.policy(), &Tls::default(), config.push.timeout(), seal, payloads)
+        .map_err(|e| e.to_string())
+}
+
+fn secrets(config: &Config) -> Result<Vec<WebhookSecret>, String> {
+    let Some(reference) = &config.push.webhook_secret else { return Ok(Vec::new()) };
+    let wrong = |what: String| format!("push.webhook_secret: {what}");
+    // What was written instead may be the secret itself.
+    let reference =
+        SecretRef::parse(reference).map_err(|_| wrong("a secret is given as file:PATH or env:NAME".into()))?;
+    let text = ConfiguredSecrets::new(config).reveal(&reference).map_err(wrong)?;
+    WebhookSecret::read_all(&text).map_err(|fault| wrong(fault.to_string()))
+}
+
+/// Writes events in the dialect in which a webhook was registered.
+struct Payloads {
+    log: Arc<dyn TaskLog>,
+    metrics: Metrics,
+}
+
+impl Bodies for Payloads {
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<PushBody, Outcome>> {
+        Box::pin(async move {
+            let forbidden = |reason: String| Outcome::Forbidden { reason };
+            let dialect: Dialect = parcel.dialect.parse().map_err(|e| forbidden(format!("{e}")))?;
+            if dialect == Dialect::V1 {
+                return Ok(write_push_event(&parcel.event));
+            }
+            let unread = |e: StoreError| Outcome::Unreachable { reason: format!("the task cannot be read: {e}") };
+            let task = self.task_at(parcel.task, parcel.event.seq).await.map_err(unread)?;
+            let task = task.ok_or_else(|| forbidden("the task is no longer there".into()))?;
+            let named = dialect.reach().client_names_tasks;
+            let names = if named { self.log.aliases_of(parcel.task).await.map_err(unread)? } else { Vec::new() };
+            let name = names.into_iter().next().map(Into::into);
+            let mut losses = Losses::new();
+            let body = write_push_task(dialect, &task, name, &mut losses).map_err(|e| forbidden(e.to_string()))?;
+            if parcel.attempt == 1 {
+                self.report(parcel.task, dialect, &losses);
+            }
+            Ok(body)
+        })
+    }
+}
+
+impl Payloads {
+    /// How a task stood after an event, so that the body is the same at every attempt.
+    async fn task_at(&self, id: TaskId, seq: Seq) -> Result<Option<FrozenTask>, StoreError> {
+        let Some(stored) = self.log.load(id).await? else { return Ok(None) };
+        if stored.head == seq || seq.0 > FOLD_EVENTS_MAX {
+            return Ok(machine::fold(&stored));
+        }
+        let mut task = None;
+        let mut after = Seq(0);
+        while after < seq {
+            let wanted = usize::try_from(seq.0 - after.0).unwrap_or(usize::MAX);
+            let page = self.log.events(id, after, wanted).await?;
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            for event in page {
+                match (&mut task, event.thaw()) {
+                    (None, Some(Event::Task(opening))) => task = Some(opening),
+                    (Some(task), Some(happened)) => task.apply(happened, event.thaw_heard()),
+                    (_, None) | (None, Some(_)) => return Ok(machine::fold(&stored)),
+                }
+            }
+        }
+        Ok(task.map(|task| FrozenTask::freeze(&task)))
+    }
+
+    /// What a dialect could not carry, to the same places as for answers.
+    fn report(&self, task: TaskId, dialect: Dialect, losses: &Losses) {
+        if losses.is_empty() {
+            return;
+        }
+        let now = TokioHost.now();
+        let mut notes = Vec::new();
+        for loss in losses.notes() {
+            self.metrics.loss(dialect.name(), loss.kind.name());
+            notes.push(Note::new(dialect.name(), loss.kind.name(), &loss.path, now));
+        }
+        // Nobody waits for a note.
+        drop(self.log.note(task, notes));
+    }
+}

@@ -1,0 +1,109 @@
+//! The operator's way to a running server: a socket beside the task log.
+//!
+//! One line of JSON in, one line of JSON out, one order at a time. A socket in the file system needs no port, no token and
+//! no TLS, cannot be reached by web pages or from other machines, and its permissions are those of the data directory.
+
+use crate::admin::{Order, Said, carry_out};
+use sabir_engine::TaskLog;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+/// How long one order may take, from its first byte to the last of the answer. Others wait meanwhile.
+const ORDER_TIME_MAX: Duration = Duration::from_secs(10);
+/// The longest order that is read.
+const ORDER_BYTES_MAX: u64 = 64 * 1024;
+/// The longest answer that is read.
+const SAID_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Where the socket of a task log is.
+pub(crate) fn socket_beside(task_log: &Path) -> PathBuf {
+    task_log.with_extension("sock")
+}
+
+/// A socket that is listened on; the file goes with it.
+pub(crate) struct Operator {
+    listener: UnixListener,
+    path: PathBuf,
+    log: Arc<dyn TaskLog>,
+}
+
+impl Operator {
+    /// Listens. Whoever calls holds the lock of the task log, so a socket that is there is a dead server's.
+    pub(crate) fn listen(task_log: &Path, log: Arc<dyn TaskLog>) -> io::Result<Self> {
+        let path = socket_beside(task_log);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self { listener, path, log })
+    }
+
+    /// Takes orders; never ends.
+    pub(crate) async fn serve(self) {
+        loop {
+            let accepted = self.listener.accept().await;
+            let outcome = match accepted {
+                Ok((stream, _)) => within(self.answer(stream)).await,
+                Err(error) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Err(error)
+                }
+            };
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "an operator's order came to nothing");
+            }
+        }
+    }
+
+    async fn answer(&self, stream: UnixStream) -> io::Result<()> {
+        // The data directory may be one that others may enter, too.
+        if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() && stream.peer_cred()?.uid() != 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else's order"));
+        }
+        let (read, mut write) = stream.into_split();
+        let mut line = String::new();
+        BufReader::new(read).take(ORDER_BYTES_MAX).read_line(&mut line).await?;
+        let said = match serde_json::from_str::<Order>(&line) {
+            Ok(order) => carry_out(&*self.log, order).await,
+            Err(error) => Said::Failed(format!("not an order: {error}")),
+        };
+        let mut text = serde_json::to_string(&said)?;
+        text.push('\n');
+        write.write_all(text.as_bytes()).await?;
+        write.shutdown().await
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // Whoever finds it later would only find that nobody listens.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Has a running server carry out an order.
+pub(crate) async fn ask(socket: &Path, order: &Order) -> Result<Said, String> {
+    let asked = async {
+        let (read, mut write) = UnixStream::connect(socket).await?.into_split();
+        let mut text = serde_json::to_string(order)?;
+        text.push('\n');
+        write.write_all(text.as_bytes()).await?;
+        let mut said = String::new();
+        read.take(SAID_BYTES_MAX).read_to_string(&mut said).await?;
+        serde_json::from_str(&said).map_err(io::Error::from)
+    };
+    within(asked).await.map_err(|error| error.to_string())
+}
+
+async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
+    tokio::time::timeout(ORDER_TIME_MAX, work).await.unwrap_or_else(late)
+}

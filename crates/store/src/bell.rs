@@ -1,0 +1,76 @@
+//! A bell for one listener: rung from any thread, and heard later if nobody listened at the time.
+
+use std::future::poll_fn;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Says that there is something to look at, not what.
+#[derive(Debug, Default)]
+pub struct Bell(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    rung: bool,
+    listener: Option<Waker>,
+}
+
+impl Bell {
+    /// Rings it. Ringing twice before anybody listens is ringing once.
+    pub fn ring(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.rung = true;
+        let listener = state.listener.take();
+        drop(state);
+        if let Some(listener) = listener {
+            listener.wake();
+        }
+    }
+
+    /// Ready once it was rung since the last time this was ready. Whoever polled last is woken.
+    pub fn poll_heard(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.rung) {
+            state.listener = None;
+            return Poll::Ready(());
+        }
+        state.listener = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Waits until it is rung.
+    pub async fn heard(&self) {
+        poll_fn(|cx| self.poll_heard(cx)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_ring_is_heard_once_whenever_it_came() {
+        let (bell, woken) = (Bell::default(), Arc::new(Woken::default()));
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        bell.ring();
+        bell.ring();
+        assert!(bell.poll_heard(&mut cx).is_ready(), "rung before anybody listened");
+        assert!(bell.poll_heard(&mut cx).is_pending());
+        bell.ring();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(bell.poll_heard(&mut cx).is_ready());
+        assert!(bell.poll_heard(&mut cx).is_pending());
+    }
+}

@@ -1,0 +1,246 @@
+//! What is owed to push configurations, row by row.
+
+use super::{Inner, MemoryLog};
+use crate::outbox::{Change, Letter, Letters, Mark, Outbox, Owed, Receiver, keep_attempt};
+use crate::{Answer, Attempt, Bell};
+use sabir_proto::{Seq, TaskId, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rows by number.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    rows: BTreeMap<i64, Row>,
+    /// The last number given.
+    pub(super) last: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    letter: Letter,
+    since: Timestamp,
+}
+
+impl Row {
+    fn is_of(&self, task: TaskId, config: &str) -> bool {
+        self.letter.task == task && self.letter.config == config
+    }
+
+    fn waits(&self) -> bool {
+        self.letter.buried.is_none()
+    }
+
+    fn tried(&mut self, tried: Option<Attempt>) {
+        self.letter.attempts += u32::from(tried.is_some());
+        keep_attempt(&mut self.letter.tries, tried);
+    }
+
+    /// The next event of the same row.
+    fn move_on(&mut self, now: Timestamp) {
+        self.letter.first = self.letter.first.next();
+        self.letter.attempts = 0;
+        self.letter.tries.clear();
+        self.letter.due = self.letter.due.map(|_| now);
+    }
+}
+
+impl Rows {
+    pub(super) fn owe(&mut self, task: TaskId, config: &str, (first, last): (Seq, Seq), at: Timestamp) {
+        let waits = self.rows.values().any(|row| row.waits() && row.is_of(task, config));
+        let (number, config) = (self.next_number(), config.to_owned());
+        let due = (!waits).then_some(at);
+        let letter =
+            Letter { number, task, config, first, last, at, due, attempts: 0, tries: Vec::new(), buried: None };
+        self.rows.insert(number, Row { letter, since: at });
+    }
+
+    /// Whether anything of a task is still to be delivered.
+    pub(super) fn owes(&self, task: TaskId) -> bool {
+        self.rows.values().any(|row| row.waits() && row.letter.task == task)
+    }
+
+    /// All there is of a task; dead letters are left of those that are owed to nobody.
+    pub(super) fn forget_task(&mut self, task: TaskId) {
+        self.rows.retain(|_, row| row.letter.task != task);
+    }
+
+    pub(super) fn forget(&mut self, task: TaskId, config: &str) {
+        self.rows.retain(|_, row| !row.is_of(task, config));
+    }
+
+    pub(super) const fn next_number(&mut self) -> i64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Vec<Owed> {
+        let mut due: Vec<(Timestamp, &Row)> =
+            self.rows.values().filter_map(|row| row.letter.due.filter(|due| *due <= now).zip(Some(row))).collect();
+        due.sort_by_key(|(due, row)| (*due, row.letter.number));
+        let owed = |(_, row): (Timestamp, &Row)| {
+            let Letter { number, task, ref config, first, last, at, attempts, .. } = row.letter;
+            Owed { number, task, config: config.clone(), seq: first, last, at, since: row.since, attempts }
+        };
+        due.into_iter().take(limit).map(owed).collect()
+    }
+
+    /// The oldest row of a configuration becomes due, unless it is.
+    fn promote(&mut self, task: TaskId, config: &str, now: Timestamp) {
+        let rows = self.rows.values_mut().filter(|row| row.waits() && row.is_of(task, config));
+        if let Some(oldest) = rows.min_by_key(|row| row.letter.first) {
+            oldest.letter.due.get_or_insert(now);
+        }
+    }
+
+    fn mark(&mut self, number: i64, mark: Mark) {
+        let Some(row) = self.rows.get_mut(&number) else { return };
+        let (task, config) = (row.letter.task, row.letter.config.clone());
+        match mark {
+            Mark::Done { now } if row.letter.first < row.letter.last => row.move_on(now),
+            Mark::Done { now } => {
+                self.rows.remove(&number);
+                self.promote(task, &config, now);
+            }
+            Mark::Postpone { until, tried } => {
+                row.tried(tried);
+                row.letter.due = row.letter.due.map(|_| until);
+            }
+            Mark::Bury { now, reason, tried } => {
+                row.tried(tried);
+                let mut dead = row.clone();
+                dead.letter.buried = Some((now, reason));
+                dead.letter.due = None;
+                if row.letter.first < row.letter.last {
+                    // The event goes, the rest of the row stays.
+                    dead.letter.last = dead.letter.first;
+                    row.move_on(now);
+                    dead.letter.number = self.next_number();
+                }
+                self.rows.insert(dead.letter.number, dead);
+                self.promote(task, &config, now);
+            }
+            Mark::End { now, reason, tried } => {
+                row.tried(tried);
+                for row in self.rows.values_mut().filter(|row| row.waits() && row.is_of(task, &config)) {
+                    row.letter.due = None;
+                    row.letter.buried = Some((now, reason.clone()));
+                }
+            }
+        }
+    }
+
+    fn dig_up(&mut self, number: i64, now: Timestamp) {
+        let Some(row) = self.rows.get_mut(&number) else { return };
+        row.letter.buried = None;
+        row.letter.attempts = 0;
+        row.since = now;
+        let (task, config) = (row.letter.task, row.letter.config.clone());
+        // It may be older than the one that was the oldest.
+        self.rows.values_mut().filter(|row| row.is_of(task, &config)).for_each(|row| row.letter.due = None);
+        self.promote(task, &config, now);
+    }
+}
+
+impl Inner {
+    fn change(&mut self, change: Change) -> bool {
+        let (number, seq) = match &change {
+            Change::Mark { number, seq, .. } => (*number, Some(*seq)),
+            Change::Retry { number, .. } | Change::Discard { number } => (*number, None),
+        };
+        let Some(row) = self.outbox.rows.get(&number) else { return false };
+        if seq.is_some_and(|seq| row.letter.first != seq || !row.waits()) {
+            return false;
+        }
+        let Letter { task, ref config, due, at, .. } = row.letter;
+        let config = config.clone();
+        let ended = match &change {
+            Change::Mark { mark: Mark::End { .. }, .. } => Some(true),
+            Change::Retry { .. } => Some(false),
+            Change::Mark { .. } | Change::Discard { .. } => None,
+        };
+        let registered = self.tasks.get_mut(&task).and_then(|row| row.pushes.get_mut(&config));
+        if let (Some(registered), Some(ended)) = (registered, ended) {
+            registered.ended = ended;
+        }
+        match change {
+            Change::Mark { mark, .. } => self.outbox.mark(number, mark),
+            Change::Retry { now, .. } => self.outbox.dig_up(number, now),
+            Change::Discard { .. } => {
+                self.outbox.rows.remove(&number);
+                self.outbox.promote(task, &config, due.unwrap_or(at));
+            }
+        }
+        true
+    }
+}
+
+impl MemoryLog {
+    fn change(&self, change: Change) -> Answer<bool> {
+        let moves_on = change.moves_on();
+        let made = self.lock().change(change);
+        if moves_on {
+            self.bell.ring();
+        }
+        Answer::now(Ok(made))
+    }
+}
+
+impl Outbox for MemoryLog {
+    fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+        Answer::now(Ok(self.lock().outbox.due(now, limit)))
+    }
+
+    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+        Answer::now(Ok(self
+            .lock()
+            .outbox
+            .rows
+            .values()
+            .filter_map(|row| row.letter.due)
+            .filter(|due| *due > after)
+            .min()))
+    }
+
+    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        let inner = self.lock();
+        Answer::now(Ok(inner.tasks.get(&task).and_then(|row| row.pushes.get(config)).map(|r| r.receiver.clone())))
+    }
+
+    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+        self.change(Change::of(owed, mark))
+    }
+
+    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
+        let fits = |letter: &&Letter| {
+            letter.number > letters.after
+                && letter.buried.is_some() == letters.dead
+                && letters.task.is_none_or(|task| letter.task == task)
+        };
+        let inner = self.lock();
+        Answer::now(Ok(inner
+            .outbox
+            .rows
+            .values()
+            .map(|r| &r.letter)
+            .filter(fits)
+            .take(letters.limit)
+            .cloned()
+            .collect()))
+    }
+
+    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
+        Answer::now(Ok(self.lock().outbox.rows.get(&number).map(|row| row.letter.clone())))
+    }
+
+    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+        self.change(Change::Retry { number, now })
+    }
+
+    fn discard(&self, number: i64) -> Answer<bool> {
+        self.change(Change::Discard { number })
+    }
+}

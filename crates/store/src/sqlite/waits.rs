@@ -1,0 +1,51 @@
+//! Whom turns wait for: rows for readers from outside, written with the step that says so.
+
+use super::writer::Writer;
+use super::{key, salt};
+use crate::{Continuation, Step};
+use rusqlite::params;
+use sabir_proto::TaskState;
+
+impl Writer {
+    /// Puts down whom a turn waits for, in place of what was there before.
+    pub(super) fn wait_for(&self, k: i64, step: &Step, whom: &Continuation) -> rusqlite::Result<()> {
+        let status = if whom.next.is_some() { "pending" } else { "processing" };
+        let sql = "INSERT INTO continuation (id, k, salt, agent_name, agent_url, dedupe_key, a2a_task_id,
+                       external_thread_id, status, attempts, next_check_at, error_message, created_at, updated_at)
+                   SELECT ?1, ?2, ?3, scope.agent, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+                   FROM task JOIN scope ON scope.n = task.scope WHERE task.k = ?2
+                   ON CONFLICT (id) DO UPDATE SET agent_url = ?4, dedupe_key = ?5, a2a_task_id = ?6,
+                       external_thread_id = ?7, status = ?8, attempts = ?9, next_check_at = ?10, error_message = ?11,
+                       created_at = ?12, updated_at = ?13, completed_at = NULL, terminal_delivery_kind = NULL";
+        let next = whom.next.unwrap_or(whom.heard).millis();
+        self.connection.prepare_cached(sql)?.execute(params![
+            Continuation::id(step.task),
+            k,
+            salt(step.task),
+            whom.url,
+            whom.message,
+            whom.task,
+            whom.context,
+            status,
+            whom.attempts,
+            next,
+            whom.problem,
+            whom.since.millis(),
+            whom.heard.millis().max(whom.since.millis()),
+        ])?;
+        Ok(())
+    }
+
+    /// A turn that has ended waits for nobody. What became of it stays, until its task is forgotten.
+    pub(super) fn stop_waiting(&self, k: i64, step: &Step) -> rusqlite::Result<()> {
+        let Some(placement) = step.placement else { return Ok(()) };
+        let failed = placement.state == TaskState::Failed;
+        let (status, kind) = if failed { ("failed", "failure") } else { ("completed", "success") };
+        let sql =
+            "UPDATE continuation SET status = ?2, terminal_delivery_kind = ?3, completed_at = ?4, updated_at = ?4,
+                       dedupe_key = NULL, attempts = 0
+                   WHERE k = ?1 AND completed_at IS NULL";
+        self.connection.prepare_cached(sql)?.execute(params![k, status, kind, key(placement.position) >> 15])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! What is owed to push configurations, and what becomes of it.
+
+use super::{Ask, Bench};
+use crate::story::{Author, News, Story, beginning, owner, registers};
+use crate::wait::wait;
+use sabir_proto::{Seq, TaskState, Timestamp};
+use sabir_store::{ATTEMPTS_KEPT, Attempt, Effect, Letter, Letters, Mark, Owed, PROBLEM_CHARS_MAX, Step, TaskLog};
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+/// So many milliseconds after the beginning.
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(beginning().millis() + ms)
+}
+
+#[track_caller]
+fn due(bench: &dyn Bench, ms: i64) -> Vec<Owed> {
+    wait(bench.log().due(at(ms), 100)).expect("what is due can be read")
+}
+
+/// What is due, as configuration and event.
+#[track_caller]
+fn due_events(bench: &dyn Bench, ms: i64) -> Vec<(String, u64)> {
+    due(bench, ms).into_iter().map(|owed| (owed.config, owed.seq.0)).collect()
+}
+
+fn named(events: &[(&str, u64)]) -> Vec<(String, u64)> {
+    events.iter().map(|(config, seq)| ((*config).to_owned(), *seq)).collect()
+}
+
+#[track_caller]
+fn mark(log: &dyn TaskLog, owed: &Owed, mark: Mark) -> bool {
+    wait(log.mark(owed, mark)).expect("a mark is taken")
+}
+
+#[track_caller]
+fn letters(bench: &dyn Bench, dead: bool) -> Vec<Letter> {
+    let all = Letters { dead, task: None, after: 0, limit: 100 };
+    wait(bench.log().letters(all)).expect("letters can be read")
+}
+
+fn failed(ms: i64) -> Option<Attempt> {
+    Some(Attempt { at_ms: at(ms).millis(), took_ms: 7, status: Some(503), problem: "refused".into() })
+}
+
+fn later(ms: i64) -> Mark {
+    Mark::Postpone { until: at(ms), tried: failed(ms - 1) }
+}
+
+/// A task with these configurations; its first step has two events, committed at the beginning.
+fn told(bench: &dyn Bench, author: &mut Author, configs: &[&str]) -> Story {
+    let mut story = author.story(&owner("ann"));
+    let effects = configs.iter().map(|id| registers(id, 9)).collect();
+    bench.log().put(Step { notify: Some(at(0)), effects, ..story.open(author, &[News::Chunk]) });
+    story
+}
+
+fn go_on(bench: &dyn Bench, author: &mut Author, story: &mut Story, ms: i64, news: &[News]) {
+    bench.log().put(Step { notify: Some(at(ms)), ..story.step(author, news) });
+}
+
+pub(super) fn only_the_oldest_event_of_a_configuration_is_due(bench: &mut dyn Bench) {
+    let mut author = Author::new(11);
+    let mut story = told(bench, &mut author, &["a", "b"]);
+    go_on(bench, &mut author, &mut story, 5, &[News::Chunk]);
+    assert_eq!(due_events(bench, -1), [], "not before they were committed");
+    for ms in [0, 5, 1000] {
+        assert_eq!(due_events(bench, ms), named(&[("a", 1), ("b", 1)]));
+    }
+    assert_eq!(wait(bench.log().due(at(9), 1)).map(|due| due.len()), Ok(1));
+    let owed = due(bench, 0).remove(0);
+    assert_eq!((owed.task, owed.last, owed.at, owed.since, owed.attempts), (story.id(), Seq(2), at(0), at(0), 0));
+    // Each event is taken off by itself, and a crash forgets none of it.
+    for (seq, last) in [(1, 2), (2, 2), (3, 3)] {
+        bench.reopen();
+        let owed = due(bench, 10).into_iter().find(|owed| owed.config == "a").expect("there is more");
+        assert_eq!((owed.seq.0, owed.last.0), (seq, last));
+        assert!(mark(bench.log(), &owed, Mark::Done { now: at(10) }));
+        assert!(!mark(bench.log(), &owed, Mark::Done { now: at(10) }), "only once");
+    }
+    assert_eq!(due_events(bench, 10), named(&[("b", 1)]));
+    assert_eq!(letters(bench, false).len(), 2, "what was delivered is gone");
+    assert_eq!(letters(bench, true), []);
+}
+
+pub(super) fn an_event_that_failed_is_due_again_with_all_its_attempts(bench: &mut dyn Bench) {
+    let mut author = Author::new(12);
+    told(bench, &mut author, &["a"]);
+    for n in 1..=20 {
+        let owed = due(bench, n * 10).remove(0);
+        assert_eq!((owed.seq, owed.since, i64::from(owed.attempts)), (Seq(1), at(0), n - 1));
+        assert!(mark(bench.log(), &owed, later(n * 10 + 10)));
+        assert_eq!(due_events(bench, n * 10 + 9), []);
+        assert_eq!(wait(bench.log().next_due(at(n * 10))), Ok(Some(at(n * 10 + 10))));
+    }
+    bench.reopen();
+    assert_eq!(wait(bench.log().next_due(at(210))), Ok(None));
+    let letter = letters(bench, false).remove(0);
+    assert_eq!((letter.attempts, letter.due, letter.tries.len()), (20, Some(at(210)), ATTEMPTS_KEPT));
+    assert_eq!(letter.tries.last(), failed(209).as_ref(), "the latest ones are kept");
+    assert_eq!(wait(bench.log().letter(letter.number)), Ok(Some(letter.clone())));
+    let owed = due(bench, 210).remove(0);
+    assert!(mark(bench.log(), &owed, Mark::Postpone { until: at(300), tried: None }));
+    assert_eq!(wait(bench.log().letter(letter.number)).map(|l| l.map(|l| l.attempts)), Ok(Some(20)), "left alone");
+    let owed = due(bench, 300).remove(0);
+    let wordy = failed(300).map(|tried| Attempt { problem: "ü".repeat(5000), ..tried });
+    mark(bench.log(), &owed, Mark::Postpone { until: at(301), tried: wordy });
+    let letter = letters(bench, false).remove(0);
+    assert_eq!(letter.tries.last().map(|t| t.problem.chars().count()), Some(PROBLEM_CHARS_MAX));
+    mark(bench.log(), &due(bench, 301)[0], Mark::Done { now: at(301) });
+    let owed = due(bench, 301).remove(0);
+    assert_eq!((owed.seq, owed.attempts), (Seq(2), 0), "the next one begins anew");
+    assert_eq!(letters(bench, false)[0].tries, []);
+}
+
+pub(super) fn an_event_that_is_given_up_lets_the_next_one_pass(bench: &mut dyn Bench) {
+    let mut author = Author::new(13);
+    let mut story = told(bench, &mut author, &["a"]);
+    go_on(bench, &mut author, &mut story, 5, &[News::Chunk]);
+    for seq in [1, 2, 3] {
+        let owed = due(bench, 10).remove(0);
+        assert_eq!(owed.seq.0, seq);
+        let reason = format!("reason {seq}");
+        assert!(mark(bench.log(), &owed, Mark::Bury { now: at(10), reason, tried: failed(9) }));
+        bench.reopen();
+    }
+    assert_eq!(due_events(bench, 1000), []);
+    assert_eq!(letters(bench, false), []);
+    let mut dead = letters(bench, true);
+    dead.sort_by_key(|letter| letter.first);
+    for (letter, seq) in dead.iter().zip(1..) {
+        assert_eq!((letter.first.0, letter.last.0, letter.attempts, letter.due), (seq, seq, 1, None));
+        assert_eq!(letter.buried, Some((at(10), format!("reason {seq}"))));
+        assert_eq!(letter.tries, failed(9).into_iter().collect::<Vec<_>>());
+    }
+    assert_eq!(dead.len(), 3);
+}
+
+pub(super) fn a_dead_letter_can_be_tried_again_or_dropped(bench: &mut dyn Bench) {
+    let mut author = Author::new(14);
+    told(bench, &mut author, &["a"]);
+    let owed = due(bench, 0).remove(0);
+    mark(bench.log(), &owed, Mark::Bury { now: at(1), reason: "tired".into(), tried: failed(1) });
+    let number = letters(bench, true)[0].number;
+    let second = due(bench, 2).remove(0);
+    mark(bench.log(), &second, later(500));
+    assert_eq!(wait(bench.log().retry(number, at(50))), Ok(true));
+    bench.reopen();
+    let again = due(bench, 50);
+    assert_eq!(again.len(), 1, "one at a time");
+    assert_eq!(
+        (again[0].seq, again[0].attempts, again[0].since),
+        (Seq(1), 0, at(50)),
+        "before the younger, with patience"
+    );
+    assert!(mark(bench.log(), &second, Mark::Done { now: at(51) }), "one in flight may still arrive");
+    mark(bench.log(), &again[0], Mark::Done { now: at(52) });
+    assert_eq!((letters(bench, false), letters(bench, true)), (Vec::new(), Vec::new()));
+    for number in [number, 4711] {
+        assert_eq!(wait(bench.log().retry(number, at(60))), Ok(false));
+        assert_eq!(wait(bench.log().discard(number)), Ok(false));
+    }
+    told(bench, &mut author, &["b"]);
+    let owed = due(bench, 0).remove(0);
+    mark(bench.log(), &owed, later(900));
+    assert_eq!(wait(bench.log().retry(owed.number, at(60))), Ok(true), "also one that only waits");
+    assert_eq!(due_events(bench, 60), named(&[("b", 1)]));
+    assert_eq!(wait(bench.log().discard(owed.number)), Ok(true));
+    assert_eq!((due_events(bench, 1000), letters(bench, false)), (Vec::new(), Vec::new()));
+}
+
+pub(super) fn a_receiver_that_wants_no_more_is_owed_no_more(bench: &mut dyn Bench) {
+    let mut author = Author::new(16);
+    let mut story = told(bench, &mut author, &["a", "b"]);
+    go_on(bench, &mut author, &mut story, 1, &[News::Chunk]);
+    let owed = due(bench, 2).remove(0);
+    assert!(mark(bench.log(), &owed, Mark::End { now: at(2), reason: "gone".into(), tried: failed(2) }));
+    bench.reopen();
+    go_on(bench, &mut author, &mut story, 3, &[News::Chunk]);
+    assert_eq!(due_events(bench, 9), named(&[("b", 1)]));
+    let dead = letters(bench, true);
+    assert_eq!(dead.iter().map(|l| (l.first.0, l.last.0)).collect::<Vec<_>>(), [(1, 2), (3, 3)]);
+    assert!(dead.iter().all(|l| l.config == "a" && l.buried == Some((at(2), "gone".into()))));
+    assert_eq!(dead[0].attempts, 1);
+    // Whoever tries again wants it to go on.
+    assert_eq!(wait(bench.log().retry(dead[1].number, at(10))), Ok(true));
+    go_on(bench, &mut author, &mut story, 11, &[News::Chunk]);
+    let of_a: Vec<_> = letters(bench, false).into_iter().filter(|l| l.config == "a").collect();
+    assert_eq!(of_a.iter().map(|l| (l.first.0, l.due)).collect::<Vec<_>>(), [(3, Some(at(10))), (5, None)]);
+    let owed = due(bench, 11).into_iter().find(|owed| owed.config == "b").expect("b is owed all of it");
+    mark(bench.log(), &owed, Mark::End { now: at(12), reason: "gone".into(), tried: None });
+    bench.log().put(Step { effects: vec![registers("b", 9)], after: Seq(0), ..story.bare() });
+    go_on(bench, &mut author, &mut story, 13, &[News::Chunk]);
+    assert_eq!(due_events(bench, 13), named(&[("a", 3), ("b", 6)]), "registering anew begins anew");
+}
+
+pub(super) fn a_configuration_that_is_deleted_is_owed_nothing(bench: &mut dyn Bench) {
+    let mut author = Author::new(17);
+    let mut story = told(bench, &mut author, &["a", "b"]);
+    let other = told(bench, &mut author, &["a"]);
+    let in_flight = due(bench, 0).into_iter().find(|o| o.task == story.id() && o.config == "a").expect("a is owed");
+    mark(bench.log(), &in_flight, Mark::Bury { now: at(1), reason: "no".into(), tried: None });
+    let in_flight = due(bench, 1).into_iter().find(|o| o.task == story.id() && o.config == "a").expect("a is owed");
+    let delete = Effect::DeletePush { id: "a".into() };
+    bench.log().put(Step { effects: vec![delete], after: Seq(0), ..story.bare() });
+    assert!(!mark(bench.log(), &in_flight, later(5)), "it is not tried again");
+    go_on(bench, &mut author, &mut story, 5, &[News::Chunk]);
+    bench.reopen();
+    assert_eq!(letters(bench, true), []);
+    let owed: Vec<_> = due(bench, 9).into_iter().map(|owed| (owed.task, owed.config)).collect();
+    assert_eq!(owed, [(story.id(), "b".to_owned()), (other.id(), "a".to_owned())]);
+    assert_eq!(wait(bench.log().receiver(story.id(), "a")), Ok(None));
+}
+
+pub(super) fn a_late_registration_is_owed_what_follows_or_the_last_turn(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(18), owner("ann"));
+    let (mut story, mut quick) = (author.story(&scope), author.story(&scope));
+    let register = |story: &Story, id: &str, ms: i64| {
+        let config = crate::story::push_config(id);
+        let effect = Effect::PutPush { config, dialect: "0.3".into(), at: at(ms), configs_max: 9 };
+        Step { effects: vec![effect], after: Seq(0), ..story.bare() }
+    };
+    bench.log().put(Step { notify: Some(at(0)), ..story.open(&mut author, &[News::Chunk]) });
+    bench.log().put(register(&story, "early", 1));
+    assert_eq!(due_events(bench, 9), [], "what was is not owed");
+    let asks = Step { turn: Some((Seq(3), 1)), ..story.step(&mut author, &[News::Heard]) };
+    bench.log().put(Step { notify: Some(at(2)), ..asks });
+    go_on(bench, &mut author, &mut story, 3, &[News::Chunk, News::Status(TaskState::Completed)]);
+    bench.log().put(register(&story, "late", 4));
+    bench.log().put(register(&story, "late", 5));
+    bench.log().put(register(&story, "early", 5));
+    bench.log().put(Step { notify: Some(at(0)), ..quick.whole(TaskState::Completed) });
+    bench.log().put(register(&quick, "later", 6));
+    bench.reopen();
+    let rows: Vec<_> = letters(bench, false).into_iter().map(|l| (l.config, l.first.0, l.last.0, l.at)).collect();
+    let owed = |id: &str, first, last, ms| (id.to_owned(), first, last, at(ms));
+    let expected = [owed("early", 3, 3, 2), owed("early", 4, 5, 3), owed("late", 4, 5, 4), owed("later", 1, 1, 6)];
+    assert_eq!(rows, expected, "the turn that began after event 3; and once, however often it is registered");
+    let receiver = wait(bench.log().receiver(story.id(), "late")).ok().flatten().expect("it is kept");
+    assert_eq!((&*receiver.dialect, &*receiver.config.url), ("0.3", "https://example.com/late"));
+}
+
+pub(super) fn whoever_delivers_is_woken(bench: &mut dyn Bench) {
+    let mut author = Author::new(19);
+    let bell = bench.log().bell();
+    let heard = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        let heard = pin!(bell.heard());
+        heard.poll(&mut cx).is_ready()
+    };
+    let mut nobody = author.story(&owner("ann"));
+    bench.log().put(Step { notify: Some(at(0)), ..nobody.open(&mut author, &[News::Chunk]) });
+    assert!(!heard(), "nobody is owed anything");
+    let mut story = told(bench, &mut author, &["a"]);
+    assert!(heard() && !heard());
+    go_on(bench, &mut author, &mut story, 1, &[News::Chunk]);
+    assert!(heard());
+    let owed = due(bench, 5).remove(0);
+    mark(bench.log(), &owed, later(9));
+    assert!(!heard(), "what waits wakes nobody");
+    mark(bench.log(), &owed, Mark::Done { now: at(9) });
+    assert!(heard(), "the next one is due");
+    assert_eq!(wait(bench.log().retry(owed.number, at(9))), Ok(true));
+    assert!(heard());
+}

@@ -1,0 +1,176 @@
+//! Receivers of push notifications: some refuse, some are slow, some hang, some are dead for a while or for good. Each
+//! keeps its own record of what it took, and that record is what is judged; nobody asks the outbox what it believes.
+
+use super::executor::Executor;
+use crate::chance::Chance;
+use bytes::Bytes;
+use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
+use sabir_proto::{Seq, TaskId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many hosts there are.
+pub(super) const HOSTS: usize = 5;
+/// How long a courier waits for an answer.
+const ANSWER_MS_MAX: u64 = 15_000;
+
+/// All receivers. Clones are the same ones; they outlive the process that calls them.
+#[derive(Clone)]
+pub(super) struct Receivers(Arc<Shared>);
+
+struct Shared {
+    executor: Executor,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    chance: Chance,
+    hosts: [Habits; HOSTS],
+    /// No more faults but those for good.
+    calm: bool,
+    heard: Vec<Heard>,
+    /// Deliveries under way, by task and configuration.
+    open: BTreeMap<(TaskId, String), u32>,
+    broken: Option<String>,
+}
+
+/// How a host behaves. "Once in" zero is never.
+#[derive(Debug, Clone, Copy)]
+struct Habits {
+    refuses_once_in: u64,
+    /// Takes it, and its answer never comes.
+    hangs_once_in: u64,
+    slow_ms_max: u64,
+    /// Nobody is there before then.
+    dead_until_ms: u64,
+}
+
+/// Something that a receiver took.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) task: TaskId,
+    pub(super) config: String,
+    pub(super) seq: Seq,
+    pub(super) id: String,
+    pub(super) json: Bytes,
+}
+
+impl Receivers {
+    pub(super) fn new(executor: Executor, mut chance: Chance) -> Self {
+        let mut habits = || {
+            let dead_until_ms = chance.pick(&[0, 0, 20_000, 90_000, u64::MAX]);
+            let (refuses_once_in, hangs_once_in) = (chance.pick(&[0, 2, 4, 10]), chance.pick(&[0, 0, 5, 15]));
+            Habits { refuses_once_in, hangs_once_in, slow_ms_max: chance.pick(&[5, 300, 5000]), dead_until_ms }
+        };
+        let hosts = std::array::from_fn(|_| habits());
+        let (heard, open) = (Vec::new(), BTreeMap::new());
+        let inner = Mutex::new(Inner { chance, hosts, calm: false, heard, open, broken: None });
+        Self(Arc::new(Shared { executor, inner }))
+    }
+
+    /// The address of a receiver at one of the hosts.
+    pub(super) fn url(host: usize) -> String {
+        format!("https://h{host}.example/hook")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on everybody who is there answers at once.
+    pub(super) fn calm_down(&self) {
+        self.lock().calm = true;
+    }
+
+    /// Everything that was taken, in that order.
+    pub(super) fn heard(&self) -> Vec<Heard> {
+        self.lock().heard.clone()
+    }
+
+    /// Something that cannot be, noticed on the way.
+    pub(super) fn broken(&self) -> Option<String> {
+        self.lock().broken.clone()
+    }
+
+    /// How long nobody was there, in milliseconds from the beginning.
+    pub(super) fn dead_until(&self, url: &str) -> u64 {
+        self.lock().hosts[host(url)].dead_until_ms
+    }
+
+    fn open(&self, to: (TaskId, String)) -> Open {
+        let mut inner = self.lock();
+        let count = inner.open.entry(to.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            inner.broken.get_or_insert(format!("two deliveries at once to {} of task {}", to.1, to.0));
+        }
+        Open { receivers: self.clone(), to }
+    }
+
+    /// What will happen to a delivery: how long until it is taken, whether it is, how long until the answer, and that.
+    fn plan(&self, parcel: &Parcel) -> Plan {
+        let mut inner = self.lock();
+        let (habits, calm) = (inner.hosts[host(&parcel.config.url)], inner.calm);
+        let chance = &mut inner.chance;
+        let (before, after) = (chance.between(0, habits.slow_ms_max), chance.between(0, habits.slow_ms_max));
+        let nobody = Outcome::Unreachable { reason: "nobody is there".into() };
+        if self.0.executor.now() < habits.dead_until_ms {
+            return Plan { before, takes: false, after: 0, outcome: nobody };
+        }
+        if !calm && chance.once_in(habits.hangs_once_in) {
+            let outcome = Outcome::Unreachable { reason: "no answer".into() };
+            return Plan { before, takes: true, after: ANSWER_MS_MAX, outcome };
+        }
+        if !calm && chance.once_in(habits.refuses_once_in) {
+            let (status, retry_after) = chance.pick(&[(500, None), (503, None), (429, Some(Duration::from_secs(7)))]);
+            return Plan { before, takes: false, after, outcome: Outcome::Refused { status, retry_after } };
+        }
+        Plan { before, takes: true, after, outcome: Outcome::Accepted { status: 200 } }
+    }
+}
+
+struct Plan {
+    before: u64,
+    takes: bool,
+    after: u64,
+    outcome: Outcome,
+}
+
+fn host(url: &str) -> usize {
+    url.trim_start_matches("https://h").split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// A delivery under way; gone with the process, too.
+struct Open {
+    receivers: Receivers,
+    to: (TaskId, String),
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(count) = self.receivers.lock().open.get_mut(&self.to) {
+            *count -= 1;
+        }
+    }
+}
+
+impl Courier for Receivers {
+    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+        let (receivers, executor) = (self.clone(), self.0.executor.clone());
+        Box::pin(async move {
+            let open = receivers.open((parcel.task, parcel.config.id.clone().unwrap_or_default()));
+            let began = executor.now();
+            let plan = receivers.plan(&parcel);
+            executor.sleep(Duration::from_millis(plan.before)).await;
+            if plan.takes {
+                let (task, config) = open.to.clone();
+                let Parcel { event, id, .. } = parcel;
+                receivers.lock().heard.push(Heard { task, config, seq: event.seq, id, json: event.json });
+            }
+            // Whoever crashes now has delivered and does not know.
+            executor.sleep(Duration::from_millis(plan.after)).await;
+            Delivered { outcome: plan.outcome, took: Duration::from_millis(executor.now() - began) }
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! What was delivered does not slow down what is owed.
+
+use sabir_proto::TaskId;
+use sabir_store::sqlite::{SqliteLog, Writing};
+use sabir_store::{Mark, Outbox, Owed, Step, TaskLog};
+use sabir_testkit::contract::OnFile;
+use sabir_testkit::story::{Author, News, Story, beginning, owner, registers};
+use sabir_testkit::wait::wait;
+use std::time::{Duration, Instant};
+
+/// Configurations of one task.
+const CONFIGS: usize = 100;
+
+/// Tasks with a hundred configurations each, all of them owed something by the next step.
+fn tasks(log: &SqliteLog, author: &mut Author, count: usize) -> Vec<Story> {
+    let open = |author: &mut Author| {
+        let mut story = author.story(&owner("ann"));
+        let effects = (0..CONFIGS).map(|n| registers(&format!("config-{n}"), 100)).collect();
+        wait(log.append(Step { effects, ..story.open(author, &[]) })).unwrap();
+        story
+    };
+    (0..count).map(|_| open(author)).collect()
+}
+
+/// One more row for every configuration.
+fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
+    let step = |story: &mut Story, author: &mut Author| {
+        log.append(Step { notify: Some(beginning()), ..story.step(author, &[News::Chunk]) })
+    };
+    let answers: Vec<_> = stories.iter_mut().map(|story| step(story, author)).collect();
+    answers.into_iter().for_each(|answer| wait(answer).unwrap());
+}
+
+/// Reads what a courier would need, and says that it was delivered; how many that were.
+fn drain(log: &SqliteLog) -> usize {
+    let mut delivered = 0;
+    loop {
+        let due: Vec<Owed> = wait(log.due(beginning(), 256)).unwrap();
+        if due.is_empty() {
+            return delivered;
+        }
+        for owed in &due {
+            let task: TaskId = owed.task;
+            assert!(wait(log.receiver(task, &owed.config)).unwrap().is_some());
+            let before = sabir_proto::Seq(owed.seq.0 - 1);
+            assert_eq!(wait(log.events(task, before, 1)).unwrap()[0].seq, owed.seq);
+        }
+        let marks: Vec<_> = due.iter().map(|owed| log.mark(owed, Mark::Done { now: beginning() })).collect();
+        marks.into_iter().for_each(|mark| assert!(wait(mark).unwrap(), "delivered once"));
+        delivered += due.len();
+    }
+}
+
+/// The best of some drains of so many pending rows, after so many were delivered before.
+fn best(delivered: usize, pending: usize, times: usize) -> Duration {
+    let (bench, mut author) = (OnFile::new(Writing::Threaded), Author::new(1));
+    let log = bench.sqlite();
+    let mut stories = tasks(log, &mut author, pending / CONFIGS);
+    let mut done = 0;
+    while done < delivered {
+        owe(log, &mut author, &mut stories);
+        done += drain(log);
+    }
+    let mut once = || {
+        owe(log, &mut author, &mut stories);
+        let began = Instant::now();
+        assert_eq!(drain(log), pending);
+        began.elapsed()
+    };
+    (0..times).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn delivered_rows_are_gone() {
+    // Few enough to be quick and too few to time on a busy machine, so that only a bad ratio counts: a lookup that walked
+    // over what was delivered would be a hundred times as slow.
+    let (empty, used) = (best(0, 1000, 3), best(30_000, 1000, 3));
+    println!("1,000 pending: {empty:?} in an empty outbox, {used:?} after 30,000 deliveries");
+    assert!(used < 3 * empty, "{used:?} after 30,000 deliveries, {empty:?} before");
+}
+
+#[test]
+#[ignore = "takes minutes: a million deliveries"]
+fn a_million_deliveries_slow_down_nothing() {
+    let (empty, used) = (best(0, 10_000, 5), best(1_000_000, 10_000, 5));
+    println!("10,000 pending: {empty:?} in an empty outbox, {used:?} after 1,000,000 deliveries");
+    assert!(used.as_secs_f64() < 1.1 * empty.as_secs_f64(), "{used:?} after a million deliveries, {empty:?} before");
+}
