@@ -114,7 +114,7 @@ fn copy(
         return Err(CopyError::Damaged { path: from[0].clone(), checked: Box::new(checked) });
     }
     let aside = make_room(&names)?;
-    if let Some(taken) = names.iter().find_map(taken) {
+    if let Some(taken) = names.iter().find_map(|name| taken(name)) {
         return Err(CopyError::Exists(taken));
     }
     let mut bytes = 0;
@@ -167,7 +167,7 @@ fn copy_file(from: &Path, format: &Format, to: &Path) -> Result<(), CopyError> {
 }
 
 /// Which file is in the way of one of this name.
-fn taken(name: &PathBuf) -> Option<PathBuf> {
+fn taken(name: &Path) -> Option<PathBuf> {
     [""].iter().chain(&COMPANIONS).map(|suffix| beside(name, suffix)).find(|path| path.symlink_metadata().is_ok())
 }
 

@@ -86,7 +86,7 @@ impl Reader {
                 }
             }
             // However many owners there are, memory is bounded.
-            if places.len() > 2 * OLDEST_MAX as usize {
+            if u64::try_from(places.len()).is_ok_and(|places| places > 2 * OLDEST_MAX) {
                 keep_lowest(&mut places, count);
             }
         }
