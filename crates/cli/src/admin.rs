@@ -1,21 +1,24 @@
-//! Commands that administer a server: its keys, its organisations, its audit, its webhooks.
+//! Commands that administer a server: its keys, its organisations, its audit, its webhooks, its files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
 
 pub(crate) mod audit;
+pub(crate) mod backup;
 pub(crate) mod card;
+pub(crate) mod db;
 pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
 mod span;
 
+use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};
 use crate::run::serve::configured;
 use clap::Args;
 use sabir_server::Config;
-use sabir_server::admin::{Admin, AdminError, ChangeError, Expect, user};
+use sabir_server::admin::{Admin, AdminError, ChangeError, CopyError, Expect, Looked, OpenError, user};
 use std::path::PathBuf;
 
 /// Whose files.
@@ -52,6 +55,19 @@ fn problem(error: AdminError) -> Problem {
         AdminError::Memory | AdminError::Url(_) => {
             ("SABIR_ERR_NO_STORE", "name the server's files with --config FILE or --data DIR")
         }
+        AdminError::Copy(CopyError::Exists(_)) => ("SABIR_ERR_EXISTS", EXISTS_HINT),
+        AdminError::Open(OpenError::Locked(_)) | AdminError::Copy(CopyError::Open(OpenError::Locked(_))) => {
+            ("SABIR_ERR_IN_USE", "stop the server that has it; this is done while nobody works on the store")
+        }
+        AdminError::Copy(CopyError::Damaged { .. }) => {
+            ("SABIR_ERR_DAMAGED", "sabir db check tells all that is wrong; take another copy, or an older one")
+        }
+        AdminError::Open(OpenError::Damaged { .. }) | AdminError::Copy(CopyError::Open(OpenError::Damaged { .. })) => {
+            ("SABIR_ERR_DAMAGED", "bring it back from a copy: sabir restore")
+        }
+        AdminError::Copy(CopyError::Write { .. }) => {
+            ("SABIR_ERR_STORE", "is there room, and may this user write there?")
+        }
         AdminError::Operator { .. } => {
             ("SABIR_ERR_OPERATOR", "run this as the user whose server it is, on its machine; or stop the server first")
         }
@@ -65,6 +81,22 @@ fn problem(error: AdminError) -> Problem {
         }
     };
     Problem::new(Code::Vendor(code), error.to_string()).hint(hint)
+}
+
+const EXISTS_HINT: &str = "a copy gets a name of its own; sabir restore --replace puts what is there aside";
+
+/// A sign of life for whoever watches.
+fn tell(out: &Output) -> impl FnMut(Looked) {
+    move |looked| {
+        if out.watched() {
+            out.progress(&match looked {
+                Looked::Copying(path) => format!("copying {} …", path.display()),
+                Looked::Pages(path) => format!("reading the pages of {} …", path.display()),
+                Looked::Tasks(read, of) => format!("{read} of {of} tasks read …"),
+                Looked::Audit => "following the audit …".to_owned(),
+            });
+        }
+    }
 }
 
 /// Waits for the store, which answers at once.

@@ -108,6 +108,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::push::Retry>("push retry", Group::Administer, Takes::Output),
     entry::<admin::push::Drop>("push drop", Group::Administer, Takes::Output),
     entry::<admin::push::Test>("push test", Group::Administer, Takes::Output),
+    entry::<admin::backup::Backup>("backup", Group::Administer, Takes::Output),
+    entry::<admin::backup::Restore>("restore", Group::Administer, Takes::Output),
+    entry::<admin::db::Check>("db check", Group::Administer, Takes::Output),
+    entry::<admin::db::Prune>("db prune", Group::Administer, Takes::Output),
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
     entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
@@ -125,6 +129,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("org", "Say whose tokens are signed with a secret of their own"),
     ("push", "See what a server owes to webhooks; task push-config registers them with an agent"),
     ("audit", "See who was refused and who changed what"),
+    ("db", "Look after the files of a server"),
 ];
 
 /// The parser. What is configured now is shown in its help.

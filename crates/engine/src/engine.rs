@@ -91,6 +91,13 @@ impl Engine {
     }
 }
 
+/// What whoever writes is told while nothing can be stored.
+fn unavailable(why: &str) -> Fault {
+    Fault::Unavailable(format!(
+        "the server cannot store anything right now: {why}; what is stored can be read; try again later"
+    ))
+}
+
 impl Core {
     /// A fresh stamp.
     pub(crate) fn stamp(&self) -> Stamp {
@@ -106,15 +113,19 @@ impl Core {
     pub(crate) fn store_fault(&self, doing: &str, error: &StoreError) -> Fault {
         match error {
             StoreError::PageToken => Fault::invalid("pageToken", "not valid here or too old; start again without one"),
-            StoreError::Full => {
-                Fault::Unavailable("the server cannot store anything right now; try again later".into())
-            }
+            StoreError::Full => unavailable("its disk is full"),
+            StoreError::ReadOnly(_) => unavailable("its store is read-only"),
             StoreError::Corrupt(_) | StoreError::Io(_) | StoreError::Closed => self.internal(doing, error),
         }
     }
 
     pub(crate) fn append_fault(&self, doing: &str, error: &AppendError) -> Fault {
         match error {
+            // A write that the system refuses hurts no reads, and may be taken another time.
+            AppendError::Store(error @ StoreError::Io(_)) => {
+                tracing::error!(doing, %error, "the store refuses writes");
+                unavailable("its disk refuses writes")
+            }
             AppendError::Store(error) => self.store_fault(doing, error),
             AppendError::KeyTaken => Fault::RetryConflict,
             AppendError::TooManyConfigs => {

@@ -199,7 +199,8 @@ impl Runner {
                 Ok(()) => break,
                 Err(error) => error,
             };
-            let passing = matches!(error, AppendError::Store(StoreError::Full | StoreError::Io(_)));
+            use StoreError::{Full, Io, ReadOnly};
+            let passing = matches!(error, AppendError::Store(Full | ReadOnly(_) | Io(_)));
             if passing && waited < self.core.limits.store_patience && self.wait(pause).await {
                 tracing::warn!(task = %step.task, %error, "the store refused a step; trying again");
                 waited += pause;

@@ -1,5 +1,5 @@
-//! Administration: keys, organisations, the audit, signatures of cards and webhooks, for commands that work with or without a
-//! server running.
+//! Administration: keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
+//! that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
 //! notices within a second. Every change is in the audit, with whoever was at the keyboard.
@@ -7,12 +7,16 @@
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
 mod cards;
+mod files;
 mod keys;
 mod letters;
 mod terms;
 mod webhook;
 
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub use files::{
+    Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
+};
 pub use keys::{Issued, KeyOrder, standing};
 pub(crate) use letters::carry_out;
 pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
@@ -56,6 +60,9 @@ pub enum AdminError {
     /// The file cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The files cannot be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// A server has the file, and does not answer its operator.
     #[error("a server has the task log, and does not answer at {}: {reason}", socket.display())]
     Operator {

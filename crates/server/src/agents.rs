@@ -9,6 +9,7 @@ mod script;
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
 pub use echo::Echo;
 pub use exec::Exec;
+pub(crate) use exec::{Ended, Ledger};
 pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
 use sabir_gateway::RemoteAgent;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub(crate) fn make(
     config: &AgentConfig,
     cancel_grace: Duration,
+    ledger: Option<&Arc<Ledger>>,
     elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     let misplaced = |key: &str, kind: &str| Err(format!("{key} belongs to kind = \"{kind}\""));
@@ -44,7 +46,7 @@ pub(crate) fn make(
     Ok(match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
-        Kind::Exec => Arc::new(Exec::new(config, cancel_grace)?),
+        Kind::Exec => Arc::new(Exec::new(config, cancel_grace)?.known_to(ledger.cloned())),
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
     })
 }

@@ -1,5 +1,6 @@
 //! The composition root: the only place that names concrete types.
 
+use crate::agents::Ledger;
 use crate::arriving::Budget;
 use crate::card::{Cards, Face, PublicAddress, Registration, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
@@ -12,6 +13,7 @@ use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::operator::Operator;
 use crate::proxies::Proxies;
+use crate::retention::Keeper;
 use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, card, deliver, listen, stack};
@@ -23,7 +25,7 @@ use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Secret, Tenant};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{OpenError, Scope, StoreError};
+use sabir_store::{OpenError, Pulse, Retention, Scope, StoreError};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -32,6 +34,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
+
+/// How long whoever asks after our health waits for the disk.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +66,7 @@ pub struct Server {
     listener: TcpListener,
     operator: Option<Operator>,
     drain: Duration,
+    keeper: Option<Keeper>,
 }
 
 /// What every request sees.
@@ -79,6 +85,7 @@ pub(crate) struct App {
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
     pub(crate) signer: Option<Arc<Signer>>,
+    pulse: Arc<dyn Pulse>,
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     agents: HashMap<String, Arc<Served>>,
@@ -139,7 +146,7 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let log = open_store(&config, store_metrics.clone())?;
+        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
@@ -156,13 +163,16 @@ impl Server {
         let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
-        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &own, front.as_deref())?;
+        let ledger = end_leftovers(&config).await?;
+        let made = Made { own: &own, ledger: ledger.as_ref() };
+        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &made, front.as_deref())?;
         let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
         let (resumed, failed) = route.recover(residents).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
+        let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(courier));
         let operator = listen_to_operator(&config, log);
         let app = App {
@@ -182,6 +192,7 @@ impl Server {
             limits: config.limits,
             front,
             signer,
+            pulse,
             process_secret,
             agents,
             default,
@@ -189,7 +200,7 @@ impl Server {
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain })
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper })
     }
 
     /// The address it listens on.
@@ -210,6 +221,13 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
+        let keeper = self.keeper;
+        let keeping = async move {
+            match keeper {
+                Some(keeper) => keeper.run().await,
+                None => std::future::pending().await,
+            }
+        };
         let operator = async {
             match self.operator {
                 Some(operator) => operator.serve().await,
@@ -219,6 +237,7 @@ impl Server {
         tokio::select! {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
+            () = keeping => {}
             () = operator => {}
         }
         app.route.stop().await;
@@ -242,6 +261,17 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// Why nothing can be stored, if so. Where it was so, it is tried whether it still is: while nobody sends, nobody
+    /// else would find out.
+    pub(crate) async fn trouble(&self) -> Option<StoreError> {
+        let known = self.pulse.trouble()?;
+        match tokio::time::timeout(PROBE_TIME_MAX, self.pulse.probe()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(known),
+        }
+    }
+
     /// Takes a new certificate when there is one; never ends.
     async fn follow_certificate(self: Arc<Self>) {
         match &self.tls {
@@ -259,16 +289,31 @@ impl App {
     }
 }
 
-fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Arc<dyn TaskLog>, StartError> {
-    let Some(path) = store_path(config).map_err(StartError::Config)? else { return Ok(Arc::new(MemoryLog::new())) };
+/// One store, as each sees it who uses it.
+struct Opened {
+    log: Arc<dyn TaskLog>,
+    kept: Arc<dyn Retention>,
+    pulse: Arc<dyn Pulse>,
+}
+
+impl Opened {
+    fn new<S: TaskLog + Retention + Pulse>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), kept: store.clone(), pulse: store }
+    }
+}
+
+fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
+    let Some(path) = store_path(config).map_err(StartError::Config)? else {
+        return Ok(Opened::new(Arc::new(MemoryLog::new())));
+    };
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
     let options =
         sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
-    let log = SqliteLog::open(&path, options)?;
+    let log = Arc::new(SqliteLog::open(&path, options)?);
     TokioHost.spawn(Box::pin(log.deliveries()));
-    Ok(Arc::new(log))
+    Ok(Opened::new(log))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
@@ -294,13 +339,36 @@ pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
 }
 
+/// Ends the commands that a server left behind which was killed, and gives the place where those to come are written
+/// down. The store is ours by now, so no other server has commands in there.
+async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartError> {
+    let Some(store) = store_path(config).map_err(StartError::Config)? else { return Ok(None) };
+    let ledger = Arc::new(Ledger::beside(&store));
+    let (at, grace) = (ledger.clone(), Duration::from_secs(config.limits.cancel_grace_seconds));
+    match tokio::task::spawn_blocking(move || at.end_leftovers(grace)).await {
+        Ok(ended) if ended.processes + ended.rooms > 0 => {
+            let agents::Ended { processes, killed, rooms } = ended;
+            tracing::info!(processes, killed, rooms, "ended the commands that the last process left behind");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::error!(%error, "looking for commands that were left behind failed"),
+    }
+    Ok(Some(ledger))
+}
+
+/// What agents are made from besides their configuration.
+struct Made<'a> {
+    own: &'a HashMap<String, Arc<dyn AnyAgent>>,
+    ledger: Option<&'a Arc<Ledger>>,
+}
+
 type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
 
 fn serve_agents(
     gate: &Gate<'_>,
     config: &Config,
     (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
-    own: &HashMap<String, Arc<dyn AnyAgent>>,
+    made: &Made<'_>,
     front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
     let started = SystemTime::now();
@@ -310,13 +378,13 @@ fn serve_agents(
     for entry in &config.agent {
         let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
-        let elsewhere = match own.get(&entry.name) {
+        let elsewhere = match made.own.get(&entry.name) {
             Some(_) => None,
             None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
         };
-        let agent = match own.get(&entry.name) {
+        let agent = match made.own.get(&entry.name) {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, elsewhere.as_ref()).map_err(wrong)?,
+            None => agents::make(entry, grace, made.ledger, elsewhere.as_ref()).map_err(wrong)?,
         };
         let push = entry.card.capabilities.push_notifications;
         let (mut card, skills) = card::build(entry, public);

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod network;
 pub mod push;
+pub mod retention;
 pub mod signing;
 pub mod tls;
 
@@ -16,6 +17,7 @@ use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
+use retention::RetentionConfig;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
@@ -41,6 +43,8 @@ pub struct Config {
     pub egress: EgressConfig,
     /// How hard webhooks are tried.
     pub push: PushConfig,
+    /// How long tasks are kept.
+    pub retention: RetentionConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.

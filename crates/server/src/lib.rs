@@ -51,6 +51,7 @@ mod metrics;
 mod operator;
 mod peer;
 mod proxies;
+mod retention;
 mod route;
 mod sse;
 mod stack;

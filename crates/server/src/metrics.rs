@@ -50,6 +50,7 @@ pub(crate) struct Metrics {
     tls_failures: Family<Failure, Counter>,
     tls_reloads: Family<Reload, Counter>,
     tls_expiry: Gauge,
+    forgotten: Counter,
 }
 
 impl Metrics {
@@ -65,9 +66,11 @@ impl Metrics {
             tls_failures: Family::default(),
             tls_reloads: Family::default(),
             tls_expiry: Gauge::default(),
+            forgotten: Counter::default(),
         };
-        let Self { requests, seconds, shed, streams, connections, losses, tls_failures, tls_reloads, tls_expiry } =
-            &metrics;
+        let Self {
+            requests, seconds, shed, streams, connections, losses, tls_failures, tls_reloads, tls_expiry, ..
+        } = &metrics;
         registry.register("sabir_requests", "Requests by operation, dialect and outcome", requests.clone());
         registry.register("sabir_request_seconds", "Time to the answer, or to a stream's first event", seconds.clone());
         registry.register("sabir_requests_shed", "Requests refused because too much was on its way", shed.clone());
@@ -82,7 +85,12 @@ impl Metrics {
         registry.register("sabir_tls_reloads", "Times the certificate changed in its files", tls_reloads.clone());
         let help = "When the certificate expires, in seconds since 1970; 0 without TLS";
         registry.register("sabir_tls_certificate_expiry_seconds", help, tls_expiry.clone());
+        registry.register("sabir_tasks_forgotten", "Settled tasks that were forgotten", metrics.forgotten.clone());
         metrics
+    }
+
+    pub(crate) fn forgotten(&self, tasks: u64) {
+        self.forgotten.inc_by(tasks);
     }
 
     pub(crate) fn request(

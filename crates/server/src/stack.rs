@@ -126,7 +126,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             None => not_found("no card is signed here, so there are no keys"),
         },
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
-        ("GET" | "HEAD", "/readyz") if at.is_none() => ready(app),
+        ("GET" | "HEAD", "/readyz") if at.is_none() => Box::pin(ready(app)).await,
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
             answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
         }
@@ -338,11 +338,17 @@ async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result
     })
 }
 
-fn ready(app: &App) -> Response<Body> {
+async fn ready(app: &App) -> Response<Body> {
     if app.is_stopping() {
         return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n");
     }
-    answer(StatusCode::OK, TEXT, "ready\n")
+    match app.trouble().await {
+        Some(trouble) => {
+            let why = format!("nothing can be stored: {trouble}; reads are served\n");
+            answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
+        }
+        None => answer(StatusCode::OK, TEXT, "ready\n"),
+    }
 }
 
 fn not_found(problem: &str) -> Response<Body> {

@@ -9,6 +9,9 @@ pub enum StoreError {
     /// No room left. Reads still work; writes may work again once there is room.
     #[error("the disk is full")]
     Full,
+    /// It may not be written. Reads still work; writes may work again once it may.
+    #[error("the store is read-only: {0}")]
+    ReadOnly(String),
     /// The bytes are not what we wrote.
     #[error("the store is damaged: {0}")]
     Corrupt(String),

@@ -24,7 +24,9 @@ mod metrics;
 mod note;
 mod organisations;
 mod outbox;
+mod pulse;
 mod replay;
+mod retention;
 mod step;
 mod task_log;
 
@@ -47,7 +49,9 @@ pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
 pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
+pub use pulse::Pulse;
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
+pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
 pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 

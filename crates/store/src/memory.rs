@@ -4,6 +4,7 @@
 
 mod guard;
 mod outbox;
+mod retention;
 
 pub use guard::MemoryGuard;
 

@@ -1,6 +1,7 @@
 //! What operators can see of the store.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -13,6 +14,8 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     /// Groups that could not be committed.
     pub commit_failures: Counter,
+    /// 1 while the store takes no writes.
+    pub store_trouble: Gauge,
     /// Notes that were not written because too many waited.
     pub notes_dropped: Counter,
     /// Refusals that the audit has only as a number.
@@ -25,6 +28,7 @@ impl Default for Metrics {
             commit_steps: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             commit_failures: Counter::default(),
+            store_trouble: Gauge::default(),
             notes_dropped: Counter::default(),
             audit_dropped: Counter::default(),
         }
@@ -37,6 +41,7 @@ impl Metrics {
         registry.register("sabir_commit_steps", "Steps committed together", self.commit_steps.clone());
         registry.register("sabir_commit_seconds", "Time of a group commit", self.commit_seconds.clone());
         registry.register("sabir_commit_failures", "Group commits that failed", self.commit_failures.clone());
+        registry.register("sabir_store_trouble", "1 while the store takes no writes", self.store_trouble.clone());
         registry.register("sabir_notes_dropped", "Notes lost because too many waited", self.notes_dropped.clone());
         registry.register("sabir_audit_dropped", "Refusals the audit only counted", self.audit_dropped.clone());
     }

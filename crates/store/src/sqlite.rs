@@ -9,17 +9,25 @@
 //! | `writer` | one group is one transaction; one step is refused alone |
 //! | `notes` | what nobody waits for, written when the writer has nothing else to do |
 //! | `outbox` | what is owed to push configurations; marked without a sync |
+//! | `pulse` | whether writes are taken |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
+//! | `forget` | settled tasks go, when the writer has nothing else to do |
 //! | `settled` | a few settled tasks in memory, for those who ask again |
+//! | `backup` | copies of both files beside a server that works, and putting them back |
+//! | `check` | whether both files are whole, and hold what ours would |
 //! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
 //!
 //! Keys rise with time everywhere on the send path, and a task that opens and settles in one step is one row and one
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
+mod backup;
+mod check;
 mod checkpoint;
+mod forget;
 mod guard;
 mod notes;
 mod outbox;
+mod pulse;
 mod queue;
 mod reader;
 mod schema;
@@ -29,6 +37,9 @@ mod waits;
 mod walk;
 mod writer;
 
+pub use backup::{Copied, CopyError, Over, backup, restore};
+pub use check::{Checked, Looked, PROBLEMS_MAX, check};
+pub use forget::forgettable;
 pub use guard::SqliteGuard;
 
 use crate::outbox::Change;
@@ -81,8 +92,9 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct SqliteLog {
     readers: Readers,
-    settled: settled::Settled,
+    settled: Arc<settled::Settled>,
     writing: Backend,
+    shared: Arc<Shared>,
     bell: Arc<Bell>,
     path: PathBuf,
     // Dropped last: while we hold it no other process may open the file.
@@ -103,6 +115,8 @@ struct Shared {
     commit: AtomicU64,
     /// How often notes or marks were written, which is no commit that anybody counts by.
     noted: AtomicU64,
+    /// Why the last write was refused, if it was.
+    trouble: Mutex<Option<StoreError>>,
     /// Rung when something may have become due.
     bell: Arc<Bell>,
     /// Held by the writer for a group, and by the checkpoint that must not run beside one.
@@ -120,7 +134,7 @@ impl SqliteLog {
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
         shared.scopes.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
-        let (for_checkpoints, writing) = (shared.clone(), options.writing);
+        let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writing);
         let bell = shared.bell.clone();
         let writer = writer::Writer::new(connection, shared, options).map_err(fail)?;
         let writing = match writing {
@@ -130,7 +144,8 @@ impl SqliteLog {
                 _checkpoints: checkpoint::Checkpoints::start(path, for_checkpoints)?,
             },
         };
-        Ok(Self { readers, settled: settled::Settled::default(), writing, bell, path: path.into(), _lock: lock })
+        let settled = Arc::default();
+        Ok(Self { readers, settled, writing, shared: for_us, bell, path: path.into(), _lock: lock })
     }
 
     /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
@@ -168,9 +183,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Sorts the engine's refusals by what can be done about them.
 fn store_error(error: &rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+    use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly};
     match error.sqlite_error_code() {
         Some(DiskFull) => StoreError::Full,
+        Some(ReadOnly) => StoreError::ReadOnly(error.to_string()),
         Some(DatabaseCorrupt | NotADatabase) => StoreError::Corrupt(error.to_string()),
         _ => StoreError::Io(error.to_string()),
     }
@@ -215,9 +231,10 @@ impl TaskLog for SqliteLog {
         if let Some(stored) = self.settled.get(id) {
             return Answer::now(Ok(Some(stored)));
         }
+        let age = self.settled.age();
         let loaded = self.readers.with(|r| r.load(id));
         if let Ok(Some(stored)) = &loaded {
-            self.settled.keep(stored);
+            self.settled.keep(stored, age);
         }
         Answer::now(loaded)
     }

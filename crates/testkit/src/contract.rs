@@ -12,6 +12,7 @@ mod lists;
 mod notes;
 mod opening;
 mod outbox;
+mod retention;
 mod retries;
 mod steps;
 mod walks;
@@ -21,7 +22,7 @@ pub mod model;
 
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
-use sabir_store::{AppendError, Listed, Listing, Scope, Step, Stored, TaskLog};
+use sabir_store::{AppendError, Listed, Listing, Retention, Scope, Step, Stored, TaskLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use sabir_proto::{FrozenEvent, Seq, TaskId};
 pub trait Bench {
     /// The log.
     fn log(&self) -> &dyn TaskLog;
+    /// The same log, for whoever forgets.
+    fn keeping(&self) -> &dyn Retention;
     /// Closes the log and opens it again, where that means anything.
     fn reopen(&mut self) {}
 }
@@ -70,6 +73,8 @@ promises! {
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
+    retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
+        a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 
@@ -94,6 +99,10 @@ pub struct InMemory(MemoryLog);
 
 impl Bench for InMemory {
     fn log(&self) -> &dyn TaskLog {
+        &self.0
+    }
+
+    fn keeping(&self) -> &dyn Retention {
         &self.0
     }
 }
@@ -140,6 +149,10 @@ impl OnFile {
 
 impl Bench for OnFile {
     fn log(&self) -> &dyn TaskLog {
+        self.sqlite()
+    }
+
+    fn keeping(&self) -> &dyn Retention {
         self.sqlite()
     }
 

@@ -138,7 +138,9 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
 /// Writes the log to stderr, from this level on unless SABIR_LOG says otherwise.
 pub(super) fn start_log(usual: &str) {
     let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log on a disk that is full is a log without some lines, and no reason to go down: complaining about it in the same
+    // place would be a panic.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
         log.json().init();
     } else {

@@ -16,7 +16,11 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
+//! | old tasks are forgotten, and nobody waits for it | `retention` |
+//! | a full disk stops nobody who reads | `disk` |
+//! | commands end with their server, sooner or later | `leftovers` |
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
@@ -40,6 +44,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod backup;
 mod bad_agents;
 mod bad_clients;
 mod bad_ids;
@@ -58,10 +63,12 @@ mod damage;
 mod deliveries;
 mod demo;
 mod dialects;
+mod disk;
 mod doctor;
 mod door;
 mod history;
 mod kill_stream;
+mod leftovers;
 mod limits;
 mod list;
 mod losses;
@@ -78,6 +85,7 @@ mod push;
 mod remote;
 mod remote_waits;
 mod resume;
+mod retention;
 mod retry;
 mod shutdown;
 mod signed_cards;

@@ -98,7 +98,7 @@ fn the_guide_lists_every_column_and_no_other() {
     let database = open(&sabir);
     for view in ["a2a_tasks", "a2a_continuations"] {
         let statement = database.prepare(&format!("SELECT * FROM {view}")).unwrap();
-        let columns: BTreeSet<&str> = statement.column_names().into_iter().collect();
+        let columns: BTreeSet<&str> = statement.column_names().collect();
         let section = GUIDE.split(&format!("## `{view}`")).nth(1).unwrap().split("\n## ").next().unwrap();
         let cells = section.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
         let listed: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();

@@ -93,6 +93,24 @@ fn a_store_of_a_newer_program_is_refused() {
 }
 
 #[test]
+fn a_file_of_the_guard_by_a_newer_program_is_refused_as_well() {
+    let (home, task) = used_home();
+    let guard = home.data().join("sabir.db.guard");
+    let set = |version: i64| {
+        rusqlite::Connection::open(&guard).unwrap().pragma_update(None, "user_version", version).unwrap();
+    };
+    let version: i64 =
+        rusqlite::Connection::open(&guard).unwrap().pragma_query_value(None, "user_version", |r| r.get(0)).unwrap();
+    set(version + 1);
+    let before = bytes_of(&guard);
+    let said = home.refuses(home.command());
+    assert!(said.contains(&guard.display().to_string()) && said.contains("newer sabir"), "{said}");
+    assert!(bytes_of(&guard) == before, "the file was changed");
+    set(version);
+    assert_eq!(Sabir::at(&home).get("/", &task["id"]), task);
+}
+
+#[test]
 fn a_store_of_another_program_is_refused() {
     let home = Home::new(AGENTS);
     fs::create_dir(home.data()).unwrap();

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `room` | the private directory: what the command finds there, and that nothing of it stays |
 //! | `group` | the processes: how they start, and that none of them outlives the turn |
+//! | `ledger` | which commands run, for the server that comes after one that was killed |
 //! | `relay` | what the command says while it runs, and in which order it is passed on |
 //! | `events` | what a line on descriptor 3 means |
 //! | `text` | cutting bytes into chunks, lines and tails |
@@ -20,6 +21,7 @@
 mod events;
 mod files;
 mod group;
+mod ledger;
 mod relay;
 mod room;
 mod text;
@@ -30,6 +32,7 @@ mod tests;
 use crate::config::agent::{AgentConfig, Stdin};
 use events::Ask;
 use group::{Group, Reaper};
+pub(crate) use ledger::{Ended, Ledger};
 use relay::{Heard, relay};
 use room::Room;
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
@@ -57,6 +60,8 @@ pub struct Exec {
     /// Variables that are passed on besides [`VARIABLES_PASSED`].
     env: Vec<String>,
     reaper: Arc<Reaper>,
+    /// Where turns are written down; nowhere if there is nothing beside which to do so.
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Exec {
@@ -79,7 +84,15 @@ impl Exec {
                 return Err(format!("env lists {name:?}, but A2A_… are set by the server"));
             }
         }
-        Ok(Self { command, stdin: config.stdin, env: config.env.clone(), reaper: Reaper::new(grace) })
+        let (stdin, env, reaper) = (config.stdin, config.env.clone(), Reaper::new(grace));
+        Ok(Self { command, stdin, env, reaper, ledger: None })
+    }
+
+    /// The same, with its turns written down.
+    #[must_use]
+    pub(crate) fn known_to(mut self, ledger: Option<Arc<Ledger>>) -> Self {
+        self.ledger = ledger;
+        self
     }
 
     /// Everything the command sees of its surroundings; nothing else of the server's environment reaches it.
@@ -104,7 +117,8 @@ impl Exec {
     /// The private directory, filled.
     async fn room(&self, cx: &Context) -> Result<Arc<Room>, Failure> {
         let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
-        let made = spawn_blocking(move || Room::furnish(&message, before.as_ref(), stdin)).await;
+        let ledger = self.ledger.clone();
+        let made = spawn_blocking(move || Room::furnish(&message, before.as_ref(), stdin, ledger.as_deref())).await;
         match made {
             Ok(Ok(room)) => Ok(Arc::new(room)),
             Ok(Err(error)) => Err(trouble(cx, "making its directory", &error)),

@@ -1,6 +1,7 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::retention::AgentRetention;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -53,6 +54,9 @@ pub struct AgentConfig {
     /// Limits of its own, in place of those of `[limits]`.
     #[serde(default)]
     pub limits: AgentLimits,
+    /// How long its tasks are kept, in place of `[retention]`.
+    #[serde(default)]
+    pub retention: AgentRetention,
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
@@ -128,6 +132,7 @@ impl AgentConfig {
             continuation: ContinuationConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
+            retention: AgentRetention::default(),
             xpr: None,
         }
     }

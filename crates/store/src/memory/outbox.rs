@@ -54,6 +54,16 @@ impl Rows {
         self.rows.insert(number, Row { letter, since: at });
     }
 
+    /// Whether anything of a task is still to be delivered.
+    pub(super) fn owes(&self, task: TaskId) -> bool {
+        self.rows.values().any(|row| row.waits() && row.letter.task == task)
+    }
+
+    /// All there is of a task; dead letters are left of those that are owed to nobody.
+    pub(super) fn forget_task(&mut self, task: TaskId) {
+        self.rows.retain(|_, row| row.letter.task != task);
+    }
+
     pub(super) fn forget(&mut self, task: TaskId, config: &str) {
         self.rows.retain(|_, row| !row.is_of(task, config));
     }

@@ -3,6 +3,9 @@
 //! A passive checkpoint copies what it can without making anybody wait, but under steady writing it never quite catches
 //! up, and the log would grow without end (and every read with it, since readers search the log first). So once the log
 //! is long, the little that a passive checkpoint left over is copied while the writer waits, and the log starts over.
+//!
+//! It cannot start over while somebody reads from it, and a backup or a check of the whole file reads for minutes. The
+//! writer must not wait for them: they get a moment, and if that is not enough the log grows until they are done.
 
 use super::{Shared, lock};
 use crate::OpenError;
@@ -19,6 +22,10 @@ use std::time::Duration;
 const EVERY: Duration = Duration::from_millis(25);
 /// Pages in the log (of 4 KiB) past which it starts over. After a crash all of them are read before anything is served.
 const FRAMES_MAX: i64 = 4096;
+/// How long the writer waits for those who read from the log when it is to start over. Reads of ours take microseconds.
+const READERS_TIME_MAX: Duration = Duration::from_millis(20);
+/// Rounds until it is tried again after somebody went on reading; twice as many each time, up to five seconds.
+const ROUNDS_SKIPPED_MAX: u32 = 200;
 
 #[derive(Debug)]
 pub(super) struct Checkpoints {
@@ -30,9 +37,10 @@ impl Checkpoints {
     pub(super) fn start(path: &Path, shared: Arc<Shared>) -> Result<Self, OpenError> {
         let fail = |reason: String| OpenError::Io { path: path.into(), reason };
         let connection = Connection::open(path).map_err(|e| fail(e.to_string()))?;
+        connection.busy_timeout(READERS_TIME_MAX).map_err(|e| fail(e.to_string()))?;
         let (stop, stopped) = channel::<()>();
         let run = move || {
-            let mut moved = 0;
+            let (mut moved, mut restarts) = (0, Restarts::default());
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 // Both only rise, so their sum tells whether either has.
                 let written = shared.commit.load(Ordering::Acquire) + shared.noted.load(Ordering::Acquire);
@@ -40,7 +48,7 @@ impl Checkpoints {
                     continue;
                 }
                 moved = written;
-                if let Err(error) = checkpoint(&connection, &shared) {
+                if let Err(error) = checkpoint(&connection, &shared, &mut restarts) {
                     tracing::warn!(%error, "checkpoint failed; the log stays in the write-ahead file");
                 }
             }
@@ -50,13 +58,36 @@ impl Checkpoints {
     }
 }
 
-fn checkpoint(connection: &Connection, shared: &Shared) -> rusqlite::Result<()> {
+/// When the log may be asked to start over.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Restarts {
+    /// Rounds to let pass.
+    skip: u32,
+    /// Rounds that were let pass last time.
+    skipped: u32,
+}
+
+impl Restarts {
+    fn is_due(&mut self) -> bool {
+        let due = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        due
+    }
+
+    /// Somebody went on reading, or not.
+    fn tried(&mut self, busy: bool) {
+        self.skipped = if busy { (self.skipped * 2).clamp(1, ROUNDS_SKIPPED_MAX) } else { 0 };
+        self.skip = self.skipped;
+    }
+}
+
+fn checkpoint(connection: &Connection, shared: &Shared, restarts: &mut Restarts) -> rusqlite::Result<()> {
     let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
-    if frames > FRAMES_MAX {
+    if frames > FRAMES_MAX && restarts.is_due() {
         // Waiting for its turn here, and not in SQLite, which tries again only ten times a second and under load never
         // finds a gap between two groups.
         let _turn = lock(&shared.turn);
-        connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
+        restarts.tried(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?);
     }
     Ok(())
 }
@@ -67,5 +98,48 @@ impl Drop for Checkpoints {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Durability, schema};
+    use std::time::Instant;
+
+    #[test]
+    fn a_long_reader_makes_the_writer_wait_for_moments_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let writer = schema::open_writer(&path, &schema::TASK_LOG, Durability::Normal).unwrap();
+        writer.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+        let reader = schema::open_reader(&path).unwrap();
+        let view = reader.unchecked_transaction().unwrap();
+        let _: i64 = view.query_row("SELECT count(*) FROM task", [], |row| row.get(0)).unwrap();
+        let fill = "INSERT INTO checkpoint (k, data) VALUES (?1, zeroblob(4000))";
+        let mut k = 0;
+        let mut grow = || {
+            let group = writer.unchecked_transaction().unwrap();
+            for _ in 0..=FRAMES_MAX {
+                k += 1;
+                group.execute(fill, [k]).unwrap();
+            }
+            group.commit().unwrap();
+        };
+        grow();
+        let connection = Connection::open(&path).unwrap();
+        connection.busy_timeout(READERS_TIME_MAX).unwrap();
+        let (shared, mut restarts) = (Shared::default(), Restarts::default());
+        let began = Instant::now();
+        for _ in 0..64 {
+            checkpoint(&connection, &shared, &mut restarts).unwrap();
+        }
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}: seven tries of 20 ms, and not one of five seconds");
+        assert!(restarts.skipped > 0);
+        drop(view);
+        restarts = Restarts::default();
+        checkpoint(&connection, &shared, &mut restarts).unwrap();
+        assert_eq!(restarts, Restarts::default(), "it starts over once nobody reads");
     }
 }

@@ -15,7 +15,7 @@
 //! Replay marks and quotas are written by the server that holds the task log's lock. Both would stay exact with more
 //! than one server on the file; sliding windows would not, for they are each process's own.
 
-mod audit;
+pub(super) mod audit;
 mod directory;
 mod keys;
 mod organisations;

@@ -9,6 +9,8 @@
 //! Changes of the outbox have a line as well. They are taken along with the steps, in a transaction of their own that is
 //! not synced: no delivery waits for the disk, and no step for more than a few hundred small updates.
 //!
+//! Behind the notes wait jobs that are nobody's hurry, such as forgetting; each is taken alone, when nothing else waits.
+//!
 //! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
@@ -63,12 +65,17 @@ struct Noting {
 /// A change of the outbox, and who waits for it.
 type Changing = (Change, oneshot::Sender<Result<bool, StoreError>>);
 
+/// Something to do when there is nothing else.
+type Idle = Box<dyn FnOnce(&mut Writer) + Send>;
+
 /// What the writer does next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Work {
     jobs: Vec<Job>,
     /// Beside the jobs and before them: without a sync they cost next to nothing, and receivers wait for them.
     changes: Vec<Changing>,
+    /// Only where there is nothing else.
+    idle: Option<Idle>,
     /// Only where there are no jobs.
     notings: Vec<Noting>,
 }
@@ -140,16 +147,23 @@ pub(super) struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiting {
     state: Mutex<State>,
     wake: Condvar,
 }
 
-#[derive(Debug, Default)]
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct State {
     jobs: Vec<Job>,
     changes: VecDeque<Changing>,
+    idle: VecDeque<Idle>,
     notings: VecDeque<Noting>,
     /// How many notes those are.
     notes: usize,
@@ -190,6 +204,22 @@ impl Queue {
         if !state.closed {
             state.notes += notes.len();
             state.notings.push_back(Noting { task, notes, reply });
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+        Answer::later(receiver)
+    }
+
+    /// Does something when there is nothing else to do.
+    pub(super) fn when_idle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Answer<T> {
+        let (reply, receiver) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if !state.closed {
+            // The asker may have gone; then nobody needs the answer.
+            state.idle.push_back(Box::new(move |writer| drop(reply.send(work(writer)))));
             drop(state);
             self.shared.wake.notify_one();
         }
@@ -238,8 +268,8 @@ impl Drop for Leaving<'_> {
         }
         let mut state = self.0.lock();
         state.closed = true;
-        let State { jobs, changes, notings, .. } = &mut *state;
-        let unanswered = (std::mem::take(jobs), std::mem::take(changes), std::mem::take(notings));
+        let State { jobs, changes, notings, idle, .. } = &mut *state;
+        let unanswered = (std::mem::take(jobs), std::mem::take(changes), std::mem::take(notings), std::mem::take(idle));
         drop(state);
         // Without their senders the answers become `Closed`.
         drop(unanswered);
@@ -259,6 +289,9 @@ impl Waiting {
             }
             if !work.notings.is_empty() {
                 write_notes(&mut writer, std::mem::take(&mut work.notings));
+            }
+            if let Some(idle) = work.idle.take() {
+                idle(&mut writer);
             }
             let mut group: Vec<(Step, Reply)> = Vec::with_capacity(work.jobs.len());
             let mut bytes = 0;
@@ -297,6 +330,10 @@ impl Waiting {
             }
             if !state.notings.is_empty() {
                 work.notings = state.some_notings();
+                return true;
+            }
+            if let Some(idle) = state.idle.pop_front() {
+                work.idle = Some(idle);
                 return true;
             }
             if state.closed {

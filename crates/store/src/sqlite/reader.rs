@@ -263,12 +263,17 @@ impl Reader {
     }
 }
 
-fn state(number: i64) -> rusqlite::Result<TaskState> {
+pub(super) fn state(number: i64) -> rusqlite::Result<TaskState> {
     TaskState::from_number(number).ok_or_else(|| damaged("task state"))
 }
 
 /// A task's text with its cuts, if they can be its cuts: readers slice by them without looking.
-fn whole(json: Vec<u8>, state: TaskState, history_at: u32, artifacts_at: u32) -> rusqlite::Result<FrozenTask> {
+pub(super) fn whole(
+    json: Vec<u8>,
+    state: TaskState,
+    history_at: u32,
+    artifacts_at: u32,
+) -> rusqlite::Result<FrozenTask> {
     let in_order = history_at <= artifacts_at && (artifacts_at as usize) < json.len();
     if !in_order || !json.starts_with(b"{") || !json.ends_with(b"}") {
         return Err(damaged("task"));
@@ -282,7 +287,7 @@ fn mark(bytes: &[u8]) -> RetryMark {
 }
 
 /// The events of a row that come after the cursor.
-fn split(first: Seq, lines: Vec<u8>, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
+pub(super) fn split(first: Seq, lines: Vec<u8>, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
     let lines = Bytes::from(lines);
     let mut events = Vec::new();
     let (mut at, mut number) = (0, first);

@@ -31,6 +31,8 @@ pub(super) const GUARD: Format =
 /// write-ahead log is the one thing for which SQLite does not wait its turn.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
+/// How long a command that only looks waits for whoever has the file to itself.
+const LOOK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents live
 /// in one process only.
@@ -58,7 +60,7 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// For files that only their owner may read: they hold everything anybody ever said.
-fn private() -> OpenOptions {
+pub(super) fn private() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
@@ -110,6 +112,20 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "cache_size", -512)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Opens a file that must be there, to look at all of it, with whatever else has it open. It stays untouched.
+pub(super) fn open_existing(path: &Path, format: &Format) -> Result<Connection, OpenError> {
+    let io = |reason: String| OpenError::Io { path: path.into(), reason };
+    // Said by us: SQLite's own words do not tell a file that is missing from one that may not be read.
+    std::fs::metadata(path).map_err(|e| io(e.to_string()))?;
+    let connection = open_reader(path).map_err(|e| unreadable(path, &e))?;
+    // A server whose log starts over, and a command that has just made the file, take a moment.
+    connection.busy_timeout(LOOK_PATIENCE).map_err(|e| io(e.to_string()))?;
+    match check(&connection, path, format)? {
+        0 => Err(OpenError::Foreign { path: path.into(), reason: "it is empty".into() }),
+        _ => Ok(connection),
+    }
 }
 
 /// The file's version; zero for an empty one. Anything that is not ours, or is newer, is an error and stays untouched.

@@ -97,6 +97,7 @@ impl Writer {
         if outcome.is_err() {
             self.roll_back();
         }
+        self.felt(&outcome);
         outcome
     }
 

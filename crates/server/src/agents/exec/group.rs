@@ -9,7 +9,8 @@
 //! left. Every look at the group is at most one pause old; the kernel hands numbers out in turn, so within that time
 //! none comes back.
 //!
-//! Out of reach are processes that leave the group (`setsid`), and all of them if the server itself is killed.
+//! Out of reach are processes that leave the group (`setsid`). If the server itself is killed, the next one ends them all;
+//! see `ledger`.
 
 use super::room::Room;
 use rustix::io::Errno;
@@ -76,6 +77,10 @@ impl Group {
             return Err(io::Error::other("a new process has neither a number nor pipes"));
         };
         let group = Self { id, child: Some(child), ending: None, room: room.clone(), reaper: reaper.clone() };
+        if let Err(error) = room.started(id) {
+            // Its directory is written down, by which it is found as well.
+            tracing::warn!(%error, "cannot write down which process a command has");
+        }
         Ok((group, Pipes { stdout, stderr, events }))
     }
 

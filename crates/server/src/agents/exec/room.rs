@@ -10,6 +10,7 @@
 //!
 //! All names are ours. A name that a caller wrote is a value inside `parts.json` and never a path.
 
+use super::ledger::{Entry, Ledger};
 use crate::config::agent::Stdin;
 use rustix::fs::{Mode, OFlags};
 use sabir_proto::{Content, Message, Part, Task};
@@ -31,6 +32,8 @@ pub(super) struct Room {
     path: PathBuf,
     /// Held from before the command runs: whatever it does to the path, this stays the directory we made.
     handle: OwnedFd,
+    /// What is written down about it; goes after the directory.
+    entry: Option<Entry>,
 }
 
 /// What `parts.json` says about a part.
@@ -48,13 +51,19 @@ struct Description<'a> {
 
 impl Room {
     /// Makes the directory and puts the message into it. Does blocking I/O.
-    pub(super) fn furnish(message: &Message, before: Option<&Task>, stdin: Stdin) -> io::Result<Self> {
+    pub(super) fn furnish(
+        message: &Message,
+        before: Option<&Task>,
+        stdin: Stdin,
+        ledger: Option<&Ledger>,
+    ) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         let made = builder.prefix("sabir-exec-").permissions(Permissions::from_mode(0o700)).tempdir()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::open(made.path(), flags, Mode::empty())?;
         // From here on it is ours to remove: tempfile gives up on directories that their owner may not enter.
-        let room = Self { path: made.keep(), handle };
+        let mut room = Self { path: made.keep(), handle, entry: None };
+        room.entry = ledger.map(|ledger| ledger.enter(&room.path)).transpose()?;
         for name in [PARTS, OUT] {
             DirBuilder::new().mode(0o700).create(room.path.join(name))?;
         }
@@ -93,6 +102,11 @@ impl Room {
         self.path.join(OUT)
     }
 
+    /// The command runs, and this is its first process.
+    pub(super) fn started(&self, leader: rustix::process::Pid) -> io::Result<()> {
+        self.entry.as_ref().map_or(Ok(()), |entry| entry.started(leader))
+    }
+
     /// The directory itself.
     pub(super) fn handle(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
@@ -101,17 +115,27 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let removed = std::fs::remove_dir_all(&self.path).or_else(|_| {
-            // Commands leave directories nobody may enter or change, such as caches of build tools.
-            unlock(&self.path);
-            std::fs::remove_dir_all(&self.path)
-        });
-        if let Err(error) = removed
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove a command's directory");
-        }
+        remove(&self.path);
     }
+}
+
+/// Removes such a directory with everything in it; whether it was there.
+pub(super) fn remove(path: &Path) -> bool {
+    let removed = std::fs::remove_dir_all(path).or_else(|e| match e.kind() {
+        io::ErrorKind::NotFound => Err(e),
+        _ => {
+            // Commands leave directories nobody may enter or change, such as caches of build tools.
+            unlock(path);
+            std::fs::remove_dir_all(path)
+        }
+    });
+    match &removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove a command's directory");
+        }
+        _ => {}
+    }
+    removed.is_ok()
 }
 
 /// A part as `parts.json` calls it, as its file's name ends, and as bytes.

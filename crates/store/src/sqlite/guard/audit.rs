@@ -59,7 +59,7 @@ pub(super) fn entries(
     Ok(rows.into_iter().map(read).collect())
 }
 
-pub(super) fn verify(connection: &Connection, known: Option<Known>) -> rusqlite::Result<Verified> {
+pub(in crate::sqlite) fn verify(connection: &Connection, known: Option<Known>) -> rusqlite::Result<Verified> {
     // Rows and end on one view of the file.
     let view = connection.unchecked_transaction()?;
     let mut checker = Checker::new(known);

@@ -2,6 +2,11 @@
 -- Retry keys of a task that is forgotten go with it.
 CREATE INDEX retry_key_task ON retry_key (k);
 
+-- Tasks that are gone, whose events are still to be deleted.
+CREATE TABLE forgotten (
+    k INTEGER PRIMARY KEY
+);
+
 -- Waits for other agents: our task, theirs, and when it is next looked at. Times are milliseconds since 1970. What was
 -- needed only to wait is erased once the wait has ended. Credentials are configured and never kept here.
 CREATE TABLE continuation (

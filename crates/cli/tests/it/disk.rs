@@ -1,0 +1,91 @@
+//! A disk that takes no more: reads go on, sends are told why, and all is well again once there is room.
+
+use crate::ask::{DESK, UNAVAILABLE, envelope, saying, state};
+use crate::http::{Request, Wire};
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use serde_json::json;
+use std::process::Command;
+
+/// A server whose files may not grow, from now on or no longer. Whatever it writes beyond the first bytes is refused by
+/// the system, as on a disk that is full or has become read-only.
+fn refuse_writes(sabir: &Sabir, refuse: bool) {
+    let limit = if refuse { "--fsize=1024:unlimited" } else { "--fsize=unlimited:unlimited" };
+    let done = Command::new("prlimit").args(["--pid", &sabir.pid().to_string(), limit]).status();
+    assert!(done.expect("prlimit is part of util-linux").success());
+}
+
+fn start() -> Sabir {
+    let home = Home::new(AGENTS);
+    // The signal that would end the program is ignored, as it is where a quota is met.
+    let command = home.under("trap '' XFSZ");
+    Sabir::run(&home, command)
+}
+
+#[test]
+fn reads_go_on_and_sends_are_told_why_until_there_is_room() {
+    let sabir = start();
+    let task = sabir.send("/", &saying("before"));
+    let open = sabir.send(DESK, &saying("book"));
+    assert_eq!(sabir.ask(&Request::get("/readyz")).status, 200);
+    for round in 0..3 {
+        refuse_writes(&sabir, true);
+        for _ in 0..3 {
+            let refused = sabir.rpc("/", "SendMessage", &saying("not now"));
+            let words = refused["error"]["message"].as_str().unwrap();
+            assert!(words.contains("cannot store anything") && words.contains("can be read"), "{words}");
+            sabir.refuses("/", "SendMessage", &saying("not now"), UNAVAILABLE);
+            sabir.refuses(DESK, "SendStreamingMessage", &saying("quick"), UNAVAILABLE);
+            sabir.refuses(DESK, "CancelTask", &json!({"id": open["id"]}), UNAVAILABLE);
+            sabir.rest_refuses(&Request::post("/message:send", saying("not now").to_string()), UNAVAILABLE);
+            assert_eq!(sabir.get("/", &task["id"]), task);
+            assert_eq!((sabir.count("/"), sabir.count(DESK)), (1 + round, 1));
+            assert_eq!(sabir.ask(&Request::get("/healthz")).status, 200);
+            let ready = sabir.ask(&Request::get("/readyz"));
+            assert_eq!(ready.status, 503);
+            let why = String::from_utf8(ready.body.clone()).unwrap();
+            assert!(why.contains("nothing can be stored") && why.contains("reads are served"), "{why}");
+            assert_eq!(sabir.metric("sabir_store_trouble"), 1.0);
+        }
+        refuse_writes(&sabir, false);
+        // Nobody sends, and it is seen all the same.
+        eventually("it is ready again", || sabir.ask(&Request::get("/readyz")).status == 200);
+        assert_eq!(sabir.metric("sabir_store_trouble"), 0.0);
+        assert_eq!(state(&sabir.send("/", &saying("now"))), "TASK_STATE_COMPLETED");
+    }
+    let sabir = Sabir::at(&sabir.kill());
+    assert_eq!((sabir.count("/"), sabir.count(DESK)), (4, 1), "what was refused was not kept, what was taken was");
+    assert_eq!(state(&sabir.send(DESK, &crate::ask::answering(&open, "never"))), "TASK_STATE_REJECTED");
+}
+
+#[test]
+fn what_an_agent_finished_meanwhile_is_kept_once_there_is_room() {
+    let sabir = start();
+    let task = sabir.begin(DESK, "tick");
+    refuse_writes(&sabir, true);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    // Somebody asks for it all the while, and is shown what is stored.
+    assert_eq!(state(&sabir.get(DESK, &task["id"])), "TASK_STATE_WORKING");
+    refuse_writes(&sabir, false);
+    eventually("it has ended", || state(&sabir.get(DESK, &task["id"])) == "TASK_STATE_COMPLETED");
+    let chunks = &sabir.get(DESK, &task["id"])["artifacts"][0]["parts"];
+    let text: String = chunks.as_array().unwrap().iter().map(|part| part["text"].as_str().unwrap()).collect();
+    assert_eq!(text, "0123456789", "nothing the agent said is missing");
+}
+
+#[test]
+fn a_server_that_is_asked_while_its_disk_is_full_stays_quick() {
+    let sabir = start();
+    sabir.send("/", &saying("before"));
+    refuse_writes(&sabir, true);
+    let mut wires: Vec<Wire> = (0..16).map(|_| Wire::open(sabir.address)).collect();
+    for _ in 0..5 {
+        for wire in &mut wires {
+            wire.send(&Request::post("/", envelope("SendMessage", &saying("not now"))));
+        }
+        for wire in &mut wires {
+            assert!(wire.reply().json().get("error").is_some());
+        }
+    }
+    refuse_writes(&sabir, false);
+    sabir.still_serves();
+}

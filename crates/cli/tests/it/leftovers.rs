@@ -1,0 +1,111 @@
+//! Commands of a server that was killed: the next one ends them, and touches nobody else.
+
+use crate::ask::state;
+use crate::sabir::{Home, Sabir, eventually};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A command that leaves somebody in the background, somebody who does not listen, and itself.
+const CONFIG: &str = r#"
+[limits]
+cancel_grace_seconds = 1
+[[agent]]
+name = "stay"
+kind = "exec"
+default = true
+command = '''
+sh -c 'trap "" TERM; echo $$ > deaf; while :; do sleep 1; done' &
+setsid sh -c 'echo $$ > apart; while :; do sleep 1; done' &
+echo $$ > leader
+echo "$A2A_OUT_DIR" > room
+while :; do sleep 1; done
+'''
+"#;
+
+fn number(home: &Home, name: &str) -> Option<u32> {
+    fs::read_to_string(home.path(name)).ok()?.trim().parse().ok()
+}
+
+/// Whether a process is there and not only waiting to be buried.
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn ledger(home: &Home) -> PathBuf {
+    home.data().join("sabir.db.exec")
+}
+
+fn entries(home: &Home) -> Vec<PathBuf> {
+    fs::read_dir(ledger(home)).map_or_else(|_| Vec::new(), |entries| entries.map(|e| e.unwrap().path()).collect())
+}
+
+struct Bystander(Child);
+
+impl Bystander {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn commands_of_a_killed_server_are_ended_by_the_next() {
+    let bystander = Bystander::start();
+    let sabir = Sabir::start(CONFIG);
+    let task = sabir.begin("/", "go");
+    let names = ["leader", "deaf", "apart"];
+    eventually("all of them run", || names.iter().all(|name| number(&sabir.home, name).is_some()));
+    eventually("its directory is told", || sabir.home.path("room").exists());
+    let processes = names.map(|name| number(&sabir.home, name).unwrap());
+    let room = fs::read_to_string(sabir.home.path("room")).unwrap();
+    let room = Path::new(room.trim()).parent().unwrap().to_owned();
+    let home = sabir.kill();
+    assert!(processes.iter().all(|pid| lives(*pid)), "nobody has ended them yet");
+    assert!(room.is_dir());
+    assert_eq!(entries(&home).len(), 1);
+    // Entries that name somebody else: with another birth, with no such number, and with nonsense.
+    let stranger = bystander.0.id();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for (name, rest) in [("sabir-exec-aaaaaa", format!("{stranger} 1")), ("sabir-exec-bbbbbb", "4194304 7".into())] {
+        fs::write(ledger(&home).join(name), format!("/tmp/{name}\n{}\n{rest}", boot.trim())).unwrap();
+    }
+    // Its own birth, and a machine that was started anew since.
+    let stat = fs::read_to_string(format!("/proc/{stranger}/stat")).unwrap();
+    let born = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
+    let entry = format!("/tmp/sabir-exec-cccccc\n00000000-0000-0000-0000-000000000000\n{stranger} {born}");
+    fs::write(ledger(&home).join("sabir-exec-cccccc"), entry).unwrap();
+    // A directory that is not one of ours is not removed.
+    let precious = home.path("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(ledger(&home).join("sabir-exec-dddddd"), format!("{}\n{}", precious.display(), boot.trim())).unwrap();
+    fs::write(ledger(&home).join("nonsense"), "\u{0}\n\n\n").unwrap();
+    let sabir = Sabir::at(&home);
+    for (name, pid) in names.iter().zip(processes) {
+        assert!(!lives(pid), "{name} is still there");
+    }
+    assert!(lives(stranger), "somebody else was ended");
+    assert!(precious.is_dir() && !room.exists());
+    assert!(entries(&home).is_empty());
+    assert!(sabir.said().contains("left behind"), "{}", sabir.said());
+    eventually("the task has failed", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_FAILED");
+}
+
+#[test]
+fn a_turn_that_ended_leaves_no_entry() {
+    let sabir = Sabir::start(
+        "[[agent]]\nname = \"quick\"\nkind = \"exec\"\ndefault = true\ncommand = 'ls data/sabir.db.exec; echo done'\n",
+    );
+    let task = sabir.send("/", &crate::ask::saying("go"));
+    assert!(task.to_string().contains("sabir-exec-"), "there is one while it runs: {task}");
+    eventually("there is none", || entries(&sabir.home).is_empty());
+    let sabir = Sabir::at(&sabir.kill());
+    assert!(!sabir.said().contains("left behind"), "{}", sabir.said());
+}

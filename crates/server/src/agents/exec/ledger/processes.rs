@@ -1,0 +1,125 @@
+//! The processes that a dead server left behind: which they are, and their end.
+
+use super::super::room;
+use super::{Ended, Left};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two looks at processes that are being ended.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long killed processes get to disappear.
+const KILL_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// When a process was born, in ticks since the machine was started.
+pub(super) fn born(pid: i32) -> Option<u64> {
+    Process::read(pid).map(|process| process.born)
+}
+
+impl Left {
+    /// Whether a process belongs to the turn.
+    fn has(&self, process: &Process, all: &[Process]) -> bool {
+        let leads = |one: &Process| self.leader == Some((one.pid, one.born));
+        let led = || self.leader.is_some_and(|(pid, _)| process.group == pid) && all.iter().any(leads);
+        leads(process) || led() || process.was_given(&self.room)
+    }
+}
+
+/// A process, as the system tells it.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    pid: i32,
+    group: i32,
+    /// In ticks since the machine was started.
+    born: u64,
+    is_dead: bool,
+}
+
+impl Process {
+    fn read(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before this bracket is the program's own and may contain anything.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let (state, group, born) = (fields.first()?, fields.get(2)?.parse().ok()?, fields.get(19)?.parse().ok()?);
+        Some(Self { pid, group, born, is_dead: matches!(*state, "Z" | "X") })
+    }
+
+    fn all() -> Vec<Self> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter_map(Self::read).filter(|process| !process.is_dead).collect()
+    }
+
+    /// Whether it was started with this private directory. Those of other users cannot be asked, and are not ours.
+    fn was_given(&self, room: &Path) -> bool {
+        let mut variable = b"A2A_OUT_DIR=".to_vec();
+        variable.extend(room.join(room::OUT).as_os_str().as_bytes());
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|one| one == variable)
+    }
+
+    /// Something to signal it by, that never becomes another process.
+    fn hold(self) -> Option<Held> {
+        let by = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        let same = Self::read(self.pid).is_some_and(|now| now.born == self.born);
+        same.then_some(Held { process: self, by })
+    }
+}
+
+/// A process that is surely the one that was looked at.
+struct Held {
+    process: Process,
+    by: OwnedFd,
+}
+
+impl Held {
+    fn signal(&self, signal: Signal) {
+        // The only errors are that it is gone, which is what we want, and that we may not, which we cannot change.
+        let _ = pidfd_send_signal(&self.by, signal);
+    }
+
+    fn lives(&self) -> bool {
+        Process::read(self.process.pid).is_some_and(|now| now.born == self.process.born && !now.is_dead)
+    }
+}
+
+/// Ends the processes of these turns, those that are started meanwhile as well.
+pub(super) fn end(left: &[Left], grace: Duration) -> Ended {
+    let mut ended = Ended::default();
+    if left.is_empty() {
+        return ended;
+    }
+    let mut known: Vec<Held> = Vec::new();
+    for (signal, time) in [(Signal::TERM, grace), (Signal::KILL, KILL_TIME_MAX)] {
+        known.retain(Held::lives);
+        if signal == Signal::KILL {
+            ended.killed = known.len();
+        }
+        known.iter().for_each(|held| held.signal(signal));
+        let began = Instant::now();
+        loop {
+            let all = Process::all();
+            let is_new =
+                |p: &Process| !known.iter().any(|held| held.process.pid == p.pid && held.process.born == p.born);
+            let found = all.iter().filter(|p| is_new(p) && left.iter().any(|left| left.has(p, &all)));
+            let found: Vec<Held> = found.filter_map(|process| process.hold()).collect();
+            found.iter().for_each(|held| held.signal(signal));
+            ended.processes += found.len();
+            known.extend(found);
+            if !known.iter().any(Held::lives) {
+                return ended;
+            }
+            if began.elapsed() >= time {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    if known.iter().any(Held::lives) {
+        tracing::warn!("processes that the last server left behind do not end, although killed");
+    }
+    ended
+}

@@ -1,0 +1,59 @@
+//! `[retention]`: how long tasks are kept once they have settled.
+
+use serde::Deserialize;
+use std::time::Duration;
+
+/// `[retention]`, for agents that say nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Days a task is kept after its last status; 0 for ever.
+    pub days: u32,
+    /// Settled tasks that are kept of an agent, the latest ones; 0 for all.
+    pub tasks: u64,
+    /// Seconds a task is kept whatever else is said: whoever waited for it may still be reading.
+    pub grace_seconds: u64,
+    /// Seconds between two looks.
+    pub every_seconds: u64,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { days: 0, tasks: 0, grace_seconds: 600, every_seconds: 60 }
+    }
+}
+
+/// `[agent.retention]`, in place of those of `[retention]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentRetention {
+    /// Days a task is kept after its last status; 0 for ever.
+    pub days: Option<u32>,
+    /// Settled tasks that are kept, the latest ones; 0 for all.
+    pub tasks: Option<u64>,
+}
+
+/// What is kept of one agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// For how long.
+    pub(crate) age: Option<Duration>,
+    /// How many.
+    pub(crate) tasks: Option<u64>,
+}
+
+impl RetentionConfig {
+    /// The rule for an agent.
+    pub(crate) fn rule(&self, own: &AgentRetention) -> Rule {
+        let (days, tasks) = (own.days.unwrap_or(self.days), own.tasks.unwrap_or(self.tasks));
+        let age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
+        Rule { age, tasks: (tasks > 0).then_some(tasks) }
+    }
+}
+
+impl Rule {
+    /// Whether everything is kept.
+    pub(crate) const fn keeps_all(self) -> bool {
+        self.age.is_none() && self.tasks.is_none()
+    }
+}

@@ -1,0 +1,302 @@
+//! Whether a store is whole: what SQLite can tell of its pages, and what only we can tell of our rows.
+//!
+//! | Asked | Of what |
+//! |---|---|
+//! | pages, indexes, constraints | both files; SQLite's own check |
+//! | every task: its owner, its state, its text, its events without a gap, its head | the task log |
+//! | counters are what they count; nothing belongs to a task that is not there | the task log |
+//! | every entry of the audit follows from the one before | the guard's file |
+//!
+//! The rows are read on one view of the file, so a server may work on it meanwhile. Nothing is ever repaired: what is
+//! damaged comes back from a copy.
+
+use super::guard::{SqliteGuard, audit};
+use super::{reader, schema, seq, task_id};
+use crate::{OpenError, StoreError};
+use rusqlite::{Connection, Row};
+use sabir_proto::{FrozenEvent, FrozenTask, Seq, TaskState};
+use std::path::{Path, PathBuf};
+
+/// Problems that are told; more are only counted.
+pub const PROBLEMS_MAX: usize = 100;
+/// How often it is told how far we are.
+const TELL_EVERY: u64 = 10_000;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Tasks that were read.
+    pub tasks: u64,
+    /// Their events.
+    pub events: u64,
+    /// Entries of the audit, as far as they follow from each other.
+    pub audit: u64,
+    /// What is wrong, at most [`PROBLEMS_MAX`].
+    pub problems: Vec<String>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl Checked {
+    /// Whether nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn wrong(&mut self, what: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(what);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// How far we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Looked {
+    /// A file is being copied.
+    Copying(PathBuf),
+    /// The pages of a file are being read.
+    Pages(PathBuf),
+    /// So many tasks of so many have been read.
+    Tasks(u64, u64),
+    /// The audit is being read.
+    Audit,
+}
+
+/// Looks at the store with this task log. An error is a file that cannot be looked at.
+pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked, OpenError> {
+    let guard = SqliteGuard::path_beside(task_log);
+    let mut checked = Checked::default();
+    let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |e: rusqlite::Error| match super::store_error(&e) {
+            StoreError::Corrupt(reason) => OpenError::Damaged { path, reason },
+            _ => OpenError::Io { path, reason: e.to_string() },
+        }
+    };
+    looked(Looked::Pages(task_log.into()));
+    if pages(&connection, task_log, &mut checked).map_err(fail(task_log))? {
+        // Where pages are damaged, rows would be reported a thousand times.
+        rows(&connection, &mut checked, looked).map_err(fail(task_log))?;
+    }
+    let connection = schema::open_existing(&guard, &schema::GUARD)?;
+    looked(Looked::Pages(guard.clone()));
+    if pages(&connection, &guard, &mut checked).map_err(fail(&guard))? {
+        looked(Looked::Audit);
+        let verified = audit::verify(&connection, None).map_err(fail(&guard))?;
+        checked.audit = verified.entries;
+        if let Some(broken) = verified.broken {
+            checked.wrong(format!("the audit is broken: {broken}"));
+        }
+        let sql = "SELECT id FROM key_use WHERE id NOT IN (SELECT id FROM api_key)";
+        texts(&connection, sql, &mut checked, "a use of a key that is not there:").map_err(fail(&guard))?;
+    }
+    Ok(checked)
+}
+
+/// SQLite's own check; whether it found nothing.
+fn pages(connection: &Connection, path: &Path, checked: &mut Checked) -> rusqlite::Result<bool> {
+    let before = checked.problems.len();
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({PROBLEMS_MAX})"))?;
+    let mut said = statement.query([])?;
+    while let Some(row) = said.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            checked.wrong(format!("{}: {line}", path.display()));
+        }
+    }
+    let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+    let mut said = statement.query([])?;
+    while let Some(row) = said.next()? {
+        let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+        checked.wrong(format!("{}: a row of {table} belongs to a row of {parent} that is not there", path.display()));
+    }
+    Ok(checked.problems.len() == before)
+}
+
+fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked)) -> rusqlite::Result<()> {
+    let view = connection.unchecked_transaction()?;
+    tasks(&view, checked, looked)?;
+    counters(&view, checked)?;
+    // Not the moves: they are forgotten by their age alone, and mean nothing without their tasks.
+    for (table, also) in [
+        ("event", " UNION ALL SELECT 1 FROM forgotten WHERE forgotten.k = one.k"),
+        ("snapshot", ""),
+        ("checkpoint", ""),
+        ("note", ""),
+        ("push_config", ""),
+        ("alias", " AND task.salt = one.salt AND task.scope = one.scope"),
+        ("outbox", " AND task.salt = one.salt"),
+        ("retry_key", " AND task.salt = one.salt"),
+        ("continuation", " AND task.salt = one.salt"),
+    ] {
+        let sql = format!(
+            "SELECT count(*) FROM {table} one WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.k = one.k{also})"
+        );
+        let orphans: i64 = view.query_row(&sql, [], |row| row.get(0))?;
+        if orphans > 0 {
+            checked.wrong(format!("{orphans} rows of {table} belong to tasks that are not there"));
+        }
+    }
+    Ok(())
+}
+
+/// Every task with its events.
+fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked)) -> rusqlite::Result<()> {
+    let count = |sql: &str| view.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let of = u64::try_from(count("SELECT count(*) FROM task")?).unwrap_or(0);
+    let latest = count("SELECT ifnull(max(number), -1) FROM latest")?;
+    let sql = "SELECT t.k, t.salt, t.state, t.head, t.history_at, t.artifacts_at, t.body, t.events, t.moved,
+                   t.scope IN (SELECT n FROM scope), EXISTS (SELECT 1 FROM snapshot s WHERE s.k = t.k),
+                   EXISTS (SELECT 1 FROM checkpoint c WHERE c.k = t.k)
+               FROM task t ORDER BY t.k";
+    let mut statement = view.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = task_id(row.get(0)?, row.get(1).unwrap_or_default());
+        let problems = match Kept::read(view, row, latest) {
+            Ok(kept) => kept.problems(&mut checked.events),
+            Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error),
+            // A column that holds something else than ours would.
+            Err(error) => vec![format!("its rows cannot be read: {error}")],
+        };
+        problems.into_iter().for_each(|problem| checked.wrong(format!("task {id}: {problem}")));
+        checked.tasks += 1;
+        if checked.tasks.is_multiple_of(TELL_EVERY) {
+            looked(Looked::Tasks(checked.tasks, of));
+        }
+    }
+    looked(Looked::Tasks(checked.tasks, of));
+    Ok(())
+}
+
+/// A task as its rows tell it.
+struct Kept {
+    id: sabir_proto::TaskId,
+    state: Option<TaskState>,
+    head: Seq,
+    body: Option<rusqlite::Result<FrozenTask>>,
+    /// Its steps: the number of the first event, of the last, and the lines.
+    steps: Vec<(Seq, Seq, Vec<u8>)>,
+    /// It has them in its own row.
+    is_one_row: bool,
+    /// A word on every plain question that was answered wrongly.
+    odd: Vec<&'static str>,
+}
+
+impl Kept {
+    fn read(view: &Connection, row: &Row<'_>, latest: i64) -> rusqlite::Result<Self> {
+        let k: i64 = row.get(0)?;
+        let state = reader::state(row.get(2)?).ok();
+        let head = seq(row.get(3)?);
+        let body: Option<Vec<u8>> = row.get(6)?;
+        let (history_at, artifacts_at) = (row.get::<_, Option<u32>>(4)?, row.get::<_, Option<u32>>(5)?);
+        let body = body.map(|json| {
+            reader::whole(
+                json,
+                state.unwrap_or(TaskState::Unspecified),
+                history_at.unwrap_or(0),
+                artifacts_at.unwrap_or(u32::MAX),
+            )
+        });
+        let lines: Option<Vec<u8>> = row.get(7)?;
+        let is_one_row = lines.is_some();
+        let mut steps: Vec<(Seq, Seq, Vec<u8>)> = lines.map(|lines| (Seq(1), head, lines)).into_iter().collect();
+        let mut statement = view.prepare_cached("SELECT first, last, lines FROM event WHERE k = ?1 ORDER BY first")?;
+        let more = statement.query_map([k], |row| Ok((seq(row.get(0)?), seq(row.get(1)?), row.get(2)?)))?;
+        steps.extend(more.collect::<rusqlite::Result<Vec<_>>>()?);
+        let settled = state.is_some_and(TaskState::is_settled);
+        let (owned, snapshot, checkpoint): (bool, bool, bool) = (row.get(9)?, row.get(10)?, row.get(11)?);
+        let odd = [
+            (!owned, "its owner is not there"),
+            (state.is_none(), "it is in no state we know"),
+            (row.get::<_, i64>(8)? > latest, "it moved in a commit that is yet to come"),
+            (settled && body.is_none(), "it has settled, and its text is missing"),
+            (!settled && body.is_some(), "it has not settled, and has its last text"),
+            (settled && (snapshot || checkpoint), "it has settled, and what it needed before is still there"),
+            (!settled && !snapshot && steps.is_empty(), "it has neither events nor a snapshot"),
+            (is_one_row && steps.len() > 1, "it has events in its row and beside it"),
+        ];
+        let odd = odd.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)).collect();
+        Ok(Self { id: task_id(k, row.get(1)?), state, head, body, steps, is_one_row, odd })
+    }
+
+    /// What is wrong with it.
+    fn problems(self, events: &mut u64) -> Vec<String> {
+        let mut problems: Vec<String> = self.odd.iter().map(|&word| word.to_owned()).collect();
+        match self.body.as_ref().map(|body| body.as_ref().ok().and_then(FrozenTask::thaw)) {
+            None => {}
+            Some(None) => problems.push("its text cannot be read".into()),
+            Some(Some(task)) if task.id != self.id => problems.push("its text is another task's".into()),
+            Some(Some(task)) if Some(task.status.state) != self.state => {
+                problems.push(format!("its text says {}, its row something else", task.status.state));
+            }
+            Some(Some(_)) => {}
+        }
+        if self.steps.is_empty() {
+            // The text is its only event.
+            *events += u64::from(self.body.is_some());
+            if self.body.is_some() && self.head != Seq(1) {
+                problems.push(format!("its row counts {} events, and there is one", self.head));
+            }
+            return problems;
+        }
+        let (mut last, mut state) = (Seq(0), None);
+        for (first, until, lines) in self.steps {
+            if first != last.next() {
+                problems.push(format!("event {} is missing: after {last} comes {first}", last.next()));
+            }
+            let Ok(read) = reader::split(first, lines, Seq(0), usize::MAX) else {
+                problems.push(format!("its events from {first} to {until} cannot be read"));
+                last = until;
+                continue;
+            };
+            *events += u64::try_from(read.len()).unwrap_or(0);
+            if read.last().map(|event| event.seq) != Some(until) {
+                problems.push(format!("its events from {first} to {until} are {} in number", read.len()));
+            }
+            if read.iter().any(|event| event.task_id() != Some(self.id)) {
+                problems.push(format!("its events from {first} to {until} are another task's"));
+            }
+            state = read.iter().rev().find_map(|event: &FrozenEvent| event.state).or(state);
+            last = until;
+        }
+        let settled = self.state.is_some_and(TaskState::is_settled);
+        // The row of an unsettled task only learns of events that moved it.
+        if (settled || self.is_one_row) && self.head != last || self.head > last {
+            problems.push(format!("its row counts {} events, its log {last}", self.head));
+        }
+        if state != self.state {
+            let told = state.map_or("nothing".to_owned(), |state| state.to_string());
+            problems.push(format!("its events say {told}, its row something else"));
+        }
+        problems
+    }
+}
+
+fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+    let sql = "SELECT scope, state, sum(counted), sum(told) FROM (
+                   SELECT scope, state, count(*) AS counted, 0 AS told FROM task GROUP BY scope, state
+                   UNION ALL SELECT scope, state, 0, n FROM counter
+               ) GROUP BY scope, state HAVING sum(counted) <> sum(told)";
+    let mut statement = view.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (scope, state, counted, told): (i64, i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        checked.wrong(format!("owner {scope} has {counted} tasks in state {state}, the counter says {told}"));
+    }
+    Ok(())
+}
+
+/// Every text a query gives is a problem.
+fn texts(connection: &Connection, sql: &str, checked: &mut Checked, what: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(sql)?;
+    let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+    for one in found {
+        checked.wrong(format!("{what} {}", one?));
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! Forgetting settled tasks, when the writer has nothing else to do.
+//!
+//! Candidates are found on a reader, owner by owner and state by state along the index of lists; a few at a time they go
+//! to the writer, which looks again and deletes. One transaction is bounded by rows, for a step may come to wait behind
+//! it, and is not synced: what a crash brings back is forgotten once more.
+//!
+//! A task with more events than one transaction may delete disappears with the first one, which notes its key in the
+//! table `forgotten`; its events follow in as many transactions as they need, after a crash as well.
+//!
+//! The pages that become free are used by the tasks that come; the file does not shrink. Giving them back one by one
+//! would cost every page a second home in the file's map, and every commit the upkeep of it, to save room that the next
+//! tasks need again. A copy has no free pages, and `sabir db prune --compact` makes the file small while nobody uses it.
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Backend, SqliteLog, lock, schema, stamp, store_error, task_id};
+use crate::retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
+use crate::{Answer, OpenError, StoreError};
+use rusqlite::{Connection, OptionalExtension};
+use sabir_proto::{AgentName, Stamp, TaskId, TaskState};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Tasks in one transaction.
+const TASKS_AT_ONCE: usize = 64;
+/// Rows of events in one transaction.
+const EVENTS_AT_ONCE: u64 = 512;
+/// Owners that are looked at in one call.
+const OWNERS_AT_ONCE: usize = 256;
+
+/// Before the first owner.
+const BEGINNING: Bookmark = Bookmark { scope: 0, state: 0, position: -1 };
+
+/// What keeps a task: somebody is still owed its events. Dead letters do not, and go with it.
+const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k AND o.buried IS NULL)";
+
+fn settled_states() -> impl Iterator<Item = TaskState> {
+    TaskState::ALL.into_iter().filter(|state| state.is_settled())
+}
+
+/// What one transaction did.
+struct Pass {
+    /// The tasks that are gone.
+    gone: Vec<TaskId>,
+    /// The last candidate that was dealt with.
+    last: Option<Bookmark>,
+    /// It did as much as it may, and there may be more.
+    is_full: bool,
+}
+
+/// A task that may be forgotten, and where it stands.
+type Candidate = (i64, i64, Bookmark);
+
+impl Reader {
+    fn owners(&self, agent: &AgentName) -> rusqlite::Result<Vec<i64>> {
+        let mut statement = self.connection.prepare_cached("SELECT n FROM scope WHERE agent = ?1 ORDER BY n")?;
+        statement.query_map([agent.as_str()], |row| row.get(0))?.collect()
+    }
+
+    fn agents(&self) -> rusqlite::Result<Vec<AgentName>> {
+        let mut statement = self.connection.prepare_cached("SELECT DISTINCT agent FROM scope ORDER BY agent")?;
+        let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+        // A name that is no longer legal has no agent.
+        names.filter_map(|name| name.map(|name| AgentName::parse(&name).ok()).transpose()).collect()
+    }
+
+    fn settled(&self, agent: &AgentName) -> rusqlite::Result<u64> {
+        let sql = "SELECT ifnull(sum(c.n), 0) FROM counter c JOIN scope s ON s.n = c.scope
+                   WHERE s.agent = ?1 AND c.state = ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let count =
+            |state: TaskState| statement.query_row((agent.as_str(), state.number()), |row| row.get::<_, i64>(0));
+        Ok(settled_states().map(count).sum::<rusqlite::Result<i64>>()?.try_into().unwrap_or(0))
+    }
+
+    fn oldest(&self, agent: &AgentName, count: u64) -> rusqlite::Result<Option<Stamp>> {
+        let count = count.min(OLDEST_MAX);
+        let sql = "SELECT position FROM task WHERE scope = ?1 AND state = ?2 ORDER BY position LIMIT ?3";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut places: Vec<i64> = Vec::new();
+        for scope in self.owners(agent)? {
+            for state in settled_states() {
+                let rows = statement.query_map((scope, state.number(), count.cast_signed()), |row| row.get(0))?;
+                for place in rows {
+                    places.push(place?);
+                }
+            }
+            // However many owners there are, memory is bounded.
+            if u64::try_from(places.len()).is_ok_and(|places| places > 2 * OLDEST_MAX) {
+                keep_lowest(&mut places, count);
+            }
+        }
+        keep_lowest(&mut places, count);
+        Ok(places.last().copied().map(stamp))
+    }
+
+    /// The next tasks that may be forgotten, and where to go on after them.
+    fn candidates(
+        &self,
+        agent: &AgentName,
+        below: i64,
+        from: Option<Bookmark>,
+    ) -> rusqlite::Result<(Vec<Candidate>, Option<Bookmark>)> {
+        let sql = format!(
+            "SELECT t.k, t.salt, t.position FROM task t INDEXED BY task_order
+             WHERE t.scope = ?1 AND t.state = ?2 AND t.position > ?3 AND t.position < ?4 AND {NOT_OWED}
+             ORDER BY t.position LIMIT ?5"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut found: Vec<Candidate> = Vec::new();
+        let owners = self.owners(agent)?;
+        let (mut looked, mut last) = (0, None);
+        for &scope in owners.iter().filter(|&&scope| from.is_none_or(|from| scope >= from.scope)) {
+            if looked == OWNERS_AT_ONCE {
+                return Ok((found, last));
+            }
+            looked += 1;
+            for state in settled_states().map(TaskState::number) {
+                let after = match from.filter(|from| from.scope == scope) {
+                    Some(from) if state < from.state => continue,
+                    Some(from) if state == from.state => from.position,
+                    _ => -1,
+                };
+                let room = i64::try_from(TASKS_AT_ONCE - found.len()).unwrap_or(0);
+                let rows = statement.query_map((scope, state, after, below, room), |row| {
+                    Ok((row.get(0)?, row.get(1)?, Bookmark { scope, state, position: row.get(2)? }))
+                })?;
+                for row in rows {
+                    found.push(row?);
+                }
+                if found.len() == TASKS_AT_ONCE {
+                    let next = found.last().map(|(_, _, at)| *at);
+                    return Ok((found, next));
+                }
+                last = Some(Bookmark { scope, state, position: below });
+            }
+        }
+        Ok((found, None))
+    }
+}
+
+/// The `count` lowest, in order.
+fn keep_lowest(places: &mut Vec<i64>, count: u64) {
+    places.sort_unstable();
+    places.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+}
+
+impl Writer {
+    /// Deletes what is still settled and owed to nobody, as much as one transaction may.
+    fn forget(&mut self, candidates: &[Candidate]) -> Result<Pass, StoreError> {
+        let shared = self.shared.clone();
+        let _turn = lock(&shared.turn);
+        let outcome = self.relax().and_then(|()| self.attempt_forget(candidates));
+        // How much is synced cannot change inside a transaction.
+        self.roll_back();
+        let outcome = outcome.and_then(|done| self.tighten().map(|()| done)).map_err(|e| store_error(&e));
+        if outcome.is_ok() {
+            shared.noted.fetch_add(1, Ordering::Release);
+        }
+        outcome
+    }
+
+    fn attempt_forget(&self, candidates: &[Candidate]) -> rusqlite::Result<Pass> {
+        let connection = &self.connection;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut room = EVENTS_AT_ONCE;
+        let (mut gone, mut last) = (Vec::new(), None);
+        // What was begun comes first.
+        finish(connection, &mut room)?;
+        for &(k, salt, at) in candidates {
+            if room == 0 {
+                break;
+            }
+            last = Some(at);
+            let sql = format!("DELETE FROM task AS t WHERE t.k = ?1 AND t.salt = ?2 AND t.state = ?3 AND {NOT_OWED}");
+            if connection.prepare_cached(&sql)?.execute((k, salt, at.state))? == 0 {
+                continue;
+            }
+            for table in
+                ["note", "alias", "retry_key", "push_config", "outbox", "continuation", "snapshot", "checkpoint"]
+            {
+                connection.prepare_cached(&format!("DELETE FROM {table} WHERE k = ?1"))?.execute([k])?;
+            }
+            let sql = "UPDATE counter SET n = n - 1 WHERE scope = ?1 AND state = ?2";
+            connection.prepare_cached(sql)?.execute((at.scope, at.state))?;
+            connection.prepare_cached("INSERT INTO forgotten (k) VALUES (?1)")?.execute([k])?;
+            gone.push(task_id(k, salt));
+            finish(connection, &mut room)?;
+        }
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(Pass { gone, last, is_full: room == 0 })
+    }
+}
+
+/// Deletes events of tasks that are gone, while there is room.
+fn finish(connection: &Connection, room: &mut u64) -> rusqlite::Result<()> {
+    while *room > 0 {
+        let begun =
+            connection.prepare_cached("SELECT k FROM forgotten LIMIT 1")?.query_row([], |row| row.get::<_, i64>(0));
+        let Some(k) = begun.optional()? else { return Ok(()) };
+        let sql = "DELETE FROM event WHERE k = ?1 AND first IN
+                       (SELECT first FROM event WHERE k = ?1 ORDER BY first LIMIT ?2)";
+        let deleted = connection.prepare_cached(sql)?.execute((k, room.cast_signed()))?;
+        let deleted = u64::try_from(deleted).unwrap_or(u64::MAX);
+        if deleted < *room {
+            connection.prepare_cached("DELETE FROM forgotten WHERE k = ?1")?.execute([k])?;
+        }
+        // A task without events costs a row as well.
+        *room = room.saturating_sub(deleted.max(1));
+    }
+    Ok(())
+}
+
+impl Retention for SqliteLog {
+    fn agents(&self) -> Answer<Vec<AgentName>> {
+        Answer::now(self.readers.with(Reader::agents))
+    }
+
+    fn settled(&self, agent: &AgentName) -> Answer<u64> {
+        Answer::now(self.readers.with(|r| r.settled(agent)))
+    }
+
+    fn oldest(&self, agent: &AgentName, count: u64) -> Answer<Option<Stamp>> {
+        Answer::now(self.readers.with(|r| r.oldest(agent, count)))
+    }
+
+    fn forget(&self, agent: &AgentName, below: Stamp, from: Option<Bookmark>) -> Answer<Forgotten> {
+        let (candidates, next) = match self.readers.with(|r| r.candidates(agent, super::key(below), from)) {
+            Ok(found) => found,
+            Err(error) => return Answer::now(Err(error)),
+        };
+        let unfinished = self.readers.with(|r| {
+            r.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten)")?.query_row([], |row| row.get(0))
+        });
+        if candidates.is_empty() && unfinished == Ok(false) {
+            return Answer::now(Ok(Forgotten { tasks: 0, next }));
+        }
+        let settled = self.settled.clone();
+        let work = move |writer: &mut Writer| {
+            let Pass { gone, last, is_full } = writer.forget(&candidates)?;
+            settled.forget(&gone);
+            let tasks = u64::try_from(gone.len()).unwrap_or(0);
+            // Where there was not room for all, it goes on behind the last that was dealt with.
+            let next = if is_full { last.or(from).or(Some(BEGINNING)) } else { next };
+            Ok(Forgotten { tasks, next })
+        };
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.when_idle(work),
+            Backend::Inline(writer) => Answer::now(work(&mut lock(writer))),
+        }
+    }
+}
+
+impl SqliteLog {
+    /// Makes the file as small as what is in it. Takes as much room again while it works, and nobody writes meanwhile.
+    pub fn compact(&self) -> Answer<()> {
+        let work = |writer: &mut Writer| writer.connection.execute_batch("VACUUM").map_err(|e| store_error(&e));
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.when_idle(work),
+            Backend::Inline(writer) => Answer::now(work(&mut lock(writer))),
+        }
+    }
+}
+
+/// How many tasks of each agent could be forgotten below a place, with whatever else has the file open.
+pub fn forgettable(task_log: &Path, below: Stamp) -> Result<Vec<(AgentName, u64)>, OpenError> {
+    let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
+    let states: Vec<String> = settled_states().map(|state| state.number().to_string()).collect();
+    let sql = format!(
+        "SELECT s.agent, count(*) FROM scope s CROSS JOIN task t INDEXED BY task_order ON t.scope = s.n
+         WHERE t.state IN ({}) AND t.position < ?1 AND {NOT_OWED} GROUP BY s.agent ORDER BY s.agent",
+        states.join(", ")
+    );
+    let read = || -> rusqlite::Result<Vec<(AgentName, u64)>> {
+        let mut statement = connection.prepare(&sql)?;
+        let rows =
+            statement.query_map([super::key(below)], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        let mut counts = Vec::new();
+        for row in rows {
+            let (agent, count) = row?;
+            if let Ok(agent) = AgentName::parse(&agent) {
+                counts.push((agent, u64::try_from(count).unwrap_or(0)));
+            }
+        }
+        Ok(counts)
+    };
+    read().map_err(|e| OpenError::Io { path: task_log.into(), reason: e.to_string() })
+}

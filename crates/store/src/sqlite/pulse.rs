@@ -1,0 +1,45 @@
+//! Whether the file takes writes: what the writer saw last, and a try.
+
+use super::writer::Writer;
+use super::{Backend, SqliteLog, lock, store_error};
+use crate::pulse::Pulse;
+use crate::{Answer, StoreError};
+
+/// What a try writes: more than the last pages have room for, as a task would.
+const PROBE_BYTES: u32 = 64 << 10;
+
+impl Writer {
+    /// Keeps in mind whether writes are taken.
+    pub(super) fn felt<T>(&self, outcome: &Result<T, StoreError>) {
+        let trouble = outcome.as_ref().err().cloned();
+        self.metrics.store_trouble.set(i64::from(trouble.is_some()));
+        *lock(&self.shared.trouble) = trouble;
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        let shared = self.shared.clone();
+        let _turn = lock(&shared.turn);
+        // No task has this key, and nobody sees it but this transaction. The pages stay, free for the tasks that come.
+        let sql = format!(
+            "BEGIN IMMEDIATE; INSERT INTO checkpoint (k, data) VALUES (-1, zeroblob({PROBE_BYTES}));
+             DELETE FROM checkpoint WHERE k = -1; UPDATE latest SET number = number; COMMIT"
+        );
+        let outcome = self.tighten().and_then(|()| self.connection.execute_batch(&sql)).map_err(|e| store_error(&e));
+        self.roll_back();
+        self.felt(&outcome);
+        outcome
+    }
+}
+
+impl Pulse for SqliteLog {
+    fn trouble(&self) -> Option<StoreError> {
+        lock(&self.shared.trouble).clone()
+    }
+
+    fn probe(&self) -> Answer<()> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.when_idle(Writer::probe),
+            Backend::Inline(writer) => Answer::now(lock(writer).probe()),
+        }
+    }
+}
