@@ -70,6 +70,13 @@ fn typed_schemes() -> Value {
     })
 }
 
+/// What 0.3 cannot say of how a token is got, it says of how it is shown.
+fn schemes_in_03() -> Value {
+    let mut schemes = typed_schemes();
+    schemes["device"] = json!({"type": "http", "scheme": "bearer"});
+    schemes
+}
+
 fn in_03() -> Value {
     json!({
         "protocolVersion": "0.3.0", "name": "Echo", "description": "Says it again.",
@@ -80,7 +87,7 @@ fn in_03() -> Value {
         "version": "2.1.0", "documentationUrl": "https://d.example", "iconUrl": "https://i.example",
         "capabilities": {"streaming": true, "pushNotifications": true,
             "extensions": [{"uri": "urn:e", "required": true, "params": {"b": 1, "a": 1.5}}]},
-        "securitySchemes": typed_schemes(),
+        "securitySchemes": schemes_in_03(),
         "security": [{"key": []}, {"code": ["r"], "tls": []}],
         "defaultInputModes": ["text/plain", "application/json"], "defaultOutputModes": ["text/html", "image/png"],
         "skills": [
