@@ -20,7 +20,10 @@ trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$home"'
 serve() { # at an address; says where it listens
     "$sabir" serve --config "$home/sabir.toml" --data "$home/data" --listen "$1" > "$home/out" 2>> "$home/log" &
     server=$!
-    until grep -q listening "$home/out"; do sleep 0.05; done
+    until grep -q listening "$home/out"; do
+        kill -0 "$server" 2>/dev/null || { cat "$home/log" >&2; exit 1; }
+        sleep 0.05
+    done
     address=$(sed -n 's|^listening on http://||p' "$home/out")
 }
 
