@@ -61,7 +61,7 @@ fn is_recent(since: Timestamp, now: Timestamp) -> bool {
 
 /// The address as far as it tells one household from another: the first half of an IPv6 address, for the second half is
 /// its owner's to choose.
-pub(crate) fn household(address: IpAddr) -> IpAddr {
+pub fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

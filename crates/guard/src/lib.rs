@@ -34,6 +34,7 @@ mod metrics;
 mod refusal;
 
 pub use guard::{Guard, Vigil};
+pub use guesses::household;
 pub use identity::{API_KEY, Identity, Knock};
 pub use metrics::Metrics;
 pub use permit::{Admitted, Cleared, Permit};

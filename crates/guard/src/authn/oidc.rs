@@ -352,15 +352,19 @@ fn check(issuer: &Issuer) -> Result<(), IssuerFault> {
     if is_safe(&place) { Ok(()) } else { Err(IssuerFault::NotHttps(name())) }
 }
 
-/// TLS, or our own machine.
-fn is_safe(url: &Url) -> bool {
-    let loopback = || match url.host() {
+/// Whether a URL leads to this machine.
+pub(crate) fn is_here(url: &Url) -> bool {
+    match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && loopback())
+    }
+}
+
+/// TLS, or our own machine.
+fn is_safe(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_here(url))
 }
 
 /// Where a discovery document says the keys are. It must be about the issuer we asked (OpenID Connect Discovery §4.3).

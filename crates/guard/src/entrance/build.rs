@@ -4,7 +4,7 @@ use super::{Entrance, Posture, Secrets, Shared, Xpr};
 use crate::authn::chain::Chain;
 use crate::authn::jwks::KeySet;
 use crate::authn::legacy::LegacyKey;
-use crate::authn::oidc::{Issuer, Issuers, KeySource};
+use crate::authn::oidc::{Issuer, Issuers, KeySource, is_here};
 use crate::authn::{basic, k1};
 use crate::config::{Accept, AuthConfig, JwtConfig, XprConfig};
 use crate::fetch::Fetch;
@@ -147,16 +147,6 @@ impl<F: Fetch> Entrance<F> {
             );
         }
         warnings
-    }
-}
-
-/// Whether a URL leads to this machine.
-fn is_here(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

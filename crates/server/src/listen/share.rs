@@ -1,7 +1,8 @@
 //! The share of one address in the connections there may be.
 
+use sabir_guard::household;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
@@ -24,7 +25,7 @@ impl Shares {
         if self.most == 0 {
             return Ok(None);
         }
-        let of = network(address);
+        let of = household(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(of).or_default();
         if *count >= self.most {
@@ -55,14 +56,6 @@ impl Drop for Share {
                 taken.remove(&self.of);
             }
         }
-    }
-}
-
-/// What counts as one address: whoever has one of IPv6 has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
 }
 
