@@ -5,18 +5,24 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | `keeper` | which card of an agent elsewhere counts |
+//! | `scout` | looking at an agent before anybody calls it |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
 mod courier;
 mod destination;
+mod keeper;
 mod outbound;
 mod remote;
+mod scout;
 
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use keeper::{Keeper, by_way, way};
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Credentials, Egress, Error, Tls, egress::Lookup};
+pub use sabir_client::{Credentials, Egress, Error, Found, Tls, egress::Lookup};
+pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};

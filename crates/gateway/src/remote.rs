@@ -20,11 +20,13 @@ mod shown;
 mod trouble;
 mod work;
 
+use crate::keeper::Keeper;
+use crate::scout::{Scout, vouch};
 use known::Known;
 use sabir_client::{Agent as Line, Client, Credentials, Egress, Error, Pace, Reference, Timeouts, Version};
 use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, CancelTask, Code, Tenant};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use work::Work;
 
@@ -73,6 +75,7 @@ pub struct RemoteAgent {
     client: Client,
     reference: Reference,
     line: RwLock<Option<(Instant, Line)>>,
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl RemoteAgent {
@@ -91,12 +94,36 @@ impl RemoteAgent {
             .version(Version::Any)
             .credentials(upstream.credentials.clone())
             .build()?;
-        Ok(Self { upstream, client, reference, line: RwLock::new(None) })
+        Ok(Self { upstream, client, reference, line: RwLock::new(None), keeper: None })
+    }
+
+    /// Has somebody decide which of its cards counts.
+    #[must_use]
+    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Self {
+        Self { keeper: Some(keeper), ..self }
+    }
+
+    /// Looks at it before anybody calls it.
+    pub fn scout(&self) -> Scout {
+        Scout::new(self.client.clone(), self.upstream.egress.clone(), self.reference.clone())
+    }
+
+    /// Forgets the card that is called by: the next call asks anew which one counts.
+    pub fn hang_up(&self) {
+        *self.line.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Fetches the card, and makes a line by the one that counts.
+    async fn connect(&self) -> Result<Line, Error> {
+        let Some(keeper) = &self.keeper else { return self.client.connect(&self.reference).await };
+        let found = self.client.card(&self.reference).await?;
+        let voucher = vouch(&self.client, &found).await;
+        self.client.agent(keeper.settle(found, voucher).await?)
     }
 
     /// Fetches the agent's card.
     pub async fn card(&self) -> Result<AgentCard, Error> {
-        let line = self.client.connect(&self.reference).await?;
+        let line = self.connect().await?;
         let card = line.card().clone();
         self.keep(line);
         Ok(card)
@@ -109,7 +136,8 @@ impl RemoteAgent {
             Some((since, line)) if since.elapsed() < CARD_FRESH => return Ok(line),
             other => other.map(|(_, line)| line),
         };
-        match (self.client.connect(&self.reference).await, old) {
+        let kept = || self.client.agent(self.keeper.as_ref()?.kept()?).ok();
+        match (self.connect().await, old.or_else(kept)) {
             (Ok(line), _) => {
                 self.keep(line.clone());
                 Ok(line)

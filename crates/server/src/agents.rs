@@ -37,6 +37,7 @@ pub(crate) fn make(
         ("bearer", config.bearer.is_some()),
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
+        ("on_drift", config.on_drift.is_some()),
         ("continuation", config.continuation != ContinuationConfig::default()),
     ] {
         if given && !is_elsewhere {

@@ -6,7 +6,7 @@ use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
-use crate::directory::{Directory, Workshop};
+use crate::directory::{Directory, Registrar, Workshop};
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
@@ -67,6 +67,7 @@ pub struct Server {
     operator: Option<Operator>,
     drain: Duration,
     keeper: Option<Keeper>,
+    registrar: Registrar,
 }
 
 /// What every request sees.
@@ -131,7 +132,8 @@ impl Server {
         let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
+        let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
+        let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -146,8 +148,11 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()));
-        let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
+        let ours = authorities(&public, address);
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()))
+            .with_registry(kept_for_guard, ours.clone());
+        let registrar = Registrar::open(workshop).await?;
+        let directory = registrar.directory().clone();
         let route = Route::new(engine);
         let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
@@ -161,7 +166,7 @@ impl Server {
             route,
             root_rules,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+            door: Door::new(ours, address.ip().is_unspecified())
                 .inviting(invited)
                 .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
@@ -180,7 +185,7 @@ impl Server {
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper })
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
     }
 
     /// The address it listens on.
@@ -218,6 +223,7 @@ impl Server {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
             () = keeping => {}
+            () = self.registrar.follow() => {}
             () = operator => {}
         }
         app.route.stop().await;
@@ -358,7 +364,7 @@ fn url(secured: bool, address: SocketAddr) -> String {
 }
 
 /// The names under which this server may be called.
-fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
+pub(crate) fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
     let port = address.port();
     let mut names = vec![public.authority.clone(), address.to_string(), format!("localhost:{port}")];
     names.extend([format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);

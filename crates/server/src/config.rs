@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod network;
 pub mod push;
+pub mod registry;
 pub mod retention;
 pub mod signing;
 pub mod tls;
@@ -17,6 +18,7 @@ use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
+use registry::RegistryConfig;
 use retention::RetentionConfig;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
@@ -43,6 +45,8 @@ pub struct Config {
     pub egress: EgressConfig,
     /// How hard webhooks are tried.
     pub push: PushConfig,
+    /// What is asked of agents elsewhere.
+    pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
     /// Who may call.

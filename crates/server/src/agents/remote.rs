@@ -2,7 +2,7 @@
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
-use sabir_gateway::{Credentials, Egress, Patience, RemoteAgent, Upstream};
+use sabir_gateway::{Credentials, Egress, Keeper, Patience, RemoteAgent, Upstream};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
@@ -15,6 +15,7 @@ pub(crate) fn remote(
     config: &AgentConfig,
     secrets: &dyn Secrets,
     egress: &EgressConfig,
+    keeper: Arc<dyn Keeper>,
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
@@ -40,7 +41,7 @@ pub(crate) fn remote(
     };
     let egress = written_down(egress.policy(), &url);
     let upstream = Upstream { url, credentials, egress, patience, idempotent: config.idempotent };
-    RemoteAgent::new(upstream).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
+    RemoteAgent::new(upstream).map(|remote| Some(Arc::new(remote.kept_by(keeper)))).map_err(|e| format!("url: {e}"))
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

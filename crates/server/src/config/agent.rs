@@ -1,6 +1,7 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
@@ -48,6 +49,9 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`: what happens when its card changes, in place of `[registry]`.
+    #[serde(default)]
+    pub on_drift: Option<OnDrift>,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -130,6 +134,7 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            on_drift: None,
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
