@@ -18,6 +18,7 @@
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | `directory` | who is served, now; agents come and go |
 //! | `deliver` | webhooks: who delivers, where to, and what is written |
 //! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `operator` | the socket through which commands ask a running server |
@@ -43,6 +44,7 @@ mod call;
 mod card;
 mod cors;
 mod deliver;
+mod directory;
 mod door;
 mod front;
 mod gate;
