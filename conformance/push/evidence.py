@@ -49,7 +49,7 @@ class Hook:
     # Headers it must be sent, or not: name to value or `None`.
     headers: dict
     # Registered after one event and before another: what came up to `after_min` is not owed, what came after
-    # `after_max` is. `None`: the task had settled before the customer could know.
+    # `after_max` is. `None`: the task had settled when the customer looked, and perhaps before it registered.
     after_min: int
     after_max: int | None
     task: str = ''

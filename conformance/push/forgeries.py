@@ -156,6 +156,16 @@ def from_before(f):
     f.requests.insert(f.at('late', 3, accepted=False), f.requests.pop())
 
 
+def came_at_the_end(lost):
+    """A webhook that was registered on a settled task, and misses these events and what was before the third."""
+    def change(f):
+        f.register('late', after_min=6, after_max=None)
+        for number in lost:
+            f.drop('late', number)
+
+    return change
+
+
 def unlike_the_stream(f):
     """What was shown while it happened is not what is shown later."""
     f.told[0].live[3] = f.told[0].events[4]
@@ -207,6 +217,9 @@ FORGERIES = [
     ('an event overtakes one that was refused', patient, overtaken),
     ('a webhook hears of what was before it', begins, from_before),
     ('a webhook begins too late', begins, lambda f: f.register('late', after_max=1, after_min=1)),
+    ('a webhook that came at the end hears nothing', delivered, came_at_the_end(range(3, 7))),
+    ('a webhook that came at the end hears not how it ended', delivered, came_at_the_end([6])),
+    ('a webhook that came at the end hears half of it', begins, came_at_the_end([])),
     ('an event comes again under another id', one_id, lambda f: f.again('new', 2, id='t1-2-other')),
     ('an event has no id', one_id, lambda f: f.header('new', 2, 'webhook-id', None)),
     ('an id is used for another event', one_event, lambda f: f.again('new', 2, id='t1-5-new')),

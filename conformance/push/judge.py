@@ -79,7 +79,8 @@ def number_of(request, looks, dialect):
 
 def owed(hook, told):
     """The numbers of the events that certainly were to be delivered."""
-    after = told.last if hook.after_max is None else hook.after_max
+    # Whoever registers while the task settles, or afterwards, hears at least how it ended.
+    after = told.last - 1 if hook.after_max is None else hook.after_max
     return range(after + 1, told.last + 1)
 
 
@@ -141,7 +142,8 @@ def patient(case):
 def begins(case):
     """a webhook is told what happens after it was registered, and nothing from before
 
-    A webhook that comes with the message is told everything, from the task's first event.
+    A webhook that comes with the message is told everything, from the task's first event. So is one that comes when the
+    task has settled: nothing else would ever happen, and whoever registered a moment too late would wait for ever.
     """
     for hook, told, line in case.lines:
         numbers = [number for _, number in line if number is not None]
@@ -149,7 +151,8 @@ def begins(case):
             yield None if not owed(hook, told) else f'{hook.name}: was told nothing'
             continue
         latest = told.last if hook.after_max is None else hook.after_max + 1
-        right = hook.after_min < min(numbers) and numbers[0] <= latest
+        afterwards = hook.after_max is None and numbers[0] == 1
+        right = afterwards or hook.after_min < min(numbers) and numbers[0] <= latest
         yield None if right else (f'{hook.name}: registered after event {hook.after_min} and before event {latest} '
                                   f'({hook.how}), told first of {numbers[0]}, and of {min(numbers)}')
 
