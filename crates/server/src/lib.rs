@@ -23,6 +23,7 @@
 //! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `operator` | the socket through which commands ask a running server |
 //! | `sse` | event streams |
+//! | [`lattice`] | workflows in files, and what they can come to |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
@@ -32,6 +33,7 @@ pub mod admin;
 pub mod agents;
 pub mod config;
 pub mod explain;
+pub mod lattice;
 pub mod stage;
 
 mod app;
