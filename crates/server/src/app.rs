@@ -20,7 +20,7 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -90,6 +90,8 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// Where we are reached, as cards say.
+    pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
 }
@@ -154,7 +156,8 @@ impl Server {
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
         let route = Route::new(engine);
-        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
+        route.know(directory.clone());
+        let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
@@ -181,6 +184,7 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            public,
             registry,
             stopping: AtomicBool::new(false),
         };

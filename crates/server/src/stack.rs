@@ -16,6 +16,7 @@ use crate::arriving::{Arriving, Bounds, Taken, Trouble};
 use crate::bind::{self, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
+use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use http::header::{
@@ -124,6 +125,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             Some(signer) => signer.key_set().respond(request.headers(), None),
             None => not_found("no card is signed here, so there are no keys"),
         },
+        ("GET" | "HEAD", CATALOG) if at.is_none() => {
+            catalog::list(app, request.uri().query().unwrap_or(""), request.headers())
+        }
+        ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => Box::pin(ready(app)).await,
         ("GET" | "HEAD", "/metrics") if at.is_none() => {

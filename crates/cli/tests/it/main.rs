@@ -84,6 +84,7 @@ mod production;
 mod protocols;
 mod proxies;
 mod push;
+mod registry;
 mod remote;
 mod remote_waits;
 mod resume;

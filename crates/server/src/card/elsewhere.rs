@@ -3,16 +3,20 @@
 //! Its card is fetched behind everybody's back, from the start on and now and then. Until it is there, and while the agent
 //! is away, the card here is what is configured with what was heard last, which outlives the server.
 
-use super::{Cards, Face, Keeper};
+use super::{Cards, Face, Keeper, drift};
 use crate::config::agent::CardConfig;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{CARD_FRESH, Keeper as _, RemoteAgent};
-use sabir_proto::{AgentCard, Timestamp};
+use sabir_gateway::{CARD_FRESH, RemoteAgent};
+use sabir_proto::Timestamp;
+use sabir_proto::card::Extension;
 use sabir_store::KeptCard;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+/// The extension by which a card says who signed the one behind it.
+const PROVENANCE: &str = "urn:sabir:ext:provenance:v1";
 /// How soon an agent that could not be reached is asked again: at first, and at last.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
@@ -52,11 +56,6 @@ impl Elsewhere {
         heard.problem = problem;
     }
 
-    /// The card that is kept of it.
-    pub(crate) fn used(&self) -> Option<KeptCard> {
-        self.keeper.used()
-    }
-
     /// Uses a card that somebody else has decided for; says whether that is news.
     pub(crate) fn take(&self, card: KeptCard) -> bool {
         let is_news = self.keeper.take(card);
@@ -68,8 +67,8 @@ impl Elsewhere {
 
     /// Shows what is kept of its card.
     pub(crate) fn show(&self, cards: &Cards) {
-        if let (Some((face, config)), Some(kept)) = (&self.overlay, self.keeper.kept()) {
-            cards.show(fill(face, config, kept.card));
+        if let (Some((face, config)), Some(used)) = (&self.overlay, self.keeper.used()) {
+            cards.show(fill(face, config, &used));
         }
     }
 
@@ -80,10 +79,8 @@ impl Elsewhere {
             let told = self.remote.card().await;
             let Some(cards) = cards.upgrade() else { return };
             pause = match told {
-                Ok(card) => {
-                    if let Some((face, config)) = &self.overlay {
-                        cards.show(fill(face, config, card));
-                    }
+                Ok(_) => {
+                    self.show(&cards);
                     self.note(None);
                     CARD_FRESH
                 }
@@ -100,23 +97,54 @@ impl Elsewhere {
     }
 }
 
-/// The face that is configured, with their words where it has none.
-pub(crate) fn fill(face: &Face, config: &CardConfig, card: AgentCard) -> Face {
+/// The face that is configured, with their words where it has none. Addresses, credentials and capabilities are ours:
+/// whoever reads this card speaks to us.
+pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face {
     let mut face = face.clone();
-    if config.name.is_none() && !card.name.is_empty() {
-        face.public.name = card.name;
-    }
-    if config.description.is_none() && !card.description.is_empty() {
-        face.public.description = card.description;
-    }
+    let Some(found) = drift::found(theirs) else { return face };
+    let card = found.card;
+    let public = &mut face.public;
+    let word = |ours: &mut String, is_open: bool, theirs: String| {
+        if is_open && !theirs.is_empty() {
+            *ours = theirs;
+        }
+    };
+    word(&mut public.name, config.name.is_none(), card.name);
+    word(&mut public.description, config.description.is_none(), card.description);
+    word(&mut public.version, config.version.is_none(), card.version);
+    public.provider = config.provider.clone().or(card.provider);
+    public.documentation_url = config.documentation_url.clone().or(card.documentation_url);
+    public.icon_url = config.icon_url.clone().or(card.icon_url);
     if config.skills.is_empty() && !card.skills.is_empty() {
         let mut skills = card.skills;
         for skill in &mut skills {
             // Whom they ask for what is between them and us.
             skill.security_requirements.clear();
         }
-        face.public.skills.clone_from(&skills);
+        public.skills.clone_from(&skills);
         face.skills = skills;
     }
+    if let Some(provenance) = provenance(theirs) {
+        face.public.capabilities.extensions.push(provenance);
+    }
     face
+}
+
+/// That somebody vouched for the card from which ours was made, and over what: their signature is over their card, and
+/// not over this one. Cards that nobody signed have none.
+fn provenance(theirs: &KeptCard) -> Option<Extension> {
+    let signer = theirs.seen.pin.signer.as_ref()?;
+    let card: Value = serde_json::from_str(&theirs.seen.card).ok()?;
+    let params = json!({
+        "keyId": signer,
+        "digest": format!("sha-256:{}", theirs.seen.digest),
+        "signatures": card.get("signatures"),
+        "seenAt": theirs.seen.at,
+    });
+    Some(Extension {
+        uri: PROVENANCE.into(),
+        description: Some("Who signed the card of the agent that stands behind this one".into()),
+        required: false,
+        params: serde_json::from_value(params).ok(),
+    })
 }

@@ -155,10 +155,7 @@ impl Workshop {
     pub(crate) fn preview(&self, entry: &AgentConfig, used: Option<&KeptCard>) -> Result<Cards, String> {
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let face = self.describe(entry, &name)?.face;
-        let face = match used.and_then(card::drift::found) {
-            Some(found) => card::fill(&face, &entry.card, found.card),
-            None => face,
-        };
+        let face = used.map_or(face.clone(), |used| card::fill(&face, &entry.card, used));
         Cards::new(face, self.config().server.card, SystemTime::now(), self.signer.clone(), None)
     }
 
