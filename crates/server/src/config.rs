@@ -10,6 +10,7 @@ pub mod registry;
 pub mod retention;
 pub mod signing;
 pub mod tls;
+pub mod workspace;
 
 mod aliases;
 mod platform;
@@ -32,6 +33,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tls::TlsConfig;
+use workspace::WorkspaceConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -53,6 +55,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// Bounds.
     pub limits: LimitsConfig,
+    /// Apps that belong together.
+    pub workspace: Option<WorkspaceConfig>,
     /// The agents.
     pub agent: Vec<AgentConfig>,
     /// The directory of the file; relative paths start here.
@@ -397,7 +401,7 @@ impl Config {
         let mut config = Self::parse(&text, &origin, variables.into_iter())?;
         config.base = base;
         config.platform = platform;
-        Ok(config)
+        config.with_apps().map_err(|problem| ConfigError::Invalid { origin, problem })
     }
 
     /// The variables of this process that may name keys. Those that the binary has for itself are none.

@@ -64,6 +64,9 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+    /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
+    #[serde(skip)]
+    pub app: bool,
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
@@ -139,6 +142,7 @@ impl AgentConfig {
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
             xpr: None,
+            app: false,
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Served {
     pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
+    /// Also served at `/apps/{name}`.
+    pub(crate) is_app: bool,
     /// Where it stands for an agent elsewhere.
     pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
@@ -125,6 +127,7 @@ impl Workshop {
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
             rules,
+            is_app: entry.app,
             elsewhere,
         }))
     }
