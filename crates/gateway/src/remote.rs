@@ -6,6 +6,8 @@
 //!
 //! | Room | What is there |
 //! |---|---|
+//! | `replica` | one place where the agent is: its card, its breakers |
+//! | `line` | calls, each through the breakers |
 //! | `known` | what a turn knows of their task: the checkpoint |
 //! | `shown` | what of it our caller has seen already |
 //! | `work` | one turn: send once, follow, wait, give up |
@@ -15,17 +17,23 @@
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
 mod known;
+mod line;
 mod mirror;
+mod replica;
 mod shown;
 mod trouble;
 mod work;
 
+use crate::breaker::Rules;
+use crate::circuit::{Hub, Standing};
 use known::Known;
-use sabir_client::{Agent as Line, Client, Credentials, Egress, Error, Pace, Reference, Timeouts, Version};
+use line::Line;
+use replica::Replica;
+use sabir_client::{Credentials, Egress, Error, Pace};
 use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, CancelTask, Code, Tenant};
-use std::sync::{PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 use work::Work;
 
 /// How long a card is believed before it is fetched again.
@@ -37,6 +45,8 @@ const CANCEL_PAUSE: Duration = Duration::from_secs(1);
 /// Which agent, and how long it is waited for.
 #[derive(Debug, Clone)]
 pub struct Upstream {
+    /// What it is called here.
+    pub name: String,
     /// Where it is: an origin, a card's URL, or an agent's URL.
     pub url: String,
     /// What to show it. Nothing of the caller's.
@@ -48,6 +58,8 @@ pub struct Upstream {
     /// It recognises a message it has seen before, or does no harm by answering twice: a message whose fate nobody knows
     /// may be sent again.
     pub idempotent: bool,
+    /// When it is left alone.
+    pub breaker: Rules,
 }
 
 /// How long an agent is waited for.
@@ -70,60 +82,29 @@ impl Default for Patience {
 /// An agent elsewhere.
 pub struct RemoteAgent {
     upstream: Upstream,
-    client: Client,
-    reference: Reference,
-    line: RwLock<Option<(Instant, Line)>>,
+    replica: Arc<Replica>,
 }
 
 impl RemoteAgent {
     /// Stands for an agent. Nothing is asked of it yet; what is wrong with the settings is said here.
-    pub fn new(upstream: Upstream) -> Result<Self, Error> {
-        let reference = Reference::parse(&upstream.url)?;
-        if matches!(reference, Reference::File(_)) {
-            return Err(Error::Usage("an agent elsewhere is given by its URL".into()));
-        }
-        let silence = upstream.patience.silence.unwrap_or(Duration::from_secs(3600));
-        // Some agents hold their answer back until they are done, whatever they are asked.
-        let timeouts = Timeouts { answer: silence.max(Duration::from_secs(10)), ..Timeouts::default() };
-        let client = Client::builder()
-            .egress(upstream.egress.clone())
-            .timeouts(timeouts)
-            .version(Version::Any)
-            .credentials(upstream.credentials.clone())
-            .build()?;
-        Ok(Self { upstream, client, reference, line: RwLock::new(None) })
+    pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
+        let replica = Arc::new(Replica::new(&upstream, &upstream.url, hub)?);
+        Ok(Self { upstream, replica })
     }
 
     /// Fetches the agent's card.
     pub async fn card(&self) -> Result<AgentCard, Error> {
-        let line = self.client.connect(&self.reference).await?;
-        let card = line.card().clone();
-        self.keep(line);
-        Ok(card)
+        self.replica.card().await
     }
 
-    /// A line to the agent. A card that is old is fetched again; where that fails, the old one has to do.
+    /// Where its breakers stand.
+    pub fn standing(&self) -> Standing {
+        self.replica.circuit.standing()
+    }
+
+    /// A line to the agent.
     async fn line(&self) -> Result<Line, Error> {
-        let kept = self.line.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let old = match kept {
-            Some((since, line)) if since.elapsed() < CARD_FRESH => return Ok(line),
-            other => other.map(|(_, line)| line),
-        };
-        match (self.client.connect(&self.reference).await, old) {
-            (Ok(line), _) => {
-                self.keep(line.clone());
-                Ok(line)
-            }
-            (Err(error), Some(line)) => {
-                tracing::warn!(agent = %self.upstream.url, %error, "its card cannot be fetched; the old one is used");
-                Ok(line)
-            }
-            (Err(error), None) => Err(error),
-        }
-    }
-
-    fn keep(&self, line: Line) {
-        *self.line.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), line));
+        self.replica.line().await
     }
 
     /// Asked at this pace where there is no stream.

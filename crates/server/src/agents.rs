@@ -7,6 +7,7 @@ mod remote;
 mod script;
 
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
+use crate::config::upstream::BreakerConfig;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
@@ -38,6 +39,7 @@ pub(crate) fn make(
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
         ("continuation", config.continuation != ContinuationConfig::default()),
+        ("breaker", config.breaker != BreakerConfig::default()),
     ] {
         if given && !is_elsewhere {
             return misplaced(key, "a2a");

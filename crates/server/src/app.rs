@@ -19,6 +19,7 @@ use crate::tls::Tls;
 use crate::{agents, card, deliver, listen, stack};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
+use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
@@ -164,7 +165,10 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let made = Made { own: &own, ledger: ledger.as_ref() };
+        let upstream_metrics = sabir_gateway::Metrics::default();
+        upstream_metrics.register(&mut registry);
+        let hub = Hub::new(upstream_metrics);
+        let made = Made { own: &own, ledger: ledger.as_ref(), hub: &hub };
         let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &made, front.as_deref())?;
         let route = Route::new(engine);
         let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
@@ -360,6 +364,8 @@ async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartErro
 struct Made<'a> {
     own: &'a HashMap<String, Arc<dyn AnyAgent>>,
     ledger: Option<&'a Arc<Ledger>>,
+    /// What the agents elsewhere share.
+    hub: &'a Arc<Hub>,
 }
 
 type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
@@ -380,7 +386,7 @@ fn serve_agents(
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
         let elsewhere = match made.own.get(&entry.name) {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
+            None => agents::remote(entry, gate.secrets(), &config.egress, made.hub).map_err(wrong)?,
         };
         let agent = match made.own.get(&entry.name) {
             Some(agent) => agent.clone(),

@@ -6,12 +6,15 @@
 //! | a send whose fate nobody knows | look for its task; send again only if it is not there, or if that does no harm |
 //! | a stream that broke | subscribe again, after the last event where they number them |
 //! | a stream that brought nothing new, or cannot be had | ask for the task, at a slowing pace |
+//! | a call that the breakers refuse | a pause, as long as they say; it counts for nothing |
+//! | an answer that they do not know the version or the method | their card once more, then the same again |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
 use super::known::{Known, context_id, message_id};
-use super::trouble::{Trouble, is_put_off};
-use sabir_client::{Agent as Line, Error, Events, Follow, send_message};
+use super::line::{Line, Stream, has_changed};
+use super::trouble::{Trouble, is_held, is_put_off};
+use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
     Answer, CancelTask, Code, Fault, ListTasks, Message, SendMessage, TaskRef, Tenant, TheirTask, Timestamp,
@@ -37,6 +40,8 @@ pub(super) struct Work<'a> {
     quiet: u32,
     /// Calls at all.
     calls: u32,
+    /// Their card was fetched anew, since they no longer spoke as it said.
+    rediscovered: bool,
 }
 
 /// What became of a message that may have arrived.
@@ -54,7 +59,7 @@ impl<'a> Work<'a> {
             // Perhaps it was their answer that ended the last process, so this counts before it is made again.
             known.attempts += 1;
         }
-        Self { remote, cx, known, problem: None, quiet: 0, calls: 0 }
+        Self { remote, cx, known, problem: None, quiet: 0, calls: 0, rediscovered: false }
     }
 
     pub(super) async fn run(mut self) -> Result<Ending, Failure> {
@@ -76,6 +81,7 @@ impl<'a> Work<'a> {
                     self.known.attempts += 1;
                     (self.problem, asked) = (Some(why), after);
                 }
+                Err(Trouble::Held { why, after }) => (self.problem, asked) = (Some(why), after),
                 Err(Trouble::Ended) => return Err(sabir_engine::agent::Ended.into()),
             }
             self.quiet = if self.known.heard > before { 0 } else { self.quiet + 1 };
@@ -99,7 +105,7 @@ impl<'a> Work<'a> {
         if self.known.tried {
             match self.look(line).await? {
                 Fate::Arrived(task) => return self.task(*task).await,
-                Fate::Unknown if !self.remote.upstream.idempotent && !line.recognises_repeats() => {
+                Fate::Unknown if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() => {
                     let words = "it is not known whether the agent received the message; send it again if that is safe";
                     return Err(Trouble::Over(Ending::fail(words)));
                 }
@@ -110,7 +116,7 @@ impl<'a> Work<'a> {
         self.put_down(None);
         self.cx.commit().await?;
         let mut request = send_message(self.message());
-        if line.streams() {
+        if line.agent().streams() {
             return match line.stream(request, self.follow()).await {
                 Ok(events) => self.tail(events).await,
                 Err(error) => self.refused(line, error).await,
@@ -122,7 +128,7 @@ impl<'a> Work<'a> {
     }
 
     async fn ask(&mut self, line: &Line, request: SendMessage) -> Result<Option<Ending>, Trouble> {
-        match line.send(request).await.map(|said| said.value) {
+        match line.send(request).await {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
             Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
@@ -132,9 +138,13 @@ impl<'a> Work<'a> {
 
     /// What it means that a message was not taken.
     async fn refused(&mut self, line: &Line, error: Error) -> Result<Option<Ending>, Trouble> {
-        if error.cannot_have_arrived() || is_put_off(&error) {
+        if error.cannot_have_arrived() || is_held(&error) || is_put_off(&error) {
             self.known.tried = false;
             return Err(error.into());
+        }
+        if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) {
+            self.known.tried = false;
+            return Err(Trouble::Passing { why: error.to_string(), after: None });
         }
         if let Error::Fault { fault, transport: Some(_), .. } = &error {
             self.known.tried = false;
@@ -147,7 +157,7 @@ impl<'a> Work<'a> {
                 }
                 // It went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
-                    let task = line.task(task).await?.value;
+                    let task = line.task(task).await?;
                     if !task.status.state.is_interrupted() {
                         return self.task(task).await;
                     }
@@ -163,7 +173,7 @@ impl<'a> Work<'a> {
         let id = message_id(self.cx);
         let heard = |task: &TheirTask| task.history.iter().any(|message| message.message_id == id);
         if let Some(task) = self.known.task.clone() {
-            let task = line.task(&task).await?.value;
+            let task = line.task(&task).await?;
             self.known.attempts = 0;
             // It asked and asks no more: somebody has answered it, and it is nobody's but ours.
             if heard(&task) || !task.status.state.is_interrupted() {
@@ -171,12 +181,12 @@ impl<'a> Work<'a> {
             }
             return Ok(if task.history.is_empty() { Fate::Unknown } else { Fate::Lost });
         }
-        if !line.dialect().reach().lists_tasks || self.known.chooses_context {
+        if !line.agent().dialect().reach().lists_tasks || self.known.chooses_context {
             return Ok(Fate::Unknown);
         }
         let context_id = Some(context_id(self.cx));
         let listing = ListTasks { context_id, history_length: Some(100), ..ListTasks::default() };
-        let tasks = match line.list(listing).await.map(|said| said.value) {
+        let tasks = match line.list(listing).await {
             Ok(Answer::Tasks { tasks, .. }) => tasks,
             Err(error) if error.is_passing() => return Err(error.into()),
             Ok(_) | Err(_) => return Ok(Fate::Unknown),
@@ -185,7 +195,7 @@ impl<'a> Work<'a> {
         let mut unclear = false;
         for task in tasks.into_iter().take(LOOKED_AT_MAX) {
             if heard(&task) || task.history.is_empty() {
-                let whole = line.task(&task.id).await?.value;
+                let whole = line.task(&task.id).await?;
                 if heard(&whole) {
                     return Ok(Fate::Arrived(Box::new(whole)));
                 }
@@ -198,7 +208,7 @@ impl<'a> Work<'a> {
     /// Goes on with a task that has our message.
     async fn go_on(&mut self, line: &Line, task: TaskRef) -> Result<Option<Ending>, Trouble> {
         // A stream that brought nothing is not asked for again before there is news.
-        if self.quiet == 0 && line.streams() && line.dialect().reach().resubscribes {
+        if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
             match line.resume(task.clone(), self.known.last.clone(), self.follow()).await {
                 Ok(events) => return self.tail(events).await,
                 // Nothing to subscribe to: it has settled, or they cannot do this. The task tells.
@@ -206,11 +216,16 @@ impl<'a> Work<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let task = line.task(&task).await?.value;
-        self.task(task).await
+        match line.task(&task).await {
+            Ok(task) => self.task(task).await,
+            Err(error) if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) => {
+                Err(Trouble::Passing { why: error.to_string(), after: None })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    async fn tail(&mut self, mut events: Events) -> Result<Option<Ending>, Trouble> {
+    async fn tail(&mut self, mut events: Stream) -> Result<Option<Ending>, Trouble> {
         if self.known.attempts > 0 {
             // They are there; a crash of ours from here on is not held against them.
             self.known.attempts = 0;
@@ -225,9 +240,9 @@ impl<'a> Work<'a> {
                     Err(_) => return Ok(None),
                 },
             };
-            let Some(said) = next.transpose()? else { return Ok(None) };
+            let Some(said) = next? else { return Ok(None) };
             let last = events.resume_point().map(str::to_owned);
-            if let Some(ending) = self.event(said.value, last).await? {
+            if let Some(ending) = self.event(said, last).await? {
                 return Ok(Some(ending));
             }
         }

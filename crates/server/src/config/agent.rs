@@ -2,6 +2,7 @@
 
 use super::ToolModeConfig;
 use super::retention::AgentRetention;
+use super::upstream::BreakerConfig;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -48,6 +49,9 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`: when it is left alone.
+    #[serde(default)]
+    pub breaker: BreakerConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -130,6 +134,7 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
