@@ -38,6 +38,15 @@ pub enum AppendError {
     /// The name went to another task since it was looked up. Look again and decide again.
     #[error("the name has moved to another task")]
     NameMoved,
+    /// The task it was to be opened for has settled, or is not there.
+    #[error("the parent has settled")]
+    Orphan,
+    /// The task it was to be opened for has a child of that key. Look for it.
+    #[error("there is a child of that key")]
+    Twin,
+    /// More tasks than one family may have.
+    #[error("too many tasks in one family")]
+    TooManyKin,
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,

@@ -19,6 +19,7 @@ mod counters;
 mod error;
 mod hash;
 mod keys;
+mod kin;
 mod list;
 mod metrics;
 mod note;
@@ -42,6 +43,7 @@ pub use hash::Hash;
 pub use keys::{
     ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
 };
+pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};
