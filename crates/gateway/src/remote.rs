@@ -8,17 +8,21 @@
 //! |---|---|
 //! | `replica` | one place where the agent is: its card, its breakers |
 //! | `line` | calls, each through the breakers |
+//! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
 //! | `shown` | what of it our caller has seen already |
 //! | `work` | one turn: send once, follow, wait, give up |
+//! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
 //! | `trouble` | what a failed call means for the turn |
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
+mod cancel;
 mod known;
 mod line;
 mod mirror;
+mod numbers;
 mod replica;
 mod shown;
 mod trouble;
@@ -30,18 +34,14 @@ use known::Known;
 use line::Line;
 use replica::Replica;
 use sabir_client::{Credentials, Egress, Error, Pace};
-use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery};
-use sabir_proto::{AgentCard, CancelTask, Code, Tenant};
+use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
+use sabir_proto::AgentCard;
 use std::sync::Arc;
 use std::time::Duration;
 use work::Work;
 
 /// How long a card is believed before it is fetched again.
 pub const CARD_FRESH: Duration = Duration::from_secs(300);
-/// How often their task is cancelled before we leave it at that, and the first pause in between.
-const CANCELS_MAX: u32 = 4;
-const CANCEL_PAUSE: Duration = Duration::from_secs(1);
-
 /// Which agent, and how long it is waited for.
 #[derive(Debug, Clone)]
 pub struct Upstream {
@@ -60,6 +60,8 @@ pub struct Upstream {
     pub idempotent: bool,
     /// When it is left alone.
     pub breaker: Rules,
+    /// How long its own end is waited for when a task is canceled.
+    pub cancel_grace: Duration,
 }
 
 /// How long an agent is waited for.
@@ -102,24 +104,14 @@ impl RemoteAgent {
         self.replica.circuit.standing()
     }
 
-    /// A line to the agent.
-    async fn line(&self) -> Result<Line, Error> {
+    /// A line to the agent, wherever the task is.
+    async fn line(&self, _: &Known) -> Result<Line, Error> {
         self.replica.line().await
     }
 
     /// Asked at this pace where there is no stream.
     fn pace(&self) -> Pace {
         Pace { failures_max: 1, ..Pace::every(self.upstream.patience.pause) }
-    }
-
-    async fn cancel(&self, request: CancelTask) -> Result<(), Error> {
-        match self.line().await?.cancel(request).await {
-            // It was done before we said so.
-            Err(Error::Fault { fault, .. }) if matches!(fault.code(), Code::TaskNotCancelable | Code::TaskNotFound) => {
-                Ok(())
-            }
-            other => other.map(drop),
-        }
     }
 }
 
@@ -138,28 +130,16 @@ impl Agent for RemoteAgent {
         Nature { instant: false, recovery: Recovery::Resume }
     }
 
-    async fn canceled(&self, canceled: Canceled) {
-        let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
-        let Some(id) = known.task else {
-            if known.tried {
-                tracing::warn!(task = %canceled.task, "canceled before the remote agent named its task; it may go on");
-            }
-            return;
-        };
-        let mut pause = CANCEL_PAUSE;
-        for attempt in 1..=CANCELS_MAX {
-            let request = CancelTask { tenant: Tenant::none(), id: id.clone(), metadata: None };
-            match self.cancel(request).await {
-                Ok(()) => return,
-                Err(error) if error.is_passing() && attempt < CANCELS_MAX => {
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                Err(error) => {
-                    tracing::warn!(task = %canceled.task, %error, "the remote task could not be canceled; it may go on");
-                    return;
-                }
-            }
-        }
+    /// A moment more than they get: it is for us to say what is not known.
+    fn grace(&self) -> Duration {
+        self.upstream.cancel_grace + Duration::from_secs(1)
+    }
+
+    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+        self.call_off_there(&canceled).await
+    }
+
+    async fn remind(&self, canceled: Canceled) -> bool {
+        self.remind_them(&canceled).await
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
 use crate::lenient::{null_default, object};
-use crate::{Artifact, ContextId, Event, Message, Object, TaskId, TaskRef, Timestamp};
+use crate::{Artifact, ContextId, Event, Gap, Message, Object, TaskId, TaskRef, Timestamp};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -282,6 +282,9 @@ impl<I, C: Maybe> Task<I, C> {
                     self.history.push(question);
                 }
                 self.history.extend(heard);
+                if let Some(gap) = Gap::of(update.metadata.as_ref()) {
+                    self.metadata = gap.put(self.metadata.as_ref());
+                }
                 self.status = update.status;
             }
             Event::ArtifactUpdate(update) => {

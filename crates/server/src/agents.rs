@@ -45,6 +45,9 @@ pub(crate) fn make(
             return misplaced(key, "a2a");
         }
     }
+    if config.cancel_grace_seconds.is_some() && !matches!(config.kind, Kind::A2a | Kind::Exec) {
+        return misplaced("cancel_grace_seconds", "a2a");
+    }
     Ok(match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),

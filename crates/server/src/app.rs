@@ -382,11 +382,12 @@ fn serve_agents(
     let mut agents = HashMap::new();
     let mut default = None;
     for entry in &config.agent {
+        let grace = entry.cancel_grace_seconds.map_or(grace, Duration::from_secs);
         let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
         let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
         let elsewhere = match made.own.get(&entry.name) {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress, made.hub).map_err(wrong)?,
+            None => agents::remote(entry, gate.secrets(), &config.egress, grace, made.hub).map_err(wrong)?,
         };
         let agent = match made.own.get(&entry.name) {
             Some(agent) => agent.clone(),

@@ -54,7 +54,7 @@ pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PR
 pub use pulse::Pulse;
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
-pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use step::{Continuation, Digest, Effect, Opening, OwedCancel, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.

@@ -45,6 +45,7 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
         idempotent: false,
         breaker: Rules { failures: 100, ..Rules::UPSTREAM },
+        cancel_grace: Duration::from_secs(20),
     }
 }
 
@@ -130,6 +131,12 @@ impl Bench {
             (task.status.state == state).then_some(task)
         })
         .await
+    }
+
+    /// Takes up what another process left.
+    pub(crate) async fn recover(&self) {
+        let resident = self.resident.clone();
+        self.engine.recover(|name| (*name == resident.name).then(|| resident.clone())).await.unwrap();
     }
 
     pub(crate) async fn cancel(&self, id: TaskId) -> Result<Task, Fault> {

@@ -6,8 +6,10 @@
 mod agent;
 mod bench;
 mod breakers;
+mod cancels;
 mod courier;
 mod egress;
 mod outbound;
 mod parcel;
+mod rogues;
 mod stub;

@@ -15,6 +15,7 @@ pub(crate) fn remote(
     config: &AgentConfig,
     secrets: &dyn Secrets,
     egress: &EgressConfig,
+    cancel_grace: Duration,
     hub: &Arc<Hub>,
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
@@ -48,6 +49,7 @@ pub(crate) fn remote(
         patience,
         idempotent: config.idempotent,
         breaker: config.breaker.rules()?,
+        cancel_grace,
     };
     RemoteAgent::new(upstream, hub).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
 }

@@ -49,6 +49,9 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    #[serde(default)]
+    pub cancel_grace_seconds: Option<u64>,
     /// `a2a`: when it is left alone.
     #[serde(default)]
     pub breaker: BreakerConfig,
@@ -134,6 +137,7 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            cancel_grace_seconds: None,
             breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
