@@ -2,9 +2,11 @@
 
 use crate::agents::Ledger;
 use crate::arriving::Budget;
-use crate::card::{Cards, Face, PublicAddress, Registration, Signer};
+use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
+pub(crate) use crate::directory::Served;
+use crate::directory::{Directory, Workshop};
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
@@ -16,17 +18,19 @@ use crate::proxies::Proxies;
 use crate::retention::Keeper;
 use crate::route::Route;
 use crate::tls::Tls;
-use crate::{agents, card, deliver, listen, stack};
+use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
+<<<<<<< HEAD
 use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
 use sabir_gateway::Hub;
+=======
+use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+>>>>>>> main
 use sabir_guard::Guard;
-use sabir_guard::entrance::Posture;
-use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller, Secret, Tenant};
+use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{OpenError, Pulse, Retention, Scope, StoreError};
+use sabir_store::{OpenError, Pulse, Retention, StoreError};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -89,33 +93,14 @@ pub(crate) struct App {
     pulse: Arc<dyn Pulse>,
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
-    agents: HashMap<String, Arc<Served>>,
-    default: Option<Arc<Served>>,
+    pub(crate) directory: Arc<Directory>,
     registry: Registry,
     stopping: AtomicBool,
 }
 
-/// An agent as it is served.
-pub(crate) struct Served {
-    pub(crate) resident: Arc<Resident>,
-    pub(crate) card: AgentCard,
-    /// All of them, also those that not everybody may know of.
-    pub(crate) skills: Vec<Skill>,
-    pub(crate) extended: Option<Arc<AgentCard>>,
-    pub(crate) cards: Arc<Cards>,
-    pub(crate) plain_scope: Arc<Scope>,
-    pub(crate) rules: Rules,
-}
-
-impl std::fmt::Debug for Served {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
-    }
-}
-
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("App").field("agents", &self.agents.len()).finish_non_exhaustive()
+        f.debug_struct("App").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
@@ -137,13 +122,14 @@ impl Server {
         own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
+        let config = Arc::new(config);
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
         config.limits.check_bytes().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let gate = Gate::new(&config, secrets.clone())?;
+        let gate = Gate::new(config.clone(), secrets.clone())?;
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
@@ -165,14 +151,18 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
+<<<<<<< HEAD
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
         let made = Made { own: &own, ledger: ledger.as_ref(), hub: &hub };
         let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &made, front.as_deref())?;
+=======
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()));
+        let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
+>>>>>>> main
         let route = Route::new(engine);
-        let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
-        let (resumed, failed) = route.recover(residents).await?;
+        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
@@ -193,13 +183,12 @@ impl Server {
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),
-            limits: config.limits,
+            limits: config.limits.clone(),
             front,
             signer,
             pulse,
             process_secret,
-            agents,
-            default,
+            directory,
             registry,
             stopping: AtomicBool::new(false),
         };
@@ -249,12 +238,12 @@ impl Server {
 }
 
 impl App {
-    pub(crate) fn agent(&self, name: &str) -> Option<&Arc<Served>> {
-        self.agents.get(name)
+    pub(crate) fn agent(&self, name: &str) -> Option<Arc<Served>> {
+        self.directory.get(name)
     }
 
-    pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
-        self.default.as_ref()
+    pub(crate) fn default_agent(&self) -> Option<&Arc<Served>> {
+        self.directory.default_agent()
     }
 
     pub(crate) fn begin_stop(&self) {
@@ -360,6 +349,7 @@ async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartErro
     Ok(Some(ledger))
 }
 
+<<<<<<< HEAD
 /// What agents are made from besides their configuration.
 struct Made<'a> {
     own: &'a HashMap<String, Arc<dyn AnyAgent>>,
@@ -440,6 +430,8 @@ fn serve_agents(
     Ok((agents, default))
 }
 
+=======
+>>>>>>> main
 pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
