@@ -1,13 +1,9 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
 use crate::lenient::{null_default, object};
-<<<<<<< HEAD
-use crate::{Artifact, ContextId, Event, Gap, Message, Object, TaskId, TaskRef, Timestamp};
-=======
 use crate::{
-    Artifact, ContextId, Event, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
+    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
 };
->>>>>>> main
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

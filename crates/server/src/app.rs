@@ -20,12 +20,8 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-<<<<<<< HEAD
-use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
-use sabir_gateway::Hub;
-=======
 use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
->>>>>>> main
+use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -151,16 +147,11 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-<<<<<<< HEAD
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
-        let made = Made { own: &own, ledger: ledger.as_ref(), hub: &hub };
-        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &made, front.as_deref())?;
-=======
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()));
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
->>>>>>> main
         let route = Route::new(engine);
         let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
@@ -349,89 +340,6 @@ async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartErro
     Ok(Some(ledger))
 }
 
-<<<<<<< HEAD
-/// What agents are made from besides their configuration.
-struct Made<'a> {
-    own: &'a HashMap<String, Arc<dyn AnyAgent>>,
-    ledger: Option<&'a Arc<Ledger>>,
-    /// What the agents elsewhere share.
-    hub: &'a Arc<Hub>,
-}
-
-type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
-
-fn serve_agents(
-    gate: &Gate<'_>,
-    config: &Config,
-    (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
-    made: &Made<'_>,
-    front: Option<&dyn Front>,
-) -> Result<Agents, StartError> {
-    let started = SystemTime::now();
-    let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
-    let mut agents = HashMap::new();
-    let mut default = None;
-    for entry in &config.agent {
-        let grace = entry.cancel_grace_seconds.map_or(grace, Duration::from_secs);
-        let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
-        let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
-        let elsewhere = match made.own.get(&entry.name) {
-            Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress, grace, made.hub).map_err(wrong)?,
-        };
-        let agent = match made.own.get(&entry.name) {
-            Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, made.ledger, elsewhere.as_ref()).map_err(wrong)?,
-        };
-        let push = entry.card.capabilities.push_notifications;
-        let (mut card, skills) = card::build(entry, public);
-        let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
-        if rules.entrance.wants_body_signatures() {
-            card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
-        }
-        rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
-        if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {
-            return Err(wrong("extended_card = true is for callers who say who they are; name them in [auth]".into()));
-        }
-        let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
-        if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
-            let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
-            return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
-        }
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
-        let xpr = entry.xpr.as_ref().map(card::identity);
-        let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
-        let chain = Registration::open(config, entry, public, gate.outbound()).map_err(wrong)?;
-        // Where a chain speaks for an agent, nobody else does.
-        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
-        let cards = Arc::new(Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?);
-        if let Some((remote, face)) = told {
-            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
-        }
-        let served = Arc::new(Served {
-            cards,
-            card,
-            skills,
-            extended,
-            plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
-            rules,
-        });
-        if agents.insert(entry.name.clone(), served.clone()).is_some() {
-            return Err(wrong("there are two agents with this name".into()));
-        }
-        if entry.default && default.replace(served).is_some() {
-            return Err(wrong("another agent is the default already".into()));
-        }
-    }
-    if agents.is_empty() {
-        return Err(StartError::Config("no agent is configured; add an [[agent]] section".into()));
-    }
-    Ok((agents, default))
-}
-
-=======
->>>>>>> main
 pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
