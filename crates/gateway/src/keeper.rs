@@ -5,7 +5,7 @@ use sabir_client::{Error, Found, Version, choose};
 use sabir_engine::BoxFuture;
 
 /// Keeps the cards of one agent. Asked whenever one was fetched, and when none can be.
-pub trait Keeper: Send + Sync + 'static {
+pub trait Keeper: std::fmt::Debug + Send + Sync + 'static {
     /// The card to use, now that this one was found.
     fn settle(&self, found: Found, voucher: Voucher) -> BoxFuture<'_, Result<Found, Error>>;
 

@@ -21,6 +21,7 @@ use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
+use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -150,8 +151,11 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
+        let upstream_metrics = sabir_gateway::Metrics::default();
+        upstream_metrics.register(&mut registry);
+        let hub = Hub::new(upstream_metrics);
         let ours = authorities(&public, address);
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()))
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()))
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();

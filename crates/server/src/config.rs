@@ -10,6 +10,7 @@ pub mod registry;
 pub mod retention;
 pub mod signing;
 pub mod tls;
+pub mod upstream;
 pub mod workspace;
 
 mod aliases;

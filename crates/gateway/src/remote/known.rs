@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Known {
     /// The turn in which this was written.
     pub(super) turn: String,
+    /// For whom it is.
+    pub(super) caller: String,
     /// Our message may have left.
     pub(super) tried: bool,
     /// Our message has arrived: they have said something since.
@@ -24,6 +26,8 @@ pub(super) struct Known {
     pub(super) context: Option<ContextId>,
     /// The number of the last event we have seen, where they number them.
     pub(super) last: Option<String>,
+    /// What we know comes from a stream: where that breaks off, something may be missed.
+    pub(super) streamed: bool,
     /// What our caller has seen.
     pub(super) shown: Shown,
     /// How often they failed to answer since they last did.
@@ -54,7 +58,18 @@ impl Known {
         if known.turn == turn {
             return known;
         }
-        Self { turn, tried: unreadable, sent: false, last: None, attempts: 0, since: now, heard: now, ..known }
+        Self {
+            turn,
+            caller: cx.caller().name().to_owned(),
+            tried: unreadable,
+            sent: false,
+            last: None,
+            streamed: false,
+            attempts: 0,
+            since: now,
+            heard: now,
+            ..known
+        }
     }
 
     /// When they last had news.

@@ -15,7 +15,7 @@ use crate::config::registry::section;
 use crate::directory::Workshop;
 use crate::explain::StandIn;
 use crate::gate::{ConfiguredSecrets, Gate};
-use sabir_gateway::{Found, RemoteAgent, Tried, Unfit, Voucher};
+use sabir_gateway::{Found, Hub, RemoteAgent, Tried, Unfit, Voucher};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
 use sabir_store::{CardStanding, Enlisted, KeptCard, Registry as _, SecretRef};
@@ -258,7 +258,9 @@ impl Admin {
         let public = public_address(config, config.server.listen);
         let signer = Signer::open(config, &public, SystemTime::now()).map_err(wrong)?.map(Arc::new);
         let ours = authorities(&public, config.server.listen);
-        Ok(Workshop::new(gate, public, signer, None, (HashMap::new(), None)).with_registry(self.store.clone(), ours))
+        let hub = Hub::new(sabir_gateway::Metrics::default());
+        Ok(Workshop::new(gate, public, signer, None, hub, (HashMap::new(), None))
+            .with_registry(self.store.clone(), ours))
     }
 }
 

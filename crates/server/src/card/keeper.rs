@@ -26,6 +26,12 @@ pub(crate) struct Keeper {
     is_held: AtomicBool,
 }
 
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("agent", &self.agent).finish_non_exhaustive()
+    }
+}
+
 /// What became of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {

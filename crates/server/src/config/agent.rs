@@ -3,6 +3,7 @@
 use super::ToolModeConfig;
 use super::registry::OnDrift;
 use super::retention::AgentRetention;
+use super::upstream::BreakerConfig;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -52,6 +53,12 @@ pub struct AgentConfig {
     /// `a2a`: what happens when its card changes, in place of `[registry]`.
     #[serde(default)]
     pub on_drift: Option<OnDrift>,
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    #[serde(default)]
+    pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: when it is left alone.
+    #[serde(default)]
+    pub breaker: BreakerConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -138,6 +145,8 @@ impl AgentConfig {
             idempotent: false,
             continuation: ContinuationConfig::default(),
             on_drift: None,
+            cancel_grace_seconds: None,
+            breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),

@@ -29,7 +29,7 @@ pub struct WorkspaceConfig {
     /// A file that lists the apps, or `env:NAME` for a variable that does.
     pub manifest: Option<String>,
     /// Where apps are that say only their path: the origin behind which they all run.
-    pub gateway: Option<Url>,
+    pub gateway: Option<String>,
 }
 
 /// An app, as a manifest has it.
@@ -92,10 +92,12 @@ impl Config {
 
     fn apps(&self) -> Result<Vec<AgentConfig>, String> {
         let Some(workspace) = &self.workspace else { return Ok(Vec::new()) };
+        let gateway = workspace.gateway.as_deref().map(Url::parse).transpose();
+        let gateway = gateway.map_err(|e| format!("workspace: gateway is no URL: {e}"))?;
         let found = match (&workspace.apps, &workspace.manifest) {
             (Some(_), Some(_)) => return Err("workspace: apps or manifest, not both".into()),
             (None, None) => return Err("workspace: apps names a directory, or manifest a file".into()),
-            (Some(directory), None) => scan(&self.resolve(directory), workspace.gateway.as_ref())?,
+            (Some(directory), None) => scan(&self.resolve(directory), gateway.as_ref())?,
             (None, Some(manifest)) => {
                 let (text, at) = match manifest.strip_prefix("env:") {
                     Some(name) => {
@@ -106,7 +108,7 @@ impl Config {
                         (read(&path)?, path.display().to_string())
                     }
                 };
-                listed(&text, &at, workspace.gateway.as_ref())?
+                listed(&text, &at, gateway.as_ref())?
             }
         };
         if found.len() > APPS_MAX {

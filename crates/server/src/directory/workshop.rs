@@ -9,7 +9,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::RemoteAgent;
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -54,6 +54,8 @@ pub(crate) struct Workshop {
     public: PublicAddress,
     signer: Option<Arc<Signer>>,
     ledger: Option<Arc<Ledger>>,
+    /// What the agents elsewhere share.
+    hub: Arc<Hub>,
     /// Agents written in Rust, by name.
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
@@ -68,10 +70,11 @@ impl Workshop {
         public: PublicAddress,
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
+        hub: Arc<Hub>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
     ) -> Self {
         let registry = Arc::new(MemoryGuard::new());
-        Self { gate, public, signer, ledger, own, front, registry, ours: Arc::new([]) }
+        Self { gate, public, signer, ledger, hub, own, front, registry, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -93,11 +96,11 @@ impl Workshop {
         let config = gate.config();
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let own = self.own.get(&entry.name);
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let elsewhere = match own {
             Some(_) => None,
             None => self.remote(entry, &name, used)?,
         };
-        let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
         let agent = match own {
             Some(agent) => agent.clone(),
             None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref().map(|(remote, _)| remote))?,
@@ -173,8 +176,17 @@ impl Workshop {
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
         let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
         let keeper = Arc::new(keeper);
-        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, keeper.clone())?;
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
+        let on_behalf = if entry.app { self.on_behalf()? } else { None };
+        let shared: (Arc<dyn sabir_gateway::Keeper>, _) = (keeper.clone(), on_behalf);
+        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, grace, &self.hub, shared)?;
         Ok(remote.map(|remote| (remote, keeper)))
+    }
+
+    /// How apps of a workspace are called: on behalf of whoever calls, under the secret that all of them share.
+    fn on_behalf(&self) -> Result<Option<OnBehalf>, String> {
+        let secret = self.gate.shared_secret()?;
+        Ok(secret.map(|secret| OnBehalf { secret, address: Some(self.public.url.clone()) }))
     }
 
     /// Where this server is, as `host:port`.
