@@ -11,6 +11,7 @@
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `hold` | tasks that were handed to us, until their sender has let go of them |
 //! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
@@ -29,6 +30,7 @@ mod alias;
 mod begin;
 mod courier;
 mod engine;
+mod hold;
 mod host;
 mod kin;
 mod live;
@@ -44,7 +46,7 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};

@@ -5,12 +5,14 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
 mod courier;
 mod destination;
+pub mod handoff;
 mod outbound;
 mod remote;
 

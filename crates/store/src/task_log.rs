@@ -95,6 +95,9 @@ pub trait TaskLog: Outbox + Family {
     /// Tasks that were being worked on: submitted or working, oldest first, after the given one.
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>>;
 
+    /// Tasks that were handed over since then, oldest first.
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>>;
+
     /// Implicit retry keys of steps taken since, oldest first.
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>>;
 
