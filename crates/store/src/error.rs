@@ -1,6 +1,7 @@
 //! How storing can fail: as many variants as there are reactions.
 
 use crate::KeyId;
+use sabir_proto::AgentName;
 use std::path::PathBuf;
 
 /// Why a store could not do what it was asked.
@@ -55,7 +56,7 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
-/// Why credentials were not changed. A refused change leaves no trace.
+/// Why what is administered was not changed. A refused change leaves no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// Nothing of this id.
@@ -64,6 +65,12 @@ pub enum ChangeError {
     /// The id, or the text, is another key's.
     #[error("there is such a key already")]
     Taken,
+    /// No agent of this name was added.
+    #[error("no agent {0} was added here")]
+    NoSuchAgent(AgentName),
+    /// The name is another agent's.
+    #[error("there is an agent {0} already")]
+    AgentTaken(AgentName),
     /// A revoked key stays revoked.
     #[error("key {0} is revoked; create a new one")]
     Revoked(KeyId),
