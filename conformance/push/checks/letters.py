@@ -1,6 +1,8 @@
 """What is owed and what was given up, as an operator sees it: `sabir push list`, `show`, `retry`, `drop`, `test`."""
 
-from hooks import accepting, answering
+import contextlib
+
+from hooks import Hooks, accepting, answering
 from registry import check, equal, holds
 from server import until
 from setting import dead, letters, send, serving, state, told
@@ -31,11 +33,16 @@ def a_dead_letter_that_is_tried_again_arrives_with_its_id(world):
 
 @check
 def dead_letters_that_are_tried_again_together_arrive_in_order(world):
-    with serving(world, 'attempts = 1') as (server, hooks):
-        four_dead(server, hooks)
+    # Several, each at a host of its own, which would be left alone for a while after a fifth failure.
+    with serving(world, 'attempts = 1') as (server, _), contextlib.ExitStack() as stack:
+        receivers = [stack.enter_context(Hooks()) for _ in range(6)]
+        for hooks in receivers:
+            send(server, hooks.add('/mine', *[answering(500)] * 4, accepting))
+        dead(server, 4 * len(receivers))
         server.command('push', 'retry', '--all-dead')
-        until(lambda: len(hooks.at('/mine')) >= 8, 'all of them come again')
-        equal('events', events(hooks.at('/mine'))[4:], [1, 2, 3, 4])
+        for hooks in receivers:
+            until(lambda: len(hooks.at('/mine')) >= 8, 'all of them come again')
+        equal('events', [events(hooks.at('/mine'))[4:] for hooks in receivers], [[1, 2, 3, 4]] * len(receivers))
 
 
 @check
