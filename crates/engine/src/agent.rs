@@ -14,7 +14,9 @@
 //! }
 //! ```
 
+use crate::engine::Core;
 use crate::host::BoxFuture;
+use crate::kin::Lineage;
 use crate::turn::Outlet;
 pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
@@ -22,9 +24,10 @@ use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::{Continuation, Scope};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Something that answers messages.
@@ -195,7 +198,12 @@ pub(crate) struct TurnInfo {
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
     pub(crate) tools: ToolMode,
-    pub(crate) host: Arc<dyn crate::Host>,
+    pub(crate) lineage: Lineage,
+    /// It began before its task was in the log.
+    pub(crate) early: bool,
+    /// How often each child was answered during this turn.
+    pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl fmt::Debug for TurnInfo {
@@ -301,12 +309,12 @@ impl Context {
 
     /// The time of day, from the host.
     pub fn now(&self) -> Timestamp {
-        self.turn.host.now()
+        self.turn.core.host.now()
     }
 
     /// Waits, by the host's clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.turn.host.sleep(duration)
+        self.turn.core.host.sleep(duration)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
 //! | [`limits`] | every bound, named |
@@ -29,6 +30,7 @@ mod begin;
 mod courier;
 mod engine;
 mod host;
+mod kin;
 mod live;
 mod metrics;
 mod note;
@@ -46,7 +48,8 @@ pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, Nature, Rec
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
+pub use kin::{Child, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use sabir_store::{Continuation, Note, TaskLog};
+pub use sabir_store::{Asking, Continuation, Note, Relative, TaskLog};
 pub use watch::Watch;

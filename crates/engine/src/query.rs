@@ -1,6 +1,6 @@
 //! Reading, following and canceling tasks that exist.
 
-use crate::agent::Canceled;
+use crate::agent::{AnyAgent, Canceled};
 use crate::begin::history_length;
 use crate::engine::{Claimed, Engine, Resident};
 use crate::live::Order;
@@ -103,6 +103,16 @@ impl Engine {
     /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
     pub async fn cancel(&self, scope: &Scope, of: &Resident, call: &CancelTask) -> Result<FrozenTask, Fault> {
         let id = self.find(scope, &call.id).await?.id;
+        self.cancel_known(scope, id, Some((of.agent.clone(), of.push))).await
+    }
+
+    /// The same of a task whose id is known, and whose agent may no longer be here to be told.
+    pub(crate) async fn cancel_known(
+        &self,
+        scope: &Scope,
+        id: TaskId,
+        of: Option<(Arc<dyn AnyAgent>, bool)>,
+    ) -> Result<FrozenTask, Fault> {
         loop {
             let stored = self.owned(scope, id).await?;
             if stored.state.is_settled() {
@@ -111,7 +121,7 @@ impl Engine {
             match Claimed::take(self.core.live.enter(id)) {
                 Ok(claimed) => {
                     let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
-                    self.settle_canceled(claimed, id, of);
+                    self.settle_canceled(claimed, id, of.clone());
                     waiting.rested(outcome.next()).await?;
                     waiting.released().await?;
                 }
@@ -130,15 +140,16 @@ impl Engine {
 
     /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
     /// the store refuses, the task goes on waiting.
-    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: &Resident) {
-        let (engine, agent, notify) = (self.clone(), of.agent.clone(), of.push);
+    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
+        let (engine, notify) = (self.clone(), of.as_ref().is_some_and(|(_, push)| *push));
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
             let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
-                    Some(tell_canceled(agent, Canceled { task: id, checkpoint }))
+                    engine.core.bereave(id, TaskState::Canceled);
+                    of.map(|(agent, _)| tell_canceled(agent, Canceled { task: id, checkpoint }))
                 }
                 Err(fault) => {
                     live.fail(fault);

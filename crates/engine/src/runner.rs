@@ -55,8 +55,13 @@ impl Runner {
         // its destructors is counted, too.
         let late = self.turn.stop();
         self.core.metrics.late_reports.inc_by(late);
+        let task = self.recorder.task.id;
         if self.canceled {
-            self.core.host.spawn(self.turn.canceled(self.recorder.task.id));
+            self.core.host.spawn(self.turn.canceled(task));
+        }
+        // A first turn that never delegated has no children; of any other only the log knows.
+        if self.number != (Seq(0), 1) || self.turn.outlet.has_delegated() || self.canceled {
+            self.core.bereave(task, self.recorder.task.status.state);
         }
         match owed {
             None => self.live.release(),

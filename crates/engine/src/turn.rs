@@ -38,6 +38,8 @@ struct State {
     /// How often everything was taken.
     taken: u64,
     closed: bool,
+    /// The agent has opened tasks with other agents.
+    delegated: bool,
     refused: u64,
     waiting: Option<Waker>,
 }
@@ -103,6 +105,16 @@ impl Outlet {
         if let Some(waker) = state.waiting.take() {
             waker.wake();
         }
+    }
+
+    /// Notes that the turn has children.
+    pub(crate) fn set_delegated(&self) {
+        self.lock().delegated = true;
+    }
+
+    /// Whether the turn may have children.
+    pub(crate) fn has_delegated(&self) -> bool {
+        self.lock().delegated
     }
 
     /// How many reports came too late.

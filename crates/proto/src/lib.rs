@@ -22,6 +22,7 @@ pub mod card;
 pub mod digest;
 pub mod k1;
 pub mod lenient;
+pub mod transfer;
 
 mod artifact;
 mod call;
@@ -60,3 +61,4 @@ pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
 pub use secret::Secret;
 pub use stamp::{Stamp, Timestamp};
 pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};
+pub use transfer::{HANDOFF, HANDOFF_LITERAL, Transfer, TransferContext};

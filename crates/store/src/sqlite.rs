@@ -25,6 +25,7 @@ mod check;
 mod checkpoint;
 mod forget;
 mod guard;
+mod kin;
 mod notes;
 mod outbox;
 mod pulse;

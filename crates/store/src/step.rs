@@ -1,5 +1,6 @@
 //! A step: what becomes visible together, or not at all.
 
+use crate::Birth;
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -45,6 +46,8 @@ pub struct Opening {
     pub scope: Arc<Scope>,
     /// The conversation.
     pub context: ContextId,
+    /// Whose child it is; nearly none is.
+    pub birth: Option<Box<Birth>>,
 }
 
 /// One or more events of one task, with everything that must be committed with them.
@@ -133,6 +136,13 @@ pub enum Effect {
     /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
     /// that settles waits for nobody, whatever its step says.
     WaitFor(Option<Box<Continuation>>),
+    /// Adds to what the family of this root has spent.
+    Spend {
+        /// The top of the family.
+        root: TaskId,
+        /// How much, in millionths.
+        micros: u64,
+    },
 }
 
 /// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.

@@ -2,8 +2,8 @@
 
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, Receiver,
-    Scope, Step, Stored, TaskLog,
+    Answer, AppendError, Asking, Bell, Digest, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark, Note,
+    Outbox, Owed, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,5 +141,35 @@ impl Outbox for CountingLog {
 
     fn discard(&self, number: i64) -> Answer<bool> {
         self.inner.discard(number)
+    }
+}
+
+impl Family for CountingLog {
+    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
+        self.inner.kin(task)
+    }
+
+    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+        self.inner.child(parent, key)
+    }
+
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.descendants(root, after, limit)
+    }
+
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.children(parent, after, limit)
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.orphans(after, limit)
+    }
+
+    fn toll(&self, root: TaskId) -> Answer<Toll> {
+        self.inner.toll(root)
+    }
+
+    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
+        self.inner.asking(after, limit)
     }
 }

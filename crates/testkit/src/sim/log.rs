@@ -12,8 +12,8 @@ use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timest
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, Effect, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed,
-    Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Asking, Bell, Digest, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
+    Note, Outbox, Owed, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,11 @@ fn named(step: &Step) -> Option<Named> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
         Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
-        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::WaitFor(_) => None,
+        Effect::Key { .. }
+        | Effect::PutPush { .. }
+        | Effect::DeletePush { .. }
+        | Effect::WaitFor(_)
+        | Effect::Spend { .. } => None,
     })
 }
 
@@ -449,5 +453,35 @@ impl Outbox for SimLog {
 
     fn discard(&self, number: i64) -> Answer<bool> {
         self.write(|log| log.discard(number))
+    }
+}
+
+impl Family for SimLog {
+    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
+        self.read(|log| log.kin(task))
+    }
+
+    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+        self.read(|log| log.child(parent, key))
+    }
+
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(|log| log.descendants(root, after, limit))
+    }
+
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(|log| log.children(parent, after, limit))
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(|log| log.orphans(after, limit))
+    }
+
+    fn toll(&self, root: TaskId) -> Answer<Toll> {
+        self.read(|log| log.toll(root))
+    }
+
+    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
+        self.read(|log| log.asking(after, limit))
     }
 }
