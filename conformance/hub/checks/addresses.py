@@ -25,26 +25,31 @@ def led_to(world, url):
 
 @check
 def a_card_leads_to_this_very_machine(world):
+    """0.0.0.0 is nobody's address: not called."""
     led_to(world, lambda own: own.replace('127.0.0.1', '0.0.0.0'))
 
 
 @check
 def a_card_leads_to_this_machine_by_another_name(world):
+    """127.9.9.9, though 127.0.0.1 was allowed: not called."""
     led_to(world, lambda own: own.replace('127.0.0.1', '127.9.9.9'))
 
 
 @check
 def a_card_leads_to_a_private_network(world):
+    """A private address that nobody allowed: not called."""
     led_to(world, lambda own: 'http://10.11.12.13/rpc')
 
 
 @check
 def a_card_leads_to_the_keys_of_the_cloud(world):
+    """The address of metadata services: not called."""
     led_to(world, lambda own: 'http://169.254.169.254/latest/meta-data')
 
 
 @check
 def a_card_leads_to_a_file(world):
+    """No HTTP at all: not called."""
     led_to(world, lambda own: 'file:///etc/passwd')
 
 
@@ -99,6 +104,7 @@ def ends(hub, *others):
 
 @check
 def a_hub_before_itself(world):
+    """An agent that is ourselves ends clearly, after few tasks."""
     [port] = capture.free_ports(1)
     section = upstreams.agent('far', f'http://127.0.0.1:{port}/agents/far', SOON)
     with world.server(upstreams.ALLOW, agents=section, listen=f'127.0.0.1:{port}') as hub:
@@ -107,6 +113,7 @@ def a_hub_before_itself(world):
 
 @check
 def two_hubs_before_each_other(world):
+    """So does a circle of two."""
     one, two = capture.free_ports(2)
     sections = [upstreams.agent('far', f'http://127.0.0.1:{port}/agents/far', SOON) for port in (two, one)]
     with world.server(upstreams.ALLOW, agents=sections[0], listen=f'127.0.0.1:{one}') as hub:

@@ -356,6 +356,7 @@ def it_answers_with_a_page(world):
 
 @check
 def it_has_a_page_for_a_card(world):
+    """Somebody whose card is a web page is not called at all."""
     with before(world, new_answer, '[agent.continuation]\nattempts = 1\npoll_ms = 100',
                 card=lambda url: b'<html>welcome</html>') as (hub, liar):
         clear(door.done(hub, 'far'))
