@@ -153,3 +153,56 @@ def one_agent_is_slow_and_others_are_not(world):
         holds(time.monotonic() - started < 10, 'it was held up')
         for one in held[:3]:
             equal('state', door.state(door.get(hub, 'far', one)) in door.SETTLED, False)
+
+
+# --- Breakers ---------------------------------------------------------------------------------------------------------
+
+
+@check
+def a_broken_agent_is_left_alone(world):
+    """After three failures nobody calls it, for two seconds; then one call tries, and when it works all may again."""
+    well = []
+
+    def behave(call):
+        if not well:
+            return call.bytes(500, 'text/plain', b'out of order', length=12)
+        return new_answer(call)
+
+    lines = (
+        '[agent.continuation]\nattempts = 1\npoll_ms = 100',
+        '[agent.breaker]\nfailures = 3\nwindow_seconds = 60\ncooldown_seconds = 2',
+    )
+    with before(world, behave, *lines) as (hub, liar):
+        for _ in range(3):
+            clear(door.done(hub, 'far'))
+        called = len(liar.calls)
+        clear(door.done(hub, 'far'))
+        equal('calls while it is left alone', len(liar.calls) - called, 0)
+        well.append(True)
+        time.sleep(2.2)
+        told = door.done(hub, 'far')
+        equal('after the pause', (door.state(told), door.texts(told)), ('COMPLETED', ['as of today']))
+        equal('and again', door.state(door.done(hub, 'far')), 'COMPLETED')
+
+
+@check
+def a_callers_haste_is_not_the_agents_fault(world):
+    """Callers who cancel at once do not open the breaker of an agent that is merely slow."""
+    slow = []
+
+    def behave(call):
+        if slow:
+            return call.silence()
+        return new_answer(call)
+
+    lines = '[agent.breaker]\nfailures = 3\nwindow_seconds = 60\ncooldown_seconds = 60'
+    with before(world, behave, 'cancel_grace_seconds = 1', lines) as (hub, liar):
+        slow.append(True)
+        for _ in range(5):
+            running = door.start(hub, 'far')
+            until(lambda: liar.calls, 'it is asked')
+            door.call(hub, 'far', 'CancelTask', {'id': running})
+            door.settled(hub, 'far', running)
+            liar.calls.clear()
+        slow.clear()
+        equal('served', door.state(door.done(hub, 'far')), 'COMPLETED')
