@@ -9,6 +9,7 @@
 //! | `keeper` | which card of an agent elsewhere counts |
 //! | `scout` | looking at an agent before anybody calls it |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -18,6 +19,7 @@ mod breaker;
 mod circuit;
 mod courier;
 mod destination;
+pub mod handoff;
 mod keeper;
 mod metrics;
 mod outbound;
