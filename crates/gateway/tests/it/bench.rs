@@ -38,6 +38,8 @@ impl Host for Real {
 pub(crate) fn upstream(url: &str) -> Upstream {
     let pause = Duration::from_millis(10);
     Upstream {
+        keeper: None,
+        on_behalf: None,
         name: "far".into(),
         url: url.into(),
         credentials: Credentials::default(),

@@ -48,6 +48,12 @@ struct Described {
     extended: Option<Arc<AgentCard>>,
 }
 
+/// Agents written in Rust, by name.
+pub(crate) type Own = HashMap<String, Arc<dyn AnyAgent>>;
+
+/// An agent elsewhere, and whoever keeps its cards.
+pub(crate) type Kept = (Arc<RemoteAgent>, Arc<Keeper>);
+
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
     gate: Gate,
@@ -57,7 +63,7 @@ pub(crate) struct Workshop {
     /// What the agents elsewhere share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
-    own: HashMap<String, Arc<dyn AnyAgent>>,
+    own: Own,
     front: Option<Arc<dyn Front>>,
     registry: Arc<dyn Registry>,
     /// Where this server is, as `host:port`.
@@ -71,7 +77,7 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
-        (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        (own, front): (Own, Option<Arc<dyn Front>>),
     ) -> Self {
         let registry = Arc::new(MemoryGuard::new());
         Self { gate, public, signer, ledger, hub, own, front, registry, ours: Arc::new([]) }
@@ -171,7 +177,7 @@ impl Workshop {
         entry: &AgentConfig,
         name: &AgentName,
         used: Option<KeptCard>,
-    ) -> Result<Option<(Arc<RemoteAgent>, Arc<Keeper>)>, String> {
+    ) -> Result<Option<Kept>, String> {
         let config = self.config();
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
         let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
