@@ -5,16 +5,19 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | `delegate` | another agent's task, mirrored into ours |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
 mod courier;
+mod delegate;
 mod destination;
 mod outbound;
 mod remote;
 
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
+pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};

@@ -11,6 +11,7 @@
 use super::RemoteAgent;
 use super::known::{Known, context_id, message_id};
 use super::trouble::{Trouble, is_put_off};
+use crate::delegate::outgoing;
 use sabir_client::{Agent as Line, Error, Events, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
@@ -243,7 +244,7 @@ impl<'a> Work<'a> {
             task_id: self.known.task.clone(),
             role: said.role,
             parts: said.parts.clone(),
-            metadata: said.metadata.clone(),
+            metadata: outgoing(self.cx, said.metadata.as_ref()),
             // Both speak of things between our caller and us.
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),
