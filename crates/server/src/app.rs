@@ -21,6 +21,7 @@ use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -146,10 +147,12 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()));
+        let upstream_metrics = sabir_gateway::Metrics::default();
+        upstream_metrics.register(&mut registry);
+        let hub = Hub::new(upstream_metrics);
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
         let route = Route::new(engine);
-        route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");

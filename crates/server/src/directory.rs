@@ -15,7 +15,7 @@ mod workshop;
 
 pub(crate) use workshop::{Served, Workshop};
 
-use sabir_engine::{Resident, Residents};
+use sabir_engine::Resident;
 use sabir_proto::AgentName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -73,12 +73,5 @@ impl Directory {
     /// Everybody, as of now.
     pub(crate) fn all(&self) -> Arc<Agents> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Whom agents may call: everybody who is here, whoever came since.
-impl Residents for Directory {
-    fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
-        self.resident(name)
     }
 }
