@@ -30,6 +30,7 @@ mod caller;
 mod event;
 mod fault;
 mod frozen;
+mod gap;
 mod id;
 mod json;
 mod message;
@@ -50,6 +51,7 @@ pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
 pub use fault::{Code, Fault, FieldViolation};
 pub use frozen::{FrozenEvent, FrozenTask, View};
+pub use gap::{GAP, Gap};
 pub use id::{
     AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
 };

@@ -9,6 +9,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
+use sabir_gateway::Hub;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -41,6 +42,8 @@ pub(crate) struct Workshop {
     public: PublicAddress,
     signer: Option<Arc<Signer>>,
     ledger: Option<Arc<Ledger>>,
+    /// What the agents elsewhere share.
+    hub: Arc<Hub>,
     /// Agents written in Rust, by name.
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
@@ -52,9 +55,10 @@ impl Workshop {
         public: PublicAddress,
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
+        hub: Arc<Hub>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
     ) -> Self {
-        Self { gate, public, signer, ledger, own, front }
+        Self { gate, public, signer, ledger, hub, own, front }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -67,11 +71,11 @@ impl Workshop {
         let config = gate.config();
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let own = self.own.get(&entry.name);
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let elsewhere = match own {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress)?,
+            None => agents::remote(entry, gate.secrets(), &config.egress, grace, &self.hub)?,
         };
-        let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
         let agent = match own {
             Some(agent) => agent.clone(),
             None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref())?,

@@ -8,12 +8,12 @@ use super::faults::Sabotage;
 use super::ledger::Named;
 use super::{Options, Store};
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
-    Note, Outbox, Owed, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll, is_given_up,
+    Note, Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll, is_given_up,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,6 +95,7 @@ fn named(step: &Step) -> Option<Named> {
         | Effect::PutPush { .. }
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)
+        | Effect::OweCancel(_)
         | Effect::Spend { .. } => None,
     })
 }
@@ -419,6 +420,10 @@ impl TaskLog for SimLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.read(|log| log.unfinished(after, limit))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.read(|log| log.owed_cancels(after, limit))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
