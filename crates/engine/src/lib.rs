@@ -13,6 +13,7 @@
 //! | `cancel` | work elsewhere that is called off, and who is yet to be told |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
 //! | `inbox` | what waits for somebody, for operators |
+//! | `hold` | tasks that were handed to us, until their sender has let go of them |
 //! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
@@ -32,6 +33,7 @@ mod begin;
 mod cancel;
 mod courier;
 mod engine;
+mod hold;
 mod host;
 mod inbox;
 mod kin;
@@ -48,7 +50,7 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
