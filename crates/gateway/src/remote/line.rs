@@ -1,6 +1,6 @@
 //! A line to an agent elsewhere, behind its breakers: every call passes them, and tells them what became of it.
 
-use super::replica::Replica;
+use super::replica::{Replica, Room};
 use crate::circuit::Passage;
 use sabir_client::{Agent, Error, Events, Follow, Said};
 use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
@@ -52,16 +52,16 @@ impl Line {
     }
 
     async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let passage = self.replica.pass()?;
+        let (passage, _room) = self.replica.pass()?;
         let answer = call.await;
         passage.judge(answer.as_ref().err());
         answer.inspect_err(|error| self.doubt(error))
     }
 
     async fn open(&self, call: impl Future<Output = Result<Events, Error>>) -> Result<Stream, Error> {
-        let passage = self.replica.pass()?;
+        let (passage, room) = self.replica.pass()?;
         match call.await {
-            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now() }),
+            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now(), _room: room }),
             Err(error) => {
                 passage.judge(Some(&error));
                 self.doubt(&error);
@@ -94,6 +94,8 @@ pub(super) struct Stream {
     /// Until they have said something: that a stream could be opened is not yet an answer.
     passage: Option<Passage>,
     opened: Instant,
+    /// As long as it is listened to, it is a call under way.
+    _room: Room,
 }
 
 impl Stream {

@@ -13,7 +13,7 @@
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
-use super::known::{Known, context_id, message_id};
+use super::known::{Known, chance, context_id, message_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
 use super::trouble::{Trouble, is_held, is_put_off};
@@ -47,6 +47,8 @@ pub(super) struct Work<'a> {
     pub(super) broken: Option<String>,
     /// What was told may not be what they have: it is compared before the end.
     doubt: bool,
+    /// Places that failed before anything began.
+    shunned: Vec<String>,
     /// Their card was fetched anew, since they no longer spoke as it said.
     rediscovered: bool,
 }
@@ -67,7 +69,18 @@ impl<'a> Work<'a> {
             known.attempts += 1;
         }
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
-        Self { remote, cx, known, problem: None, quiet: 0, calls: 0, broken, doubt: false, rediscovered: false }
+        Self {
+            remote,
+            cx,
+            known,
+            problem: None,
+            quiet: 0,
+            calls: 0,
+            broken,
+            doubt: false,
+            shunned: Vec::new(),
+            rediscovered: false,
+        }
     }
 
     pub(super) async fn run(mut self) -> Result<Ending, Failure> {
@@ -102,7 +115,16 @@ impl<'a> Work<'a> {
 
     /// One call: what ended the turn, or nothing yet.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
-        let line = self.remote.line(&self.known).await?;
+        match self.known.attempts {
+            0 => self.remote.budget.first(),
+            _ => self.remote.budget.again().map_err(|after| Trouble::Held {
+                why: "it was tried again more often than may be".into(),
+                after: Some(after),
+            })?,
+        }
+        let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
+        self.known.at = Some(replica.place.url.clone());
+        let line = replica.line().await.inspect_err(|error| self.shun(error))?;
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,
             _ => self.send(&line).await,
@@ -148,6 +170,7 @@ impl<'a> Work<'a> {
     async fn refused(&mut self, line: &Line, error: Error) -> Result<Option<Ending>, Trouble> {
         if error.cannot_have_arrived() || is_held(&error) || is_put_off(&error) {
             self.known.tried = false;
+            self.shun(&error);
             return Err(error.into());
         }
         if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) {
@@ -174,6 +197,13 @@ impl<'a> Work<'a> {
             }
         }
         Err(error.into())
+    }
+
+    /// Nothing has begun where this happened, so the next attempt may go elsewhere.
+    fn shun(&mut self, error: &Error) {
+        if !self.known.tried && self.known.task.is_none() && !is_held(error) {
+            self.shunned.extend(self.known.at.clone());
+        }
     }
 
     /// Looks what became of a message that may have arrived.
@@ -363,7 +393,7 @@ impl<'a> Work<'a> {
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
             let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
-            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.url, problem, "a remote agent is given up");
+            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
             let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
             return Some(Ending::fail(words));
         }
@@ -394,7 +424,7 @@ impl<'a> Work<'a> {
             Timestamp::from_millis(self.cx.now().millis().saturating_add(millis))
         };
         self.cx.waits_for(Some(Continuation {
-            url: self.remote.upstream.url.clone(),
+            url: self.known.at.clone().unwrap_or_else(|| self.remote.upstream.places[0].url.clone()),
             message: message_id(self.cx).as_str().to_owned(),
             task: self.known.task.as_ref().map(ToString::to_string),
             context: self.known.context.as_ref().map(ToString::to_string),

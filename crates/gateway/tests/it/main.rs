@@ -11,5 +11,6 @@ mod courier;
 mod egress;
 mod outbound;
 mod parcel;
+mod places;
 mod rogues;
 mod stub;
