@@ -7,6 +7,7 @@
 //! | `remote` | agents elsewhere, behind our log |
 //! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -17,6 +18,7 @@ mod budget;
 mod circuit;
 mod courier;
 mod destination;
+pub mod handoff;
 mod health;
 mod metrics;
 mod outbound;
