@@ -213,7 +213,8 @@ impl Agent for RemoteAgent {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
+        Nature { instant: true, recovery: Recovery::Resume }
     }
 
     /// Not while nobody can be called: whoever comes now would only wait.

@@ -70,6 +70,14 @@ impl Line {
         }
     }
 
+    /// From now on 0.1 is spoken, if their card leaves that open.
+    pub(super) fn try_the_first_version(&self) -> bool {
+        self.agent.in_the_first_version().is_some_and(|agent| {
+            self.replica.speak_the_first_version(agent);
+            true
+        })
+    }
+
     /// Whoever no longer knows the version or the methods of its card has another card by now.
     fn doubt(&self, error: &Error) {
         if has_changed(error) {
@@ -82,7 +90,7 @@ impl Line {
 pub(super) fn has_changed(error: &Error) -> bool {
     match error {
         Error::Fault { fault, transport: Some(_), .. } => {
-            matches!(fault.code(), Code::VersionNotSupported | Code::MethodNotFound)
+            matches!(fault.code(), Code::VersionNotSupported | Code::MethodNotFound | Code::InvalidRequest)
         }
         _ => false,
     }

@@ -6,7 +6,7 @@ use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use sabir_client::{Agent, Client, Error, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,10 @@ pub(super) struct Replica {
     client: Client,
     reference: Reference,
     kept: RwLock<Option<(Instant, Agent)>>,
+    /// They have shown that they speak 0.1 and nothing later.
+    first_version: AtomicBool,
+    /// Whoever needs a fresh card waits for the one who fetches it.
+    fetching: tokio::sync::Mutex<()>,
 }
 
 impl Replica {
@@ -99,7 +103,18 @@ impl Replica {
         };
         let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
-        Ok(Self { place, circuit, bulkhead, checks, client, reference, kept })
+        let fetching = tokio::sync::Mutex::default();
+        Ok(Self {
+            place,
+            circuit,
+            bulkhead,
+            checks,
+            client,
+            reference,
+            kept,
+            first_version: AtomicBool::new(false),
+            fetching,
+        })
     }
 
     /// Asks for room, and the breakers for a call.
@@ -142,7 +157,7 @@ impl Replica {
     /// Fetches the card, whatever the breakers say: where it is fetched for its own sake, nobody waits for an answer, and
     /// that a card is there says little about the agent.
     pub(super) async fn card(&self) -> Result<AgentCard, Error> {
-        let agent = self.client.connect(&self.reference).await?;
+        let agent = self.connect().await?;
         let card = agent.card().clone();
         self.keep(agent);
         Ok(card)
@@ -150,13 +165,16 @@ impl Replica {
 
     /// A line to the agent. A card that is old is fetched again; where that fails, the old one has to do.
     pub(super) async fn line(self: &Arc<Self>) -> Result<Line, Error> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let old = match kept {
-            Some((since, agent)) if since.elapsed() < CARD_FRESH => return Ok(Line::new(agent, self.clone())),
-            other => other.map(|(_, agent)| agent),
-        };
+        if let Some(agent) = self.fresh() {
+            return Ok(Line::new(agent, self.clone()));
+        }
+        let _fetching = self.fetching.lock().await;
+        if let Some(agent) = self.fresh() {
+            return Ok(Line::new(agent, self.clone()));
+        }
+        let old = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
         let (passage, _room) = self.pass()?;
-        let found = self.client.connect(&self.reference).await;
+        let found = self.connect().await;
         passage.judge(found.as_ref().err());
         let agent = match (found, old) {
             (Ok(agent), _) => {
@@ -172,9 +190,32 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
+    /// The agent of a card that is still believed.
+    fn fresh(&self) -> Option<Agent> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|(since, _)| since.elapsed() < CARD_FRESH).map(|(_, agent)| agent.clone())
+    }
+
     /// Forgets the card: the next line is made from a fresh one.
     pub(super) fn hang_up(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn speak_the_first_version(&self, agent: Agent) {
+        self.first_version.store(true, Ordering::Relaxed);
+        self.keep(agent);
+    }
+
+    /// Finds the agent.
+    async fn connect(&self) -> Result<Agent, Error> {
+        let agent = self.client.connect(&self.reference).await?;
+        if !self.first_version.load(Ordering::Relaxed) {
+            return Ok(agent);
+        }
+        let first = agent.in_the_first_version();
+        // Its card names another version by now.
+        self.first_version.store(first.is_some(), Ordering::Relaxed);
+        Ok(first.unwrap_or(agent))
     }
 
     fn keep(&self, agent: Agent) {
