@@ -8,6 +8,7 @@
 
 mod agents;
 mod cards;
+mod desk;
 mod files;
 mod keys;
 mod letters;
@@ -17,6 +18,8 @@ mod webhook;
 pub use crate::card::Settled;
 pub use agents::{AgentError, AgentOrder, AgentView, Arrival, Origin, as_form};
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub(crate) use desk::see_to;
+pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 pub use files::{
     Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
 };
