@@ -38,6 +38,7 @@ pub(crate) fn make(
         ("bearer", config.bearer.is_some()),
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
+        ("on_drift", config.on_drift.is_some()),
         ("continuation", config.continuation != ContinuationConfig::default()),
         ("replicas", !config.replicas.is_empty()),
         ("bulkhead", config.bulkhead != 0),

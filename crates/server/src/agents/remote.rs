@@ -5,7 +5,7 @@ use crate::config::push::EgressConfig;
 use crate::config::upstream::places;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Upstream};
+use sabir_gateway::{Credentials, Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
@@ -20,6 +20,7 @@ pub(crate) fn remote(
     egress: &EgressConfig,
     cancel_grace: Duration,
     hub: &Arc<Hub>,
+    (keeper, on_behalf): (Arc<dyn Keeper>, Option<OnBehalf>),
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
@@ -52,6 +53,8 @@ pub(crate) fn remote(
         egress,
         patience,
         idempotent: config.idempotent,
+        keeper: Some(keeper),
+        on_behalf,
         breaker: config.breaker.rules()?,
         cancel_grace,
     };

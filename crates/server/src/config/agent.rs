@@ -1,6 +1,7 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
@@ -49,6 +50,9 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`: what happens when its card changes, in place of `[registry]`.
+    #[serde(default)]
+    pub on_drift: Option<OnDrift>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -76,6 +80,9 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+    /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
+    #[serde(skip)]
+    pub app: bool,
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
@@ -146,6 +153,7 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            on_drift: None,
             cancel_grace_seconds: None,
             replicas: Vec::new(),
             bulkhead: 0,
@@ -155,6 +163,7 @@ impl AgentConfig {
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
             xpr: None,
+            app: false,
         }
     }
 }
