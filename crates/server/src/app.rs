@@ -22,7 +22,7 @@ use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
 use sabir_guard::Guard;
-use sabir_proto::Secret;
+use sabir_proto::{AgentName, Secret};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{OpenError, Pulse, Retention, StoreError};
@@ -146,8 +146,10 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()));
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()), guard.clone());
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
+        let known = directory.clone();
+        engine.know(Arc::new(move |name: &AgentName| known.resident(name)));
         let route = Route::new(engine);
         let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {

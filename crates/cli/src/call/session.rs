@@ -157,6 +157,25 @@ impl Session {
         Ok(agent)
     }
 
+    /// A client that says it follows handoffs.
+    pub(crate) fn following(&self, credentials: Credentials) -> Result<Client, Error> {
+        let mut uris = self.settings.list("extension").to_vec();
+        uris.push(sabir_proto::HANDOFF.to_owned());
+        builder(&self.settings, credentials)?.extensions(uris).observer(self.watcher.clone()).build()
+    }
+
+    /// A line to the agent, by such a client.
+    pub(crate) async fn connect_following(&self) -> Result<Agent, Stop> {
+        let found = self.card().await?;
+        let found = self.believe(found).await?.into_found();
+        let credentials = self.credentials(&found).await?;
+        let client = self.following(credentials).map_err(|error| usage(&error, self.path))?;
+        let kept = found.clone();
+        let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
+        _ = self.agent.set(agent.clone());
+        Ok(agent)
+    }
+
     /// Which interface of a card would be called.
     pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)

@@ -3,6 +3,7 @@
 
 mod courier;
 mod egress;
+mod handoff;
 mod outbound;
 mod parcel;
 mod stub;

@@ -1,9 +1,11 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::handoff::HandoffConfig;
 use super::retention::AgentRetention;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
+use sabir_proto::transfer::Handover;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -48,6 +50,9 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// To whom it may hand tasks, and whether it takes those of others.
+    #[serde(default)]
+    pub handoff: Option<HandoffConfig>,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -130,6 +135,7 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            handoff: None,
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
@@ -381,6 +387,8 @@ pub enum Step {
     Fail(String),
     /// Not wanted.
     Reject(String),
+    /// Another agent should have the task; see `[agent.handoff]`.
+    Transfer(Handover),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.

@@ -9,6 +9,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
+use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -44,6 +45,8 @@ pub(crate) struct Workshop {
     /// Agents written in Rust, by name.
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
+    /// Who keeps the books of handoffs.
+    guard: Guard,
 }
 
 impl Workshop {
@@ -53,8 +56,9 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        guard: Guard,
     ) -> Self {
-        Self { gate, public, signer, ledger, own, front }
+        Self { gate, public, signer, ledger, own, front, guard }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -78,6 +82,7 @@ impl Workshop {
         };
         let push = entry.card.capabilities.push_notifications;
         let (mut card, skills) = card::build(entry, public);
+        agents::introduce(entry, &mut card);
         let rules = gate.rules(entry, &name, &skills)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
@@ -102,6 +107,9 @@ impl Workshop {
         if let Some((remote, face)) = told {
             TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
         }
+        let whole = AgentCard { skills: skills.clone(), ..card.clone() };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, guard: &self.guard };
+        let agent = handoffs.wrap(entry, &whole, agent)?;
         Ok(Arc::new(Served {
             cards,
             card,
