@@ -11,7 +11,7 @@ use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
-pub(crate) use handoff::{Handoffs, introduce};
+pub(crate) use handoff::{Books, Handoffs, introduce};
 pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
 use sabir_gateway::RemoteAgent;

@@ -146,7 +146,8 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()), guard.clone());
+        let books = agents::Books { guard: guard.clone(), metrics: metrics.clone() };
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, (own, front.clone()), books);
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
         let known = directory.clone();
         engine.know(Arc::new(move |name: &AgentName| known.resident(name)));

@@ -17,6 +17,7 @@ impl Session {
             let words = format!("Handed over: {} (task {})", transfer.agent_endpoint, transfer.task_id);
             self.out.note(&words);
             self.watcher.about(&transfer.task_id.to_string());
+            self.moved_to(&transfer.agent_endpoint);
             let settled = agent.wait(transfer.task_id, self.pace()).await.map_err(|error| self.failed(error))?;
             json = format!(r#"{{"task":{}}}"#, settled.json());
         }

@@ -17,7 +17,7 @@ use sabir_client::{
     Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
 };
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a second Ctrl-C is waited for, by somebody who sits at a terminal.
@@ -34,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) watcher: Arc<Watcher>,
     agent: OnceLock<Agent>,
+    /// Where the task went, if it was handed over.
+    moved: Mutex<Option<String>>,
 }
 
 /// Who deals with Ctrl-C.
@@ -96,7 +98,7 @@ impl Session {
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
-        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new() })
+        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new(), moved: Mutex::default() })
     }
 
     /// The agent that was named.
@@ -224,7 +226,15 @@ impl Session {
 
     /// How to go on, as commands.
     pub(crate) fn resume(&self) -> Resume {
-        Resume::new(&self.settings)
+        match &*self.moved.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(url) => Resume::at(url),
+            None => Resume::new(&self.settings),
+        }
+    }
+
+    /// From now on the task is there.
+    pub(crate) fn moved_to(&self, url: &str) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
     }
 
     /// How often to ask.

@@ -5,6 +5,7 @@ use crate::card::PublicAddress;
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::host::TokioHost;
+use crate::metrics::Metrics;
 use sabir_engine::{AnyAgent, Host as _};
 use sabir_gateway::handoff::{Attempt, Desk, Handing, Ledger, Line, Peer};
 use sabir_gateway::{Credentials, Egress};
@@ -43,7 +44,7 @@ pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
     pub(crate) secrets: &'a dyn Secrets,
     pub(crate) public: &'a PublicAddress,
-    pub(crate) guard: &'a Guard,
+    pub(crate) books: &'a Books,
 }
 
 impl Handoffs<'_> {
@@ -80,7 +81,7 @@ impl Handoffs<'_> {
             depth_max: handoff.depth_max,
             unaware: handoff.unaware.into(),
             patience: handoff.patience(),
-            ledger: Arc::new(Books { guard: self.guard.clone() }),
+            ledger: Arc::new(self.books.clone()),
         };
         Ok(Arc::new(Handing::new(agent, desk)))
     }
@@ -105,8 +106,10 @@ impl Handoffs<'_> {
 }
 
 /// Writes attempts into the audit, and all that the audit has no room for into the log.
-struct Books {
-    guard: Guard,
+#[derive(Debug, Clone)]
+pub(crate) struct Books {
+    pub(crate) guard: Guard,
+    pub(crate) metrics: Metrics,
 }
 
 impl Ledger for Books {
@@ -119,6 +122,7 @@ impl Ledger for Books {
             transfer_id, %task, %from, to, endpoint, ?their_task, hops, required, allowed, missing, digest, signed,
             outcome, "a handoff was attempted"
         );
+        self.metrics.handoff(outcome);
         self.guard.attempted(TokioHost.now(), caller, from, *task, outcome);
     }
 }

@@ -1,6 +1,6 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
-use crate::agents::{self, Ledger};
+use crate::agents::{self, Books, Ledger};
 use crate::card::{self, Cards, Face, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -9,7 +9,6 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -46,7 +45,7 @@ pub(crate) struct Workshop {
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
     /// Who keeps the books of handoffs.
-    guard: Guard,
+    books: Books,
 }
 
 impl Workshop {
@@ -56,9 +55,9 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
-        guard: Guard,
+        books: Books,
     ) -> Self {
-        Self { gate, public, signer, ledger, own, front, guard }
+        Self { gate, public, signer, ledger, own, front, books }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -108,7 +107,7 @@ impl Workshop {
             TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
         }
         let whole = AgentCard { skills: skills.clone(), ..card.clone() };
-        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, guard: &self.guard };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
         let agent = handoffs.wrap(entry, &whole, agent)?;
         Ok(Arc::new(Served {
             cards,
