@@ -178,6 +178,7 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::DeletePush { .. }
         | Effect::Alias { .. }
         | Effect::WaitFor(_)
+        | Effect::OweCancel(_)
         | Effect::Spend { .. } => None,
     });
     step.retry.or(explicit)

@@ -29,6 +29,8 @@ pub struct Metrics {
     pub runaways_refused: Family<[(&'static str, &'static str); 1], Counter>,
     /// Tasks that were canceled because the task they were opened for had ended without them.
     pub children_called_off: Counter,
+    /// Cancels that agents elsewhere have not acknowledged.
+    pub cancels_owed: Gauge,
     /// Attempts at delivering an event to a push configuration, by outcome.
     pub push_attempts: Family<[(&'static str, &'static str); 1], Counter>,
     /// How long those attempts took.
@@ -53,6 +55,7 @@ impl Default for Metrics {
             delegations: Counter::default(),
             runaways_refused: Family::default(),
             children_called_off: Counter::default(),
+            cancels_owed: Gauge::default(),
             push_attempts: Family::default(),
             push_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             push_in_flight: Gauge::default(),
@@ -90,6 +93,8 @@ impl Metrics {
             "Tasks canceled because the task they were opened for had ended",
             self.children_called_off.clone(),
         );
+        let help = "Cancels that agents elsewhere have not acknowledged";
+        registry.register("sabir_cancels_owed", help, self.cancels_owed.clone());
         registry.register(
             "sabir_push_attempts",
             "Attempts at delivering push notifications",

@@ -38,6 +38,7 @@ impl Engine {
         resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(usize, usize), StoreError> {
         self.call_off_orphans(&resident).await?;
+        self.chase_owed(&resident).await?;
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
         loop {

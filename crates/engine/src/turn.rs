@@ -19,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) enum Draft {
     Status(Vec<Part>),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
+    Gap(String),
 }
 
 /// Where reports wait for their commit.
@@ -57,6 +58,10 @@ impl Outlet {
 
     pub(crate) fn status(&self, parts: Vec<Part>) -> Report<'_> {
         Report { outlet: self, draft: Some(Draft::Status(parts)), bytes: 256 }
+    }
+
+    pub(crate) fn gap(&self, reason: String) -> Report<'_> {
+        Report { outlet: self, draft: Some(Draft::Gap(reason)), bytes: 256 }
     }
 
     pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
@@ -196,7 +201,7 @@ fn weight(part: &Part) -> usize {
 pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
     pub(crate) outlet: Arc<Outlet>,
-    agent: Arc<dyn AnyAgent>,
+    pub(crate) agent: Arc<dyn AnyAgent>,
     /// What the agent last left for itself.
     pub(crate) checkpoint: Option<Bytes>,
     /// Opened when a held task is let go of; none for the others.

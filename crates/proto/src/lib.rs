@@ -30,6 +30,7 @@ mod caller;
 mod event;
 mod fault;
 mod frozen;
+mod gap;
 mod id;
 mod json;
 mod message;
@@ -48,8 +49,9 @@ pub use call::{
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
-pub use fault::{Code, Fault, FieldViolation};
+pub use fault::{Code, Fault, FieldViolation, Unfit};
 pub use frozen::{FrozenEvent, FrozenTask, View};
+pub use gap::{GAP, Gap};
 pub use id::{
     AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
 };

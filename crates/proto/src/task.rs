@@ -2,7 +2,7 @@
 
 use crate::lenient::{null_default, object};
 use crate::{
-    Artifact, ContextId, Event, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
+    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
 };
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -310,6 +310,9 @@ impl<I, C: Maybe> Task<I, C> {
                     self.history.push(question);
                 }
                 self.history.extend(heard);
+                if let Some(gap) = Gap::of(update.metadata.as_ref()) {
+                    self.metadata = gap.put(self.metadata.as_ref());
+                }
                 self.status = update.status;
                 self.keep_transfer();
             }

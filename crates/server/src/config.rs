@@ -10,6 +10,7 @@ pub mod push;
 pub mod retention;
 pub mod signing;
 pub mod tls;
+pub mod upstream;
 
 mod aliases;
 mod platform;

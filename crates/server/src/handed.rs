@@ -7,7 +7,7 @@ use crate::directory::Served;
 use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
 use sabir_guard::{Guard, Identity};
 use sabir_proto::transfer::{DEPTH_MAX, Incoming, check_chain};
-use sabir_proto::{Call, Fault, HANDOFF, TransferContext};
+use sabir_proto::{Call, Fault, HANDOFF, TransferContext, Unfit};
 
 /// Whether this caller may hand over what it hands over; every other call passes.
 pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result<(), Fault> {
@@ -38,10 +38,9 @@ pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result
 /// We must not be among those who had it, nor at the end of a chain that is too long.
 fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
     for interface in &served.card.supported_interfaces {
-        check_chain(&context.chain, &interface.url, &context.required, DEPTH_MAX).map_err(|fault| Fault::Handoff {
-            reason: fault.code(),
-            words: fault.to_string(),
-            missing: Vec::new(),
+        check_chain(&context.chain, &interface.url, &context.required, DEPTH_MAX).map_err(|fault| {
+            let (reason, words) = (fault.code(), fault.to_string());
+            Fault::Handoff(Box::new(Unfit { reason, words, missing: Vec::new() }))
         })?;
     }
     Ok(())
@@ -62,5 +61,5 @@ fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Res
         return Ok(());
     }
     let words = format!("this agent is not to do {} with a task that is handed over", verdict.missing.join(", "));
-    Err(Fault::Handoff { reason: Verdict::CODE, words, missing: verdict.missing })
+    Err(Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, missing: verdict.missing })))
 }

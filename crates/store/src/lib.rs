@@ -56,7 +56,7 @@ pub use pulse::Pulse;
 pub use registry::{AGENTS_MAX, CARDS_KEPT, CardStanding, Enlisted, KeptCard, Notice, Noticed, Pin, Registry};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
-pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use step::{Continuation, Digest, Effect, Opening, OwedCancel, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.

@@ -11,10 +11,10 @@ pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, NOTES_MAX, Note, Progress, Receiver, Scope, Step,
-    StoreError, Stored, TaskLog,
+    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, NOTES_MAX, Note, OwedCancel, Progress, Receiver,
+    Scope, Step, StoreError, Stored, TaskLog,
 };
-use sabir_proto::{ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -31,6 +31,7 @@ struct Inner {
     keys: HashMap<Digest, (KeptRetry, Stamp)>,
     aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
     notes: HashMap<TaskId, Vec<Note>>,
+    owed_cancels: BTreeMap<TaskId, OwedCancel>,
     outbox: outbox::Rows,
     /// By root, in millionths.
     spent: HashMap<TaskId, u64>,
@@ -158,6 +159,7 @@ impl Inner {
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         let (mut deleted, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cancel = None;
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -193,6 +195,7 @@ impl Inner {
                 }
                 // For readers from outside, which a store in memory has none of.
                 Effect::WaitFor(_) => {}
+                Effect::OweCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
             }
         }
@@ -213,6 +216,11 @@ impl Inner {
         }
         self.commits = commit;
         self.keys.extend(keys);
+        match cancel {
+            Some(Some(owed)) => drop(self.owed_cancels.insert(step.task, *owed)),
+            Some(None) => drop(self.owed_cancels.remove(&step.task)),
+            None => {}
+        }
         for (root, micros) in spent {
             *self.spent.entry(root).or_default() += micros;
         }
@@ -312,6 +320,14 @@ impl TaskLog for MemoryLog {
         let running = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
         let rows = inner.tasks.iter().filter(|(id, row)| after.is_none_or(|a| **id > a) && running(row));
         Answer::now(Ok(rows.take(limit).map(|(id, row)| row.stored(*id)).collect()))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        let inner = self.lock();
+        let rows = inner.owed_cancels.iter().filter(|(id, _)| after.is_none_or(|a| **id > a));
+        let agent = |id: &TaskId| inner.tasks.get(id).map(|row| row.scope.agent.clone());
+        let told = rows.filter_map(|(id, owed)| Some((*id, agent(id)?, owed.clone())));
+        Answer::now(Ok(told.take(limit).collect()))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

@@ -136,6 +136,8 @@ pub enum Effect {
     /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
     /// that settles waits for nobody, whatever its step says.
     WaitFor(Option<Box<Continuation>>),
+    /// Says that an agent elsewhere is yet to be told of the task's cancel; `None`, that it has been.
+    OweCancel(Option<Box<OwedCancel>>),
     /// Adds to what the family of this root has spent.
     Spend {
         /// The top of the family.
@@ -166,6 +168,17 @@ pub struct Continuation {
     pub heard: Timestamp,
     /// When it is called next; `None` while a call is under way.
     pub next: Option<Timestamp>,
+}
+
+/// A cancel that an agent elsewhere has not acknowledged. It is kept as long as its task, or until they have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedCancel {
+    /// What our agent left for itself: it knows from this whom to tell of what.
+    pub data: Bytes,
+    /// How often they were told without an answer.
+    pub attempts: u32,
+    /// When they are told next.
+    pub due: Timestamp,
 }
 
 /// How the ids of waits begin.

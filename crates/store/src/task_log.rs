@@ -1,8 +1,8 @@
 //! The task log: the one source of truth.
 
-use crate::{Answer, AppendError, Family, Listed, Listing, Note, Outbox, RetryMark, Scope, Step};
+use crate::{Answer, AppendError, Family, Listed, Listing, Note, Outbox, OwedCancel, RetryMark, Scope, Step};
 use bytes::Bytes;
-use sabir_proto::{ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{AgentName, ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::sync::Arc;
 
 /// What a task is read from: a folded image at some point of its log.
@@ -94,6 +94,10 @@ pub trait TaskLog: Outbox + Family {
 
     /// Tasks that were being worked on: submitted or working, oldest first, after the given one.
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>>;
+
+    /// Cancels that agents elsewhere have not acknowledged, with the agents here that are to tell them; by task, after
+    /// the given one.
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>>;
 
     /// Tasks that were handed over since then, oldest first.
     fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>>;

@@ -1,9 +1,9 @@
 //! A log that weighs what is written to it.
 
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark, Note,
-    Outbox, Owed, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
+    Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,6 +71,10 @@ impl TaskLog for CountingLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.inner.unfinished(after, limit)
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.inner.owed_cancels(after, limit)
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

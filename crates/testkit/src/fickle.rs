@@ -1,10 +1,10 @@
 //! A log that a test can make unwilling or slow.
 
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark, Note,
-    Outbox, Owed, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
+    Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -98,6 +98,10 @@ impl TaskLog for FickleLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.read(self.inner.unfinished(after, limit))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.read(self.inner.owed_cancels(after, limit))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

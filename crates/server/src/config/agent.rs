@@ -3,6 +3,7 @@
 use super::ToolModeConfig;
 use super::handoff::HandoffConfig;
 use super::retention::AgentRetention;
+use super::upstream::BreakerConfig;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use sabir_proto::transfer::Handover;
@@ -53,6 +54,12 @@ pub struct AgentConfig {
     /// To whom it may hand tasks, and whether it takes those of others.
     #[serde(default)]
     pub handoff: Option<HandoffConfig>,
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    #[serde(default)]
+    pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: when it is left alone.
+    #[serde(default)]
+    pub breaker: BreakerConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -136,6 +143,8 @@ impl AgentConfig {
             idempotent: false,
             continuation: ContinuationConfig::default(),
             handoff: None,
+            cancel_grace_seconds: None,
+            breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),

@@ -9,6 +9,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
+use sabir_gateway::Hub;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -35,14 +36,19 @@ impl std::fmt::Debug for Served {
     }
 }
 
+/// Agents written in Rust, by name.
+type Own = HashMap<String, Arc<dyn AnyAgent>>;
+
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
     gate: Gate,
     public: PublicAddress,
     signer: Option<Arc<Signer>>,
     ledger: Option<Arc<Ledger>>,
+    /// What the agents elsewhere share.
+    hub: Arc<Hub>,
     /// Agents written in Rust, by name.
-    own: HashMap<String, Arc<dyn AnyAgent>>,
+    own: Own,
     front: Option<Arc<dyn Front>>,
     /// Who keeps the books of handoffs.
     books: Books,
@@ -54,10 +60,11 @@ impl Workshop {
         public: PublicAddress,
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
-        (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        hub: Arc<Hub>,
+        (own, front): (Own, Option<Arc<dyn Front>>),
         books: Books,
     ) -> Self {
-        Self { gate, public, signer, ledger, own, front, books }
+        Self { gate, public, signer, ledger, hub, own, front, books }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -70,11 +77,11 @@ impl Workshop {
         let config = gate.config();
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let own = self.own.get(&entry.name);
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let elsewhere = match own {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress)?,
+            None => agents::remote(entry, gate.secrets(), &config.egress, grace, &self.hub)?,
         };
-        let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
         let agent = match own {
             Some(agent) => agent.clone(),
             None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref())?,

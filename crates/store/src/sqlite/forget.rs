@@ -182,6 +182,7 @@ impl Writer {
                 "retry_key",
                 "push_config",
                 "outbox",
+                "owed_cancel",
                 "continuation",
                 "snapshot",
                 "checkpoint",

@@ -373,6 +373,7 @@ impl Writer {
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
             Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
             Effect::Alias { name, was } => {
