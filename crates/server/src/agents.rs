@@ -3,6 +3,7 @@
 pub mod demo;
 mod echo;
 mod exec;
+mod handoff;
 mod remote;
 mod script;
 
@@ -11,6 +12,7 @@ use crate::config::upstream::BreakerConfig;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
+pub(crate) use handoff::{Books, Handoffs, introduce};
 pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
 use sabir_gateway::RemoteAgent;

@@ -155,7 +155,8 @@ impl Server {
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
         let ours = authorities(&public, address);
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()))
+        let books = agents::Books { guard: guard.clone(), metrics: metrics.clone() };
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();

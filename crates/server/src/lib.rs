@@ -15,6 +15,7 @@
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
 //! | `call` | the order of policies on a call |
+//! | `handed` | tasks that others hand to us: whether they may |
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
@@ -50,6 +51,7 @@ mod directory;
 mod door;
 mod front;
 mod gate;
+mod handed;
 mod host;
 mod listen;
 mod losses;

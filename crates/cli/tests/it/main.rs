@@ -24,6 +24,7 @@
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | what agents can grant each other is known before anything runs | `lattice` |
+//! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -68,6 +69,7 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod handoff;
 mod history;
 mod kill_stream;
 mod lattice;

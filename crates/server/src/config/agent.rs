@@ -1,11 +1,13 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::handoff::HandoffConfig;
 use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
+use sabir_proto::transfer::Handover;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -53,6 +55,9 @@ pub struct AgentConfig {
     /// `a2a`: what happens when its card changes, in place of `[registry]`.
     #[serde(default)]
     pub on_drift: Option<OnDrift>,
+    /// To whom it may hand tasks, and whether it takes those of others.
+    #[serde(default)]
+    pub handoff: Option<HandoffConfig>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -154,6 +159,7 @@ impl AgentConfig {
             idempotent: false,
             continuation: ContinuationConfig::default(),
             on_drift: None,
+            handoff: None,
             cancel_grace_seconds: None,
             replicas: Vec::new(),
             bulkhead: 0,
@@ -415,6 +421,8 @@ pub enum Step {
     Fail(String),
     /// Not wanted.
     Reject(String),
+    /// Another agent should have the task; see `[agent.handoff]`.
+    Transfer(Handover),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.

@@ -1,6 +1,6 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
-use crate::agents::{self, Ledger};
+use crate::agents::{self, Books, Ledger};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -48,6 +48,9 @@ struct Described {
     extended: Option<Arc<AgentCard>>,
 }
 
+/// Agents written in Rust, by name.
+type Own = HashMap<String, Arc<dyn AnyAgent>>;
+
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
     gate: Gate,
@@ -57,11 +60,13 @@ pub(crate) struct Workshop {
     /// What the agents elsewhere share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
-    own: HashMap<String, Arc<dyn AnyAgent>>,
+    own: Own,
     front: Option<Arc<dyn Front>>,
     registry: Arc<dyn Registry>,
     /// Where this server is, as `host:port`.
     ours: Arc<[String]>,
+    /// Who keeps the books of handoffs.
+    books: Books,
 }
 
 impl Workshop {
@@ -71,10 +76,11 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
-        (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        (own, front): (Own, Option<Arc<dyn Front>>),
+        books: Books,
     ) -> Self {
         let registry = Arc::new(MemoryGuard::new());
-        Self { gate, public, signer, ledger, hub, own, front, registry, ours: Arc::new([]) }
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -108,6 +114,9 @@ impl Workshop {
         let push = entry.card.capabilities.push_notifications;
         let Described { face, rules, extended } = self.describe(entry, &name)?;
         let Face { public: card, skills, .. } = face.clone();
+        let whole = AgentCard { skills: skills.clone(), ..card.clone() };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
+        let agent = handoffs.wrap(entry, &whole, agent)?;
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
         // Where a chain speaks for an agent, nobody else does.
@@ -139,6 +148,7 @@ impl Workshop {
     fn describe(&self, entry: &AgentConfig, name: &AgentName) -> Result<Described, String> {
         let Self { gate, public, .. } = self;
         let (mut card, skills) = card::build(entry, public);
+        agents::introduce(entry, &mut card);
         let rules = gate.rules(entry, name, &skills)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
