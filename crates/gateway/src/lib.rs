@@ -19,4 +19,4 @@ pub use destination::{URL_BYTES_MAX, UrlFault, destination};
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Credentials, Egress, Error, Tls, egress::Lookup};
+pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Timeouts, Tls, egress::Lookup};

@@ -372,7 +372,12 @@ fn serve_agents(
     front: Option<&dyn Front>,
 ) -> Result<Agents, StartError> {
     let started = SystemTime::now();
-    let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
+    let ground = agents::Ground {
+        cancel_grace: Duration::from_secs(config.limits.cancel_grace_seconds),
+        ledger: made.ledger,
+        secrets: gate.secrets(),
+        egress: &config.egress,
+    };
     let mut agents = HashMap::new();
     let mut default = None;
     for entry in &config.agent {
@@ -384,7 +389,7 @@ fn serve_agents(
         };
         let agent = match made.own.get(&entry.name) {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, made.ledger, elsewhere.as_ref()).map_err(wrong)?,
+            None => agents::make(entry, &ground, elsewhere.as_ref()).map_err(wrong)?,
         };
         let push = entry.card.capabilities.push_notifications;
         let (mut card, skills) = card::build(entry, public);

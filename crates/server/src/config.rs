@@ -4,7 +4,9 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod http;
 pub mod network;
+pub mod openai;
 pub mod push;
 pub mod retention;
 pub mod signing;

@@ -25,6 +25,7 @@ mod note;
 mod organisations;
 mod outbox;
 mod pulse;
+mod ranking;
 mod replay;
 mod retention;
 mod step;
@@ -50,6 +51,7 @@ pub use organisations::{
 };
 pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
 pub use pulse::Pulse;
+pub use ranking::{Described, FIELDS, Fit, Ranking};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
 pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};

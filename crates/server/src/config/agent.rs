@@ -1,6 +1,8 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::http::HttpConfig;
+use super::openai::OpenaiConfig;
 use super::retention::AgentRetention;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
@@ -33,21 +35,27 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
-    /// `a2a`: where the agent is.
+    /// `a2a`, `http`, `openai`: where the agent or the endpoint is.
     #[serde(default)]
     pub url: Option<String>,
-    /// `a2a`: a token to show it, as `env:NAME` or `file:PATH`.
+    /// `a2a`, `http`, `openai`: a token to show it, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub bearer: Option<Reference>,
     /// `a2a`: a key to show it where its card says, given likewise.
     #[serde(default)]
     pub api_key: Option<Reference>,
-    /// `a2a`: it recognises a message that it has seen, or does no harm by answering it twice.
+    /// `a2a`, `http`, `openai`: it recognises a message that it has seen, or does no harm by answering it twice.
     #[serde(default)]
     pub idempotent: bool,
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `http`: how the endpoint is asked.
+    #[serde(default)]
+    pub http: Option<HttpConfig>,
+    /// `openai`: which model, and what it may do.
+    #[serde(default)]
+    pub openai: Option<OpenaiConfig>,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -130,6 +138,8 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            http: None,
+            openai: None,
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
@@ -150,6 +160,24 @@ pub enum Kind {
     Exec,
     /// Stands for an agent elsewhere.
     A2a,
+    /// Asks an HTTP endpoint.
+    Http,
+    /// Asks a model.
+    Openai,
+}
+
+impl Kind {
+    /// The word in configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Script => "script",
+            Self::Exec => "exec",
+            Self::A2a => "a2a",
+            Self::Http => "http",
+            Self::Openai => "openai",
+        }
+    }
 }
 
 /// What an `exec` command reads.
