@@ -2,7 +2,7 @@
 
 use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments, output_alone};
-use crate::{Invocation, admin, call, look, manual, run};
+use crate::{Invocation, admin, call, look, manual, mcp, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
@@ -93,6 +93,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
+    entry::<mcp::Mcp>("mcp", Group::Run, Takes::Settings),
     entry::<admin::key::Create>("key create", Group::Administer, Takes::Output),
     entry::<admin::key::List>("key list", Group::Administer, Takes::Output),
     entry::<admin::key::Rotate>("key rotate", Group::Administer, Takes::Output),
