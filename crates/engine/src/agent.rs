@@ -14,7 +14,9 @@
 //! }
 //! ```
 
+use crate::engine::Core;
 use crate::host::BoxFuture;
+use crate::kin::Lineage;
 use crate::turn::Outlet;
 pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
@@ -22,9 +24,10 @@ use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::{Continuation, Scope};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Something that answers messages.
@@ -54,7 +57,24 @@ pub trait Agent: Send + Sync + 'static {
         Nature::default()
     }
 
-    /// Told after its caller has canceled a task, whether a turn was at work or had ended with a question. The turn's
+    /// How long the agent may take to call off its work when a task is canceled, before the task ends without it.
+    /// Nothing for most: their turn is stopped where it stands, and that is that.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Calls off work that goes on elsewhere, and tells how that ended: it may have been done before. Asked only of an
+    /// agent that wants a grace, when its turn has been stopped or while its task waits for an answer.
+    fn call_off(&self, _: Canceled) -> impl Future<Output = CalledOff> + Send {
+        std::future::ready(CalledOff::default())
+    }
+
+    /// Tells the other side of a cancel that it has not acknowledged yet; true once it has, or there is nobody to tell.
+    fn remind(&self, _: Canceled) -> impl Future<Output = bool> + Send {
+        std::future::ready(true)
+    }
+
+    /// Told after its caller has canceled a task, unless it wanted a grace; whether a turn was at work or had ended with a question. The turn's
     /// future is gone by then; what it left for itself is here. For agents whose work goes on elsewhere.
     fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -68,6 +88,32 @@ pub struct Canceled {
     pub task: TaskId,
     /// What the agent left for itself.
     pub checkpoint: Option<Bytes>,
+}
+
+/// How work that was called off has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledOff {
+    /// As the other side says; canceled where it says nothing.
+    pub ending: Ending,
+    /// What is new among the artifacts, and whether it is added to those of its id.
+    pub artifacts: Vec<(Artifact, bool)>,
+    /// What is not known about the end, if anything.
+    pub gap: Option<String>,
+    /// The other side knows of the cancel; otherwise it is reminded.
+    pub acknowledged: bool,
+}
+
+impl CalledOff {
+    /// Canceled here; what became of it there is not known.
+    pub fn unheard(why: impl Into<String>) -> Self {
+        Self { gap: Some(why.into()), acknowledged: false, ..Self::default() }
+    }
+}
+
+impl Default for CalledOff {
+    fn default() -> Self {
+        Self { ending: Ending::Cancel(Vec::new()), artifacts: Vec::new(), gap: None, acknowledged: true }
+    }
 }
 
 /// How the engine may treat an agent.
@@ -195,7 +241,12 @@ pub(crate) struct TurnInfo {
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
     pub(crate) tools: ToolMode,
-    pub(crate) host: Arc<dyn crate::Host>,
+    pub(crate) lineage: Lineage,
+    /// It began before its task was in the log.
+    pub(crate) early: bool,
+    /// How often each child was answered during this turn.
+    pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl fmt::Debug for TurnInfo {
@@ -284,6 +335,12 @@ impl Context {
         self.outlet.waits_for(whom);
     }
 
+    /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next
+    /// status carries it.
+    pub fn gap(&self, reason: impl Into<String>) -> Report<'_> {
+        self.outlet.gap(reason.into())
+    }
+
     /// Reports a whole artifact, creating it or replacing the one with this id.
     pub fn artifact(&self, id: &str, parts: Vec<Part>) -> Report<'_> {
         self.chunk(Artifact::new(artifact_id(id), parts), false, true)
@@ -301,12 +358,12 @@ impl Context {
 
     /// The time of day, from the host.
     pub fn now(&self) -> Timestamp {
-        self.turn.host.now()
+        self.turn.core.host.now()
     }
 
     /// Waits, by the host's clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.turn.host.sleep(duration)
+        self.turn.core.host.sleep(duration)
     }
 }
 
@@ -321,6 +378,12 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::grace`].
+    fn any_grace(&self) -> Duration;
+    /// See [`Agent::call_off`].
+    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff>;
+    /// See [`Agent::remind`].
+    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool>;
     /// See [`Agent::canceled`].
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()>;
 }
@@ -332,6 +395,18 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_grace(&self) -> Duration {
+        self.grace()
+    }
+
+    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff> {
+        Box::pin(self.call_off(canceled))
+    }
+
+    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool> {
+        Box::pin(self.remind(canceled))
     }
 
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {

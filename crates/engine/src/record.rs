@@ -8,8 +8,8 @@ use crate::machine::{self, Move};
 use crate::turn::Draft;
 use bytes::Bytes;
 use sabir_proto::{
-    ArtifactUpdate, Event, FrozenEvent, FrozenTask, Message, MessageId, Part, Role, Seq, StatusUpdate, Task, TaskId,
-    TaskState, TaskStatus,
+    Artifact, ArtifactUpdate, Event, FrozenEvent, FrozenTask, Gap, Message, MessageId, Part, Role, Seq, StatusUpdate,
+    Task, TaskId, TaskState, TaskStatus,
 };
 use sabir_store::{Placement, Step};
 
@@ -21,6 +21,8 @@ pub(crate) struct Recorder {
     notify: bool,
     since_snapshot: (u64, usize),
     snapshot_bytes: usize,
+    /// What the next status is to tell.
+    gap: Option<Gap>,
     pending: Pending,
 }
 
@@ -35,7 +37,7 @@ impl Recorder {
     /// Takes over a task whose log ends at `head`.
     pub(crate) fn new(task: Task, head: Seq, notify: bool) -> Self {
         let pending = Pending::default();
-        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, pending }
+        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, gap: None, pending }
     }
 
     /// Where the next step begins.
@@ -66,13 +68,24 @@ impl Recorder {
         for draft in drafts {
             match draft {
                 Draft::Status(parts) => self.status(core, TaskState::Working, parts, None),
-                Draft::Artifact { artifact, append, last_chunk } => {
-                    let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
-                    let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
-                    self.event(Event::ArtifactUpdate(update), None);
-                }
+                Draft::Artifact { artifact, append, last_chunk } => self.artifact(artifact, append, last_chunk),
+                Draft::Gap(reason) => self.gap(reason),
             }
         }
+    }
+
+    /// Adds an artifact, or a chunk of one.
+    pub(crate) fn artifact(&mut self, artifact: Artifact, append: bool, last_chunk: bool) {
+        let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+        let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
+        self.event(Event::ArtifactUpdate(update), None);
+    }
+
+    /// Something may be missing after the last event: the next status says so. Of several gaps in between the first one
+    /// says where, and the last one why.
+    pub(crate) fn gap(&mut self, reason: String) {
+        let after = self.gap.take().map_or(self.head, |gap| gap.after);
+        self.gap = Some(Gap { after, reason });
     }
 
     /// Adds the end of a turn.
@@ -92,7 +105,8 @@ impl Recorder {
         let message = said(core, &self.task, parts);
         let status = TaskStatus { state, message, timestamp: Some(stamp.time()) };
         let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
-        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata: None }), heard);
+        let metadata = self.gap.take().and_then(|gap| gap.put(None));
+        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }), heard);
         self.pending.placement = Some(Placement { state, position: stamp });
     }
 

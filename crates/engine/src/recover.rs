@@ -7,6 +7,7 @@
 //! | the same | `Fail` | failed: the server stopped while the agent was at work |
 //! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
 //! | a task whose agent is no longer configured | – | failed, saying so |
+//! | a child whose parent was canceled, failed or rejected | anything | canceled, as its parent's end demanded |
 //!
 //! A turn that leaves a new checkpoint begins to count anew: a server that is killed three times during one long turn
 //! loses nothing, a turn that kills the server three times at the same point is given up.
@@ -23,7 +24,7 @@ use crate::runner::Runner;
 use crate::turn::Turn;
 use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId};
 use sabir_store::{StoreError, Stored};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How many unfinished tasks, or events of one, are read at a time.
 const PAGE: usize = 256;
@@ -34,6 +35,8 @@ impl Engine {
         &self,
         resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(usize, usize), StoreError> {
+        self.call_off_orphans(&resident).await?;
+        self.chase_owed(&resident).await?;
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
         loop {
@@ -107,6 +110,7 @@ impl Engine {
             return Ok(());
         };
         let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
+        let lineage = self.lineage_from(stored, &task).await?;
         let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
         let checkpoint = match resident.agent.any_nature().recovery {
@@ -121,8 +125,11 @@ impl Engine {
             attempt: number.1,
             message,
             before,
-            tools: resident.tools,
-            host: core.host.clone(),
+            tools: lineage.tools(resident.tools),
+            lineage,
+            early: false,
+            answers: Mutex::default(),
+            core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
         let mut recorder = Recorder::new(task, stored.head, resident.push);

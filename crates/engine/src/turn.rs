@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) enum Draft {
     Status(Vec<Part>),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
+    Gap(String),
 }
 
 /// Where reports wait for their commit.
@@ -38,6 +39,8 @@ struct State {
     /// How often everything was taken.
     taken: u64,
     closed: bool,
+    /// The agent has opened tasks with other agents.
+    delegated: bool,
     refused: u64,
     waiting: Option<Waker>,
 }
@@ -53,6 +56,10 @@ impl Outlet {
 
     pub(crate) fn status(&self, parts: Vec<Part>) -> Report<'_> {
         Report { outlet: self, draft: Some(Draft::Status(parts)), bytes: 256 }
+    }
+
+    pub(crate) fn gap(&self, reason: String) -> Report<'_> {
+        Report { outlet: self, draft: Some(Draft::Gap(reason)), bytes: 256 }
     }
 
     pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
@@ -103,6 +110,16 @@ impl Outlet {
         if let Some(waker) = state.waiting.take() {
             waker.wake();
         }
+    }
+
+    /// Notes that the turn has children.
+    pub(crate) fn set_delegated(&self) {
+        self.lock().delegated = true;
+    }
+
+    /// Whether the turn may have children.
+    pub(crate) fn has_delegated(&self) -> bool {
+        self.lock().delegated
     }
 
     /// How many reports came too late.
@@ -182,7 +199,7 @@ fn weight(part: &Part) -> usize {
 pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
     pub(crate) outlet: Arc<Outlet>,
-    agent: Arc<dyn AnyAgent>,
+    pub(crate) agent: Arc<dyn AnyAgent>,
     /// What the agent last left for itself.
     pub(crate) checkpoint: Option<Bytes>,
 }

@@ -12,6 +12,7 @@ mod stand_in;
 
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
+use crate::config::upstream::BreakerConfig;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
@@ -47,7 +48,7 @@ pub(crate) fn make(
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 9] = [
+    let keys: [(&str, bool, &[Kind]); 11] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -55,6 +56,8 @@ pub(crate) fn make(
         ("api_key", config.api_key.is_some(), &[A2a]),
         ("idempotent", config.idempotent, &[A2a, Web, Model]),
         ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
+        ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
+        ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
         ("http", config.http.is_some(), &[Web]),
         ("openai", config.openai.is_some(), &[Model]),
     ];

@@ -21,10 +21,12 @@
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
 mod backup;
+mod cancels;
 mod check;
 mod checkpoint;
 mod forget;
 mod guard;
+mod kin;
 mod notes;
 mod outbox;
 mod pulse;
@@ -47,10 +49,10 @@ pub use ranking::FullText;
 use crate::outbox::Change;
 use crate::{
     Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note, OpenError,
-    Outbox, Owed, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Outbox, Owed, OwedCancel, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use reader::Readers;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -251,6 +253,10 @@ impl TaskLog for SqliteLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         Answer::now(self.readers.with(|r| r.unfinished(after, limit)))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        Answer::now(self.readers.with(|r| r.owed_cancels(after, limit)))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

@@ -4,6 +4,7 @@ use super::ToolModeConfig;
 use super::http::HttpConfig;
 use super::openai::OpenaiConfig;
 use super::retention::AgentRetention;
+use super::upstream::BreakerConfig;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -56,6 +57,12 @@ pub struct AgentConfig {
     /// `openai`: which model, and what it may do.
     #[serde(default)]
     pub openai: Option<OpenaiConfig>,
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    #[serde(default)]
+    pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: when it is left alone.
+    #[serde(default)]
+    pub breaker: BreakerConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -140,6 +147,8 @@ impl AgentConfig {
             continuation: ContinuationConfig::default(),
             http: None,
             openai: None,
+            cancel_grace_seconds: None,
+            breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),

@@ -54,7 +54,7 @@ pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
 }
 
-const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body";
+const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child";
 
 impl Reader {
     /// Several statements on one view of the file.
@@ -105,7 +105,8 @@ impl Reader {
         let turn = seq(row.get::<_, Option<i64>>(5)?.unwrap_or(0));
         let attempt = row.get::<_, Option<u32>>(6)?.unwrap_or(0);
         let progress = Progress { turn, attempt, checkpoint: None };
-        Ok(Some(Stored { id: task_id(row.get(0)?, row.get(1)?), scope, state, head, base, tail: Vec::new(), progress }))
+        let (id, is_child) = (task_id(row.get(0)?, row.get(1)?), row.get::<_, Option<i64>>(10)?.is_some());
+        Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child }))
     }
 
     /// What an unsettled task has outside its row.
