@@ -5,6 +5,7 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | `delegate` | another agent's task, mirrored into ours |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
@@ -13,6 +14,7 @@
 mod breaker;
 mod circuit;
 mod courier;
+mod delegate;
 mod destination;
 mod metrics;
 mod outbound;
@@ -21,6 +23,7 @@ mod remote;
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
+pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
