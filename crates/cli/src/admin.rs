@@ -11,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
+pub(crate) mod rank;
 mod span;
 
 use crate::output::Output;

@@ -212,7 +212,7 @@ impl Turn {
         limits: &Limits,
     ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
-        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone() };
+        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone(), heard: None };
         let worker = agent.clone();
         Self { future: Box::pin(async move { worker.any_turn(&mut cx).await }), outlet, agent, checkpoint }
     }

@@ -1,10 +1,13 @@
 //! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
 
 pub mod demo;
+pub(crate) mod dispatch;
 mod echo;
 mod exec;
 mod http;
+pub mod mention;
 mod openai;
+pub(crate) mod peers;
 mod remote;
 mod script;
 #[cfg(test)]
@@ -13,11 +16,14 @@ mod stand_in;
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
+pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
 pub use http::Http;
+use mention::{Mentioning, Named};
 pub use openai::Openai;
+use peers::Roster;
 pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
 use sabir_gateway::RemoteAgent;
@@ -38,6 +44,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) secrets: &'a dyn Secrets,
     /// Where agents may call.
     pub(crate) egress: &'a EgressConfig,
+    /// Who else is here.
+    pub(crate) roster: &'a Arc<Roster>,
 }
 
 /// Makes the agent a configuration describes. The error says what is wrong with it.
@@ -46,9 +54,9 @@ pub(crate) fn make(
     ground: &Ground<'_>,
     elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    use Kind::{A2a, Exec as Command, Http as Web, Openai as Model, Script as Rules};
+    use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 11] = [
+    let keys: [(&str, bool, &[Kind]); 12] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -60,19 +68,26 @@ pub(crate) fn make(
         ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
         ("http", config.http.is_some(), &[Web]),
         ("openai", config.openai.is_some(), &[Model]),
+        ("dispatch", config.dispatch.is_some(), &[Desk]),
     ];
     if let Some((key, _, kinds)) = keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&config.kind)) {
         let kinds: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.word())).collect();
         return Err(format!("{key} belongs to kind = {}", kinds.join(" or ")));
     }
-    Ok(match config.kind {
+    let agent: Arc<dyn AnyAgent> = match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
         Kind::Exec => Arc::new(Exec::new(config, ground.cancel_grace)?.known_to(ground.ledger.cloned())),
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
         Kind::Http => Arc::new(Http::new(config, ground)?),
         Kind::Openai => Arc::new(Openai::new(config, ground)?),
-    })
+        Kind::Dispatch => Arc::new(Dispatch::new(config, ground)?),
+    };
+    if config.mentions.is_empty() {
+        return Ok(agent);
+    }
+    let agents = peers::names("mentions", &config.mentions)?;
+    Ok(Arc::new(Mentioning::new(agent, Arc::new(Named { agents }))))
 }
 
 /// The secret that a configuration refers to; `key` names the setting in the refusal.

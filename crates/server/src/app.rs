@@ -152,7 +152,9 @@ impl Server {
         let hub = Hub::new(upstream_metrics);
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
+        workshop.introduce(&directory);
         let route = Route::new(engine);
+        route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");

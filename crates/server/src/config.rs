@@ -4,6 +4,7 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod dispatch;
 pub mod http;
 pub mod network;
 pub mod openai;

@@ -34,6 +34,7 @@ pub mod agents;
 pub mod config;
 pub mod explain;
 pub mod lattice;
+pub mod rank;
 pub mod stage;
 
 mod app;

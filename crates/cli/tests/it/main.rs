@@ -45,6 +45,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod anything;
 mod backup;
 mod bad_agents;
 mod bad_clients;

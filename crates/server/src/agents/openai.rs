@@ -7,6 +7,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `chat` | the words of chat completions |
+//! | `talk` | how far a turn has come, also one that waits for an answer to an agent's question |
 //! | `tools` | what the model may use on this turn, and the result of using it |
 //! | `mcp` | servers that offer tools |
 //!
@@ -14,11 +15,14 @@
 
 mod chat;
 mod mcp;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod tools;
 
+pub(super) use self::chat::as_text;
 use self::chat::{Heard, Said, Usage};
+use self::talk::Talk;
 use self::tools::{Offer, Outcome, Tools};
 use super::http::{answer_id, endpoint_url, is_busy, refused, unheard};
 use super::remote::written_down;
@@ -153,6 +157,18 @@ impl Openai {
         Ok(Ok(heard))
     }
 
+    /// Books what a round has cost on the conversation, which ends where that is too much.
+    async fn book(&self, cx: &Context, before: Usage, after: Usage) -> Result<(), Failure> {
+        let price = self.config.price;
+        let micros = |tokens: u64, price: u64| tokens.saturating_mul(price) / 1000;
+        let read = micros(after.prompt_tokens - before.prompt_tokens, price.input_micros);
+        let cost = read.saturating_add(micros(after.completion_tokens - before.completion_tokens, price.output_micros));
+        if cost > 0 {
+            cx.spend(cost).await?;
+        }
+        Ok(())
+    }
+
     /// What is known of how an answer was made.
     fn metadata(&self, heard: &Heard, spent: Usage) -> Result<Object, Failure> {
         let Usage { prompt_tokens, completion_tokens } = spent;
@@ -171,36 +187,45 @@ impl Openai {
 
 impl Agent for Openai {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let mut said = self.conversation(cx);
+        let mut talk = match Talk::paused(cx) {
+            Some(talk) => talk,
+            None => Talk::begin(cx, self.conversation(cx)),
+        };
         let offers = self.tools.offered(cx.tools()).await.map_err(Failure)?;
-        let mut spent = Usage::default();
-        for round in 1..=self.config.limits.rounds_max {
-            let heard = match self.round(cx, &said, &offers, &mut spent).await? {
+        loop {
+            while let Some(call) = talk.left.first().cloned() {
+                match self.tools.use_one(cx, &offers, &call, &talk.key(&call)).await? {
+                    Outcome::Found(result) => talk.found(&call, result),
+                    Outcome::Asks(ending) => return Ok(ending),
+                    Outcome::Waits(ending) => {
+                        cx.set_checkpoint(talk.put_aside()?);
+                        return Ok(ending);
+                    }
+                }
+            }
+            if talk.round == self.config.limits.rounds_max {
+                let most = talk.round;
+                return Ok(Ending::fail(format!("the model was asked {most} times and did not come to an end")));
+            }
+            talk.round += 1;
+            let before = talk.spent;
+            let heard = match self.round(cx, &talk.said, &offers, &mut talk.spent).await? {
                 Ok(heard) => heard,
                 Err(ending) => return Ok(ending),
             };
+            self.book(cx, before, talk.spent).await?;
             if heard.calls.is_empty() {
                 return Ok(match heard.finish.as_deref() {
                     Some("content_filter") => Ending::reject("the model's operator does not let it answer this"),
                     _ => Ending::complete(),
                 });
             }
-            let calls = heard.calls;
-            if calls.len() > self.config.limits.calls_max {
-                let (wanted, most) = (calls.len(), self.config.limits.calls_max);
+            if heard.calls.len() > self.config.limits.calls_max {
+                let (wanted, most) = (heard.calls.len(), self.config.limits.calls_max);
                 return Ok(Ending::fail(format!("the model wanted {wanted} tools at once, and may use {most}")));
             }
-            said.push(Said { tool_calls: calls.clone(), ..Said::new("assistant", heard.text) });
-            for (number, call) in calls.iter().enumerate() {
-                let key = format!("{round}.{number}");
-                match self.tools.use_one(cx, &offers, call, &key).await? {
-                    Outcome::Found(result) => said.push(Said::found(call, result)),
-                    Outcome::Asks(ending) => return Ok(ending),
-                }
-            }
+            talk.wants(heard);
         }
-        let most = self.config.limits.rounds_max;
-        Ok(Ending::fail(format!("the model was asked {most} times and did not come to an end")))
     }
 
     fn nature(&self) -> Nature {

@@ -1,18 +1,21 @@
 //! For tests of agents that ask somebody over HTTP: an endpoint that says what it is told to, and an engine around one
 //! agent.
 
+use super::peers::{Peer, Roster};
+use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::config::push::EgressConfig;
 use crate::host::TokioHost;
+use sabir_engine::watch::Item;
 use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::{
-    AgentName, Artifact, Caller, CancelTask, Message, MessageId, Part, Role, Secret, SendConfiguration, SendMessage,
-    Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, ToolMode,
+    AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
+    SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Scope, SecretRef};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -149,7 +152,17 @@ pub(super) fn agent_config(kind: &str, url: &str, more: &str) -> AgentConfig {
 /// Makes the agent of a section.
 pub(super) fn made(config: &AgentConfig) -> Result<Arc<dyn AnyAgent>, String> {
     let egress = EgressConfig::default();
-    let ground = super::Ground { cancel_grace: Duration::from_secs(1), ledger: None, secrets: &Told, egress: &egress };
+    made_among(config, &Arc::default(), &egress)
+}
+
+/// The same, among others.
+pub(super) fn made_among(
+    config: &AgentConfig,
+    roster: &Arc<Roster>,
+    egress: &EgressConfig,
+) -> Result<Arc<dyn AnyAgent>, String> {
+    let cancel_grace = Duration::from_secs(1);
+    let ground = super::Ground { cancel_grace, ledger: None, secrets: &Told, egress, roster };
     super::make(config, &ground, None)
 }
 
@@ -182,20 +195,23 @@ impl World {
     }
 
     pub(super) async fn send(&self, message: Message, return_immediately: bool) -> Task {
-        let configuration = SendConfiguration { return_immediately, ..SendConfiguration::default() };
-        let (tenant, metadata, alias) = (Tenant::none(), None, None);
-        let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: false };
-        let terms = Terms::default();
-        let sent = self.engine.send(&self.resident, self.scope.clone(), Box::new(request), &terms);
-        match tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap().unwrap() {
-            Sent::Task(task, _) => task.thaw().unwrap(),
-            Sent::Message(message) => panic!("{message:?}"),
-        }
+        send(&self.engine, &self.resident, self.scope.clone(), message, return_immediately).await
     }
 
     pub(super) async fn cancel(&self, id: TaskId) {
         let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
         assert_eq!(self.engine.cancel(&self.scope, &self.resident, &call).await.unwrap().state, TaskState::Canceled);
+    }
+}
+
+async fn send(engine: &Engine, to: &Resident, scope: Arc<Scope>, message: Message, return_immediately: bool) -> Task {
+    let configuration = SendConfiguration { return_immediately, ..SendConfiguration::default() };
+    let (tenant, metadata, alias, terms) = (Tenant::none(), None, None, Terms::default());
+    let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: false };
+    let sent = engine.send(to, scope, Box::new(request), &terms);
+    match tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap().unwrap() {
+        Sent::Task(task, _) => task.thaw().unwrap(),
+        Sent::Message(message) => panic!("{message:?}"),
     }
 }
 
@@ -215,4 +231,61 @@ pub(super) fn artifact(task: &Task, id: &str) -> String {
 
 fn text(artifact: &Artifact) -> String {
     artifact.parts.iter().filter_map(Part::as_text).collect()
+}
+
+/// A few agents that know each other, as the sections of a file describe them.
+pub(super) struct Company {
+    engine: Engine,
+    residents: HashMap<String, Arc<Resident>>,
+}
+
+impl Company {
+    pub(super) async fn of(sections: &str) -> Self {
+        let config = Config::read(sections).unwrap();
+        let roster = Arc::new(Roster::default());
+        let peers: Vec<Peer> = config.agent.iter().filter_map(Peer::configured).collect();
+        roster.tell(move || peers.clone());
+        let log = Arc::new(MemoryLog::new());
+        let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
+        let resident = |entry: &AgentConfig| {
+            let agent = made_among(entry, &roster, &config.egress).unwrap();
+            let name = AgentName::parse(&entry.name).unwrap();
+            (entry.name.clone(), Arc::new(Resident { name, agent, push: false, tools: ToolMode::Full }))
+        };
+        let residents: HashMap<String, Arc<Resident>> = config.agent.iter().map(resident).collect();
+        let known = residents.clone();
+        engine.know(Arc::new(move |name: &AgentName| known.get(name.as_str()).cloned()));
+        Self { engine, residents }
+    }
+
+    pub(super) async fn say(&self, to: &str, text: &str) -> Task {
+        self.send(to, said(text)).await
+    }
+
+    /// Everything that is reported on the way.
+    pub(super) async fn stream(&self, to: &str, message: Message) -> Vec<Event> {
+        let resident = &self.residents[to];
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
+        let (configuration, terms) = (SendConfiguration::default(), Terms::default());
+        let (tenant, metadata, alias) = (Tenant::none(), None, None);
+        let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: true };
+        let mut watch = self.engine.stream(resident, Arc::new(scope), Box::new(request), &terms).await.unwrap();
+        let mut events = Vec::new();
+        while let Some(item) = watch.next().await {
+            if let Item::Event(event) = item.unwrap() {
+                events.push(event.thaw().unwrap());
+            }
+        }
+        events
+    }
+
+    pub(super) async fn answer(&self, to: &str, task: &Task, text: &str) -> Task {
+        self.send(to, Message { task_id: Some(TaskRef::Id(task.id)), ..said(text) }).await
+    }
+
+    pub(super) async fn send(&self, to: &str, message: Message) -> Task {
+        let resident = &self.residents[to];
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
+        send(&self.engine, resident, Arc::new(scope), message, false).await
+    }
 }

@@ -1,6 +1,7 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::dispatch::DispatchConfig;
 use super::http::HttpConfig;
 use super::openai::OpenaiConfig;
 use super::retention::AgentRetention;
@@ -57,6 +58,12 @@ pub struct AgentConfig {
     /// `openai`: which model, and what it may do.
     #[serde(default)]
     pub openai: Option<OpenaiConfig>,
+    /// `dispatch`: whom it may choose, and when it asks.
+    #[serde(default)]
+    pub dispatch: Option<DispatchConfig>,
+    /// Agents that are asked first where a message mentions them as `@name`.
+    #[serde(default)]
+    pub mentions: Vec<String>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -147,6 +154,8 @@ impl AgentConfig {
             continuation: ContinuationConfig::default(),
             http: None,
             openai: None,
+            dispatch: None,
+            mentions: Vec::new(),
             cancel_grace_seconds: None,
             breaker: BreakerConfig::default(),
             auth: None,
@@ -173,6 +182,8 @@ pub enum Kind {
     Http,
     /// Asks a model.
     Openai,
+    /// Passes messages on to whoever fits.
+    Dispatch,
 }
 
 impl Kind {
@@ -185,6 +196,7 @@ impl Kind {
             Self::A2a => "a2a",
             Self::Http => "http",
             Self::Openai => "openai",
+            Self::Dispatch => "dispatch",
         }
     }
 }

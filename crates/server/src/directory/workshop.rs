@@ -1,5 +1,7 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
+use super::Directory;
+use crate::agents::peers::{Peer, Roster};
 use crate::agents::{self, Ledger};
 use crate::card::{self, Cards, Face, PublicAddress, Registration, Signer};
 use crate::config::Config;
@@ -14,7 +16,7 @@ use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::Scope;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -47,6 +49,8 @@ pub(crate) struct Workshop {
     /// Agents written in Rust, by name.
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
+    /// Who else is here, for agents that work with others.
+    roster: Arc<Roster>,
 }
 
 impl Workshop {
@@ -58,11 +62,24 @@ impl Workshop {
         hub: Arc<Hub>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
     ) -> Self {
-        Self { gate, public, signer, ledger, hub, own, front }
+        Self { gate, public, signer, ledger, hub, own, front, roster: Arc::default() }
     }
 
     pub(crate) fn config(&self) -> &Config {
         self.gate.config()
+    }
+
+    /// Tells the agents that were made here, and those to come, who is in a directory.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>) {
+        // Agents are in the directory, so they do not hold it.
+        let directory = Arc::downgrade(directory);
+        let own_door = |entry: &&AgentConfig| entry.auth.is_some();
+        let guarded: HashSet<String> = self.config().agent.iter().filter(own_door).map(|a| a.name.clone()).collect();
+        self.roster.tell(move || {
+            let Some(directory) = directory.upgrade() else { return Vec::new() };
+            let peer = |served: &Arc<Served>| Peer::new(&served.resident.name, &served.cards.public(), &guarded);
+            directory.all().values().map(peer).collect()
+        });
     }
 
     /// Makes the agent that a section describes. The error says what is wrong with it.
@@ -84,6 +101,7 @@ impl Workshop {
                     ledger: self.ledger.as_ref(),
                     secrets: gate.secrets(),
                     egress: &config.egress,
+                    roster: &self.roster,
                 };
                 agents::make(entry, &ground, elsewhere.as_ref())?
             }

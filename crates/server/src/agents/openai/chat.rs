@@ -150,7 +150,7 @@ struct FunctionDelta {
 }
 
 /// Tokens, as the endpoint counts them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
     pub(super) prompt_tokens: u64,

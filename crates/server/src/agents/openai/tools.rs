@@ -6,10 +6,14 @@
 use super::chat::ToolCall;
 use super::mcp::Server;
 use crate::agents::Ground;
-use crate::config::openai::OpenaiConfig;
+use crate::agents::mention::text;
+use crate::agents::peers::{Peer, Roster, names};
+use crate::config::openai::{AGENTS, OpenaiConfig};
 use sabir_engine::{Context, Ending, Failure};
-use sabir_proto::ToolMode;
+use sabir_gateway::{Mirror, Mirrored, delegate};
+use sabir_proto::{AgentName, Part, ToolMode};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// The longest name of a tool that endpoints take.
 const NAME_BYTES_MAX: usize = 64;
@@ -19,6 +23,8 @@ const ASK: &str = "ask_user";
 /// Everything an agent of this kind has.
 pub(super) struct Tools {
     asks: bool,
+    agents: Vec<AgentName>,
+    roster: Arc<Roster>,
     servers: Vec<Server>,
     result_bytes_max: usize,
 }
@@ -36,6 +42,8 @@ pub(super) struct Offer {
 enum What {
     /// The caller.
     Caller,
+    /// Another agent.
+    Agent(AgentName),
     /// A tool of one of the servers.
     Mcp { server: usize, tool: String },
 }
@@ -44,8 +52,10 @@ enum What {
 pub(super) enum Outcome {
     /// Something to tell the model.
     Found(String),
-    /// The turn ends with a question.
+    /// The turn ends with a question of the model's own. The answer is a message like any other.
     Asks(Ending),
+    /// The turn ends with the question of an agent, whose answer is the result of this use.
+    Waits(Ending),
 }
 
 impl Offer {
@@ -61,6 +71,8 @@ impl Tools {
         let servers = config.tools.mcp.iter().map(|server| Server::new(server, &config.limits, ground));
         Ok(Self {
             asks: config.asks,
+            agents: names("openai.tools.agents", &config.tools.agents)?,
+            roster: ground.roster.clone(),
             servers: servers.collect::<Result<_, _>>()?,
             result_bytes_max: config.limits.result_bytes_max,
         })
@@ -79,6 +91,10 @@ impl Tools {
             let description =
                 "Asks the user something that only they can know. Their answer comes as their next message.";
             offers.push(Offer { name: ASK.into(), description: description.into(), parameters, what: What::Caller });
+        }
+        // What another agent does nobody can tell from its name, so where nothing may change it is not asked.
+        if mode == ToolMode::Full {
+            offers.extend(self.agents.iter().filter_map(|name| self.roster.find(name)).map(peer));
         }
         for (at, server) in self.servers.iter().enumerate() {
             for tool in server.tools().await? {
@@ -101,7 +117,7 @@ impl Tools {
         cx: &Context,
         offers: &[Offer],
         call: &ToolCall,
-        _key: &str,
+        key: &str,
     ) -> Result<Outcome, Failure> {
         let name = &call.function.name;
         let Some(offer) = offers.iter().find(|offer| offer.name == *name) else {
@@ -117,12 +133,44 @@ impl Tools {
                 let question = arguments.get("question").and_then(Value::as_str).unwrap_or("What do you mean?");
                 Ok(Outcome::Asks(Ending::ask_input(question)))
             }
+            What::Agent(agent) => {
+                let told = arguments.get("text").and_then(Value::as_str).unwrap_or(&call.function.arguments);
+                cx.status(format!("asking {agent}")).await?;
+                let asked = delegate(cx, agent, key, vec![Part::text(told)], None, &Mirror::QUIET).await;
+                let found = match asked {
+                    Ok(Mirrored::Asks(ending)) => return Ok(Outcome::Waits(ending)),
+                    Ok(Mirrored::Done(task)) => text(&task),
+                    Ok(Mirrored::Missed(task)) => format!("error: {}", text(&task)),
+                    Err(Failure(why)) => format!("error: {agent} could not be asked: {why}"),
+                };
+                Ok(Outcome::Found(shortened(found, self.result_bytes_max)))
+            }
             What::Mcp { server, tool } => {
                 cx.status(format!("using {name}")).await?;
                 let found = self.servers[*server].call(tool, arguments).await;
                 Ok(Outcome::Found(shortened(found.unwrap_or_else(|e| format!("error: {e}")), self.result_bytes_max)))
             }
         }
+    }
+}
+
+/// Another agent as a tool.
+fn peer(peer: Peer) -> Offer {
+    let skills: Vec<String> =
+        peer.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
+    let parameters = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "What to ask it, in words it understands by themselves."}},
+        "required": ["text"],
+    });
+    Offer {
+        name: plain_name(AGENTS, peer.name.as_str()),
+        description: shortened(
+            format!("Asks the agent {}. {} {}", peer.title, peer.description, skills.join(" ")),
+            1024,
+        ),
+        parameters,
+        what: What::Agent(peer.name),
     }
 }
 
