@@ -1,7 +1,9 @@
 """A caller at the hub's door for the checks: A2A 1.0 over JSON-RPC, by hand, one call at a time."""
 
+import contextlib
 import http.client
 import json
+import sqlite3
 import uuid
 
 from server import until
@@ -61,6 +63,12 @@ def settled(hub, agent, task, seconds=30):
 
 def done(hub, agent, text='hello', seconds=30, headers=()):
     return settled(hub, agent, start(hub, agent, text, headers), seconds)
+
+
+def states(hub):
+    """States of all tasks of a hub, from the view that is there for it."""
+    with contextlib.closing(sqlite3.connect(f'file:{hub.scratch}/data/sabir.db?mode=ro', uri=True)) as store:
+        return [state for (state,) in store.execute('SELECT status_state FROM a2a_tasks')]
 
 
 class Reader:

@@ -106,10 +106,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Liar:
-    def __init__(self, behave, card=None):
+    def __init__(self, behave, card=None, port=0):
         self.behave, self.calls, self.fetched = behave, [], []
         self.lock, self.stopped = threading.Lock(), threading.Event()
-        self.http = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.http = http.server.ThreadingHTTPServer(('127.0.0.1', port), Handler)
         self.http.daemon_threads = True
         self.http.owner = self
         self.port = self.http.server_address[1]

@@ -51,7 +51,7 @@ def text(outcomes, known):
         [[numbers[loss], ', '.join(f'`{probe}`' for probe in loss.probes), loss.why] for loss in losses.LOSSES],
     )
     out += ['XPR has no streams, so there are no such cells.', '']
-    out += ['## Beside the table', '', *grid(['Check', 'Outcome'], beside(outcomes))]
+    out += ['## Beside the table', '', *grid(['Check', 'What is promised'], beside())]
     out += ['## Known failures', '', *failures(known), '']
     return '\n'.join(out).rstrip() + '\n'
 
@@ -68,9 +68,13 @@ def sign(outcomes, caller, upstream, operation, numbers):
     return f'yes, but {", ".join(mine)}'
 
 
-def beside(outcomes):
-    words = {'ok': 'holds', 'known': '**no**', 'n/a': 'not expressible'}
-    return [[f'`{name}`', words[outcomes[name]]] for name in registry.load()]
+def beside():
+    """The checks, by what each says it is about; whether they hold, the run says."""
+    rows = []
+    for name, check in registry.load().items():
+        words = (check.function.__doc__ or '').strip().partition('\n')[0]
+        rows.append([f'`{name}`', words])
+    return rows
 
 
 def failures(known):

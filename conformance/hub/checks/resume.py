@@ -41,19 +41,23 @@ def every_event_once(world, kind):
 
 @check
 def python_1_0_cut_five_times(world):
+    """`a2a-sdk` 1.3.0 numbers no events; ours are numbered, and each comes once."""
     every_event_once(world, 'python-1')
 
 
 @check(slow=True)
 def python_0_3_cut_five_times(world):
+    """`a2a-sdk` 0.3.26 numbers no events; ours are numbered, and each comes once."""
     every_event_once(world, 'python-0.3')
 
 
 @check(slow=True)
 def javascript_1_0_cut_five_times(world):
+    """`@a2a-js/sdk` 1.3.0 numbers no events; ours are numbered, and each comes once."""
     every_event_once(world, 'js-1')
 
 
 @check(slow=True)
 def javascript_0_3_cut_five_times(world):
+    """`@a2a-js/sdk` 0.3.14 numbers no events; ours are numbered, and each comes once."""
     every_event_once(world, 'js-0.3')

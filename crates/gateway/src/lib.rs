@@ -7,6 +7,7 @@
 //! | `remote` | agents elsewhere, behind our log |
 //! | `delegate` | another agent's task, mirrored into ours |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -16,6 +17,7 @@ mod circuit;
 mod courier;
 mod delegate;
 mod destination;
+pub mod handoff;
 mod metrics;
 mod outbound;
 mod remote;

@@ -7,7 +7,7 @@
 //!
 //! Where mentions come from is a trait: names in texts are one source, and others may know more.
 
-use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, Nature};
+use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
 use sabir_proto::{AgentName, Message, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -145,6 +145,10 @@ impl AnyAgent for Mentioning {
 
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
         self.inner.any_canceled(canceled)
+    }
+
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
+        self.inner.any_handed_over(handed_over)
     }
 
     fn any_grace(&self) -> Duration {

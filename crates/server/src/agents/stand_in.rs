@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// What the endpoint does with one request.
 pub(super) enum Line {
@@ -47,7 +48,8 @@ pub(super) struct StandIn {
     seen: Arc<Mutex<Vec<Seen>>>,
     /// Told when a client leaves a request that hangs.
     pub(super) left: Arc<Notify>,
-    serving: tokio::task::JoinHandle<()>,
+    /// Ends with us.
+    _serving: JoinSet<()>,
 }
 
 impl StandIn {
@@ -64,25 +66,19 @@ impl StandIn {
         let url = format!("http://{}/ask", listener.local_addr().unwrap());
         let (seen, left) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
         let (noted, gone, answer) = (seen.clone(), left.clone(), Arc::new(answer));
-        #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
-        let serving = tokio::spawn(async move {
-            let mut held = tokio::task::JoinSet::new();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut held = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 held.spawn(one(stream, answer.clone(), noted.clone(), gone.clone()));
             }
         });
-        Self { url, seen, left, serving }
+        Self { url, seen, left, _serving: serving }
     }
 
     /// The requests so far.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
-    }
-}
-
-impl Drop for StandIn {
-    fn drop(&mut self) {
-        self.serving.abort();
     }
 }
 
