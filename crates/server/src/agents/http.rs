@@ -19,7 +19,7 @@ use crate::config::agent::AgentConfig;
 use crate::config::http::HttpConfig;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
-use sabir_gateway::{Arriving, Asking, Endpoint, Error, Timeouts, Tls};
+use sabir_gateway::{Arriving, Asking, Endpoint, Error, Timeouts, Tls, outgoing};
 use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Secret};
 use serde::Serialize;
 use std::time::Duration;
@@ -55,8 +55,9 @@ struct Asked<'a> {
     /// All text parts, joined by line breaks.
     text: String,
     parts: &'a [Part],
+    /// What the message says beside its parts, and how many agents were on the way: for endpoints that call others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<&'a Object>,
+    metadata: Option<Object>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skill: Option<String>,
     task_id: String,
@@ -106,7 +107,7 @@ impl Http {
         let asked = Asked {
             text: message.joined_text(),
             parts: &message.parts,
-            metadata: message.metadata.as_ref(),
+            metadata: outgoing(cx, message.metadata.as_ref()),
             skill: message.skill(),
             task_id: cx.task_id().to_string(),
             context_id: cx.context_id().to_string(),
@@ -223,6 +224,7 @@ pub(super) fn unheard(error: &Error) -> Failure {
         Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
         Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
         Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
+        Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
         _ => "the endpoint behind this agent cannot be reached".into(),
     })
 }

@@ -175,8 +175,12 @@ impl World {
     }
 
     pub(super) async fn with(agent: Arc<dyn AnyAgent>, tools: ToolMode) -> Self {
+        Self::limited(agent, tools, Limits::default()).await
+    }
+
+    pub(super) async fn limited(agent: Arc<dyn AnyAgent>, tools: ToolMode, limits: Limits) -> Self {
         let log = Arc::new(MemoryLog::new());
-        let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
+        let engine = Engine::open(log, Arc::new(TokioHost), limits, Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: name.clone() });
         Self { engine, resident: Resident { name, agent, push: false, tools }, scope }
@@ -237,6 +241,10 @@ pub(super) struct Company {
 
 impl Company {
     pub(super) async fn of(sections: &str) -> Self {
+        Self::with(sections, ToolMode::Full).await
+    }
+
+    pub(super) async fn with(sections: &str, tools: ToolMode) -> Self {
         let config = Config::read(sections).unwrap();
         let roster = Arc::new(Roster::default());
         let peers: Vec<Peer> = config.agent.iter().filter_map(Peer::configured).collect();
@@ -246,7 +254,7 @@ impl Company {
         let resident = |entry: &AgentConfig| {
             let agent = made_among(entry, &roster, &config.egress).unwrap();
             let name = AgentName::parse(&entry.name).unwrap();
-            (entry.name.clone(), Arc::new(Resident { name, agent, push: false, tools: ToolMode::Full }))
+            (entry.name.clone(), Arc::new(Resident { name, agent, push: false, tools }))
         };
         let residents: HashMap<String, Arc<Resident>> = config.agent.iter().map(resident).collect();
         let known = residents.clone();

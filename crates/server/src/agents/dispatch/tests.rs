@@ -3,7 +3,7 @@
 use super::super::stand_in::{Company, Line, StandIn, artifact, said, words};
 use super::RANKING;
 use crate::agents::mention::MENTION;
-use sabir_proto::{Event, Json, Message, Object, TaskState};
+use sabir_proto::{Event, Json, Message, Object, TaskState, ToolMode};
 use serde_json::{Value, json};
 
 /// A ledger, a travel desk that asks back, and somebody for the rest.
@@ -192,4 +192,18 @@ async fn a_model_uses_agents_as_tools_and_their_questions_reach_the_caller() {
     let messages = seen[1].body["messages"].as_array().unwrap();
     assert_eq!(messages.last().unwrap()["content"], "Monday");
     assert_eq!(messages.last().unwrap()["tool_call_id"], "c1");
+}
+
+#[tokio::test]
+async fn where_nothing_may_change_a_model_is_offered_no_agents() {
+    let says = json!({"choices": [{"message": {"content": "I may not."}, "finish_reason": "stop"}]}).to_string();
+    let model = StandIn::new([Line::Says(200, "application/json", says)]).await;
+    let section = format!(
+        "{OTHERS}\n[[agent]]\nname = \"model\"\nkind = \"openai\"\nurl = \"{}\"\n[agent.openai]\nmodel = \"m\"\n\
+         tools.agents = [\"travel\"]\n",
+        model.url
+    );
+    let task = Company::with(&section, ToolMode::ReadOnly).await.say("model", "Book me a flight").await;
+    assert_eq!(artifact(&task, "answer"), "I may not.");
+    assert_eq!(model.seen()[0].body.get("tools"), None);
 }

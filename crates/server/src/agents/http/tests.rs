@@ -119,10 +119,11 @@ async fn cancel_closes_the_request() {
 }
 
 #[tokio::test]
-async fn private_addresses_behind_names_are_not_called() {
-    // What is written down as an address may be called; a name may lead anywhere, so it is held to the policy.
-    let task = World::of(&agent_config("http", "http://metadata.localdomain.invalid/", "")).await.say("hello").await;
+async fn the_policy_for_addresses_holds_here_too() {
+    // What is written down as an address may be called. A name may not lead to what hands out credentials.
+    let task = World::of(&agent_config("http", "http://metadata.google.internal/", "")).await.say("hello").await;
     assert_eq!(task.status.state, TaskState::Failed);
+    assert!(words(&task).contains("may not be called"), "{}", words(&task));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::super::stand_in::{Line, StandIn, World, agent_config, artifact, made, said, words};
 use super::USAGE;
+use sabir_engine::Limits;
 use sabir_proto::{Task, TaskState, ToolMode};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -203,6 +204,23 @@ async fn a_model_that_does_not_come_to_an_end_is_stopped() {
     let task = world.say("Go").await;
     assert_eq!((task.status.state, endpoint.seen().len()), (TaskState::Failed, 3));
     assert!(words(&task).contains("asked 3 times"), "{}", words(&task));
+}
+
+#[tokio::test]
+async fn what_it_costs_is_booked_and_a_conversation_that_has_spent_enough_ends() {
+    let more = format!("{MODEL}asks = true\nprice = {{ input_micros = 1000, output_micros = 2000 }}");
+    let check = async |most: u64, state: TaskState| {
+        // Two rounds: 100 tokens read and 20 written, then 11 and 7.
+        let endpoint = StandIn::new([wants("nothing", "{}"), says(&["Done."])]).await;
+        let agent = made(&agent_config("openai", &endpoint.url, &more)).unwrap();
+        let limits = Limits { spend_per_root_max: most, ..Limits::default() };
+        let task = World::limited(agent, ToolMode::Full, limits).await.say("Go").await;
+        assert_eq!(task.status.state, state, "{most}: {}", words(&task));
+        endpoint.seen().len()
+    };
+    assert_eq!(check(165, TaskState::Completed).await, 2);
+    assert_eq!(check(164, TaskState::Failed).await, 2);
+    assert_eq!(check(139, TaskState::Failed).await, 1);
 }
 
 #[tokio::test]
