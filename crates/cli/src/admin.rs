@@ -14,6 +14,7 @@ pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
+pub(crate) mod rank;
 mod span;
 
 use crate::output::Output;

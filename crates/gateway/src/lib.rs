@@ -46,5 +46,5 @@ pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Credentials, Egress, Error, Found, Tls, egress::Lookup};
+pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Found, Timeouts, Tls, egress::Lookup};
 pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};

@@ -160,6 +160,7 @@ impl Server {
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
+        registrar.workshop().introduce(&directory);
         let route = Route::new(engine);
         route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.find(name)).await?;

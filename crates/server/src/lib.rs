@@ -27,7 +27,7 @@
 //! | `sse` | event streams |
 //! | [`lattice`] | workflows in files, and what they can come to |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
-//! | [`agents`] | built-in agents: echo, script, exec, and the demo |
+//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch, those elsewhere, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
@@ -36,6 +36,7 @@ pub mod agents;
 pub mod config;
 pub mod explain;
 pub mod lattice;
+pub mod rank;
 pub mod stage;
 
 mod app;

@@ -6,6 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
+//! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
@@ -46,6 +47,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod anything;
 mod backup;
 mod bad_agents;
 mod bad_clients;

@@ -1,5 +1,7 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
+use super::Directory;
+use crate::agents::peers::{Peer, Roster};
 use crate::agents::{self, Books, Ledger};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
@@ -15,7 +17,7 @@ use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryGuard;
 use sabir_store::{KeptCard, Registry, Scope};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -67,6 +69,8 @@ pub(crate) struct Workshop {
     ours: Arc<[String]>,
     /// Who keeps the books of handoffs.
     books: Books,
+    /// Who else is here, for agents that work with others.
+    roster: Arc<Roster>,
 }
 
 impl Workshop {
@@ -79,8 +83,8 @@ impl Workshop {
         (own, front): (Own, Option<Arc<dyn Front>>),
         books: Books,
     ) -> Self {
-        let registry = Arc::new(MemoryGuard::new());
-        Self { gate, public, signer, ledger, hub, own, front, books, registry, ours: Arc::new([]) }
+        let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -96,6 +100,19 @@ impl Workshop {
         self.gate.config()
     }
 
+    /// Tells the agents that were made here, and those to come, who is in a directory.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>) {
+        // Agents are in the directory, so they do not hold it.
+        let directory = Arc::downgrade(directory);
+        let own_door = |entry: &&AgentConfig| entry.auth.is_some();
+        let guarded: HashSet<String> = self.config().agent.iter().filter(own_door).map(|a| a.name.clone()).collect();
+        self.roster.tell(move || {
+            let Some(directory) = directory.upgrade() else { return Vec::new() };
+            let peer = |served: &Arc<Served>| Peer::new(&served.resident.name, &served.cards.public(), &guarded);
+            directory.all().values().map(peer).collect()
+        });
+    }
+
     /// Makes the agent that a section describes, with the card that was used of it last. The error says what is wrong.
     pub(crate) fn make(&self, entry: &AgentConfig, used: Option<KeptCard>) -> Result<Arc<Served>, String> {
         let Self { gate, public, .. } = self;
@@ -109,7 +126,16 @@ impl Workshop {
         };
         let agent = match own {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref().map(|(remote, _)| remote))?,
+            None => {
+                let ground = agents::Ground {
+                    cancel_grace: grace,
+                    ledger: self.ledger.as_ref(),
+                    secrets: gate.secrets(),
+                    egress: &config.egress,
+                    roster: &self.roster,
+                };
+                agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?
+            }
         };
         let push = entry.card.capabilities.push_notifications;
         let Described { face, rules, extended } = self.describe(entry, &name)?;
