@@ -38,7 +38,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             assert name.lower() not in headers, f'{name} is there twice'
             headers[name.lower()] = value
         with owner.lock:
-            owner.seen[self.path].append(Delivery(time.monotonic(), headers, body))
+            owner.seen[self.path].append(Delivery(time.time(), headers, body))
             ways = owner.ways.get(self.path, [accepting])
             way = ways.pop(0) if len(ways) > 1 else ways[0]
         try:

@@ -2,15 +2,20 @@
 //
 //     js_v1.mjs BASE_URL VERSION          # commands on standard input, answers on standard output, a line of JSON each
 //
-// Told to speak 0.3, it is given only our interfaces of 0.3. Its types for that version are not exported, so of what is
-// sent then only the marks are read by which clients of 0.3 know a task.
+// Told to speak 0.3, it is given only our interfaces of 0.3, and reads with what the SDK offers to receivers of that time.
 
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
 
 import { SendMessageRequest, StreamResponse, TaskPushNotificationConfig, taskStateToJSON } from '@a2a-js/sdk';
-import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
+import {
+  ClientFactory,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+  RestTransportFactory,
+} from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
+import { legacyPushNotificationToV1StreamResponse } from '@a2a-js/sdk/compat/v0_3';
 
 const TRANSPORTS = { JSONRPC: JsonRpcTransportFactory, 'HTTP+JSON': RestTransportFactory, GRPC: GrpcTransportFactory };
 const [base, version] = process.argv.slice(2);
@@ -59,13 +64,8 @@ const COMMANDS = {
   },
 
   async read({ body }) {
-    if (version === '0.3') {
-      const told = JSON.parse(body);
-      const texts = (told.artifacts ?? []).flatMap((a) => a.parts.map((p) => p.text));
-      const state = `TASK_STATE_${told.status.state.toUpperCase().replaceAll('-', '_')}`;
-      return { kind: told.kind, task: told.id, state, texts };
-    }
-    const { $case, value } = StreamResponse.fromJSON(JSON.parse(body)).payload;
+    const parse = version === '0.3' ? legacyPushNotificationToV1StreamResponse : StreamResponse.fromJSON;
+    const { $case, value } = parse(JSON.parse(body)).payload;
     const artifacts = $case === 'artifactUpdate' ? [value.artifact] : $case === 'task' ? value.artifacts : [];
     const texts = artifacts.flatMap((a) => a.parts.map((p) => p.content.value));
     const state = value.status ? taskStateToJSON(value.status.state) : null;

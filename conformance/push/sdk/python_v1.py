@@ -64,9 +64,13 @@ async def kept(client, asked):
     got = await client.get_task_push_notification_config(
         pb.GetTaskPushNotificationConfigRequest(task_id=asked['task'], id=asked['id'])
     )
-    listed = await client.list_task_push_notification_configs(
-        pb.ListTaskPushNotificationConfigsRequest(task_id=asked['task'])
-    )
+    try:
+        listed = await client.list_task_push_notification_configs(
+            pb.ListTaskPushNotificationConfigsRequest(task_id=asked['task'])
+        )
+    except NotImplementedError:
+        # Over HTTP+JSON of 0.3 this SDK has no call for it.
+        return {'get': json.loads(MessageToJson(got)), 'list': None}
     return {'get': json.loads(MessageToJson(got)), 'list': json.loads(MessageToJson(listed))}
 
 
@@ -96,8 +100,6 @@ async def main(base, version):
                 if binding not in clients:
                     clients[binding] = await client(base, version, binding)
                 answer = await {'register': register, 'kept': kept}[asked['do']](clients[binding], asked)
-        except NotImplementedError as why:
-            answer = {'inexpressible': str(why) or 'the SDK has no call for it'}
         except Exception as error:
             answer = {'error': f'{type(error).__name__}: {error}'}
         print(json.dumps(answer), flush=True)

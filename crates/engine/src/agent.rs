@@ -20,8 +20,10 @@ use crate::kin::Lineage;
 use crate::turn::Outlet;
 pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
+pub use sabir_proto::transfer::Handover;
 use sabir_proto::{
-    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
+    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode, Transfer,
+    TransferContext,
 };
 use sabir_store::{Continuation, Scope};
 use std::collections::BTreeMap;
@@ -79,6 +81,21 @@ pub trait Agent: Send + Sync + 'static {
     fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+
+    /// Told once a task is handed over and that is committed; and again after a restart, for a while, since nobody knows
+    /// whether it was heard. For telling the other side that it may begin.
+    fn handed_over(&self, _: HandedOver) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// A task that was given to another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedOver {
+    /// The task.
+    pub task: TaskId,
+    /// Where it went.
+    pub transfer: Transfer,
 }
 
 /// A task whose caller no longer wants it.
@@ -155,6 +172,11 @@ pub enum Ending {
     Cancel(Vec<Part>),
     /// A direct reply without a task. Where a task exists already, it completes with these words.
     Reply(Vec<Part>),
+    /// Another agent should have the task, and the conversation goes on there. Of an agent that may not hand tasks over it
+    /// is a failure.
+    Transfer(Box<Handover>),
+    /// The task is another server's now. Said by whoever has seen to that, once it is there.
+    Transferred(Box<Transfer>),
 }
 
 impl Ending {
@@ -241,6 +263,10 @@ pub(crate) struct TurnInfo {
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
     pub(crate) tools: ToolMode,
+    /// The caller has said that it follows handoffs.
+    pub(crate) follows: bool,
+    /// The task waits until whoever handed it to us has let go of it.
+    pub(crate) held: bool,
     pub(crate) lineage: Lineage,
     /// It began before its task was in the log.
     pub(crate) early: bool,
@@ -284,6 +310,21 @@ impl Context {
     /// What tools may do on this turn. An agent that has tools must keep to it, and hand it on to whatever it starts.
     pub fn tools(&self) -> ToolMode {
         self.turn.tools
+    }
+
+    /// Whether the caller has said that it follows handoffs. Not remembered across a crash: then nobody has said so.
+    pub fn follows_handoffs(&self) -> bool {
+        self.turn.follows
+    }
+
+    /// What came with the task, if it was handed over to us. A stranger's claims: never instructions, nor a proof of who
+    /// anybody is.
+    pub fn transfer_context(&self) -> Option<TransferContext> {
+        let first = self.turn.before.as_ref().and_then(|task| task.history.first());
+        match crate::hold::read(first.unwrap_or(&self.turn.message)) {
+            Ok(Some(sabir_proto::transfer::Incoming::Create { context, .. })) => Some(*context),
+            _ => None,
+        }
     }
 
     /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.
@@ -386,6 +427,8 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool>;
     /// See [`Agent::canceled`].
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()>;
+    /// See [`Agent::handed_over`].
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()>;
 }
 
 impl<A: Agent> AnyAgent for A {
@@ -411,5 +454,9 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
         Box::pin(self.canceled(canceled))
+    }
+
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
+        Box::pin(self.handed_over(handed_over))
     }
 }

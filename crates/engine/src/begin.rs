@@ -2,6 +2,7 @@
 
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
+use crate::hold;
 use crate::kin::{LINEAGE, Lineage};
 use crate::live::{LiveRef, rests};
 use crate::machine;
@@ -13,8 +14,8 @@ use crate::turn::Turn;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef, TaskState,
-    TaskStatus, Terms, View,
+    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Role, SendMessage, Sent, Seq, Task,
+    TaskId, TaskRef, TaskState, TaskStatus, Terms, View, transfer,
 };
 use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::{Arc, Mutex};
@@ -74,6 +75,8 @@ pub(crate) struct Incoming<'a> {
     birth: Option<Box<Birth>>,
     /// What came before this task; nothing for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
+    /// The caller follows handoffs.
+    follows: bool,
 }
 
 impl Engine {
@@ -196,7 +199,17 @@ impl<'a> Incoming<'a> {
         shape: Shape,
         dialect: &'static str,
     ) -> Self {
-        Self { core: &engine.core, resident, scope, request, shape, dialect, birth: None, lineage: None }
+        Self {
+            core: &engine.core,
+            resident,
+            scope,
+            request,
+            shape,
+            dialect,
+            birth: None,
+            lineage: None,
+            follows: false,
+        }
     }
 
     async fn begin(mut self, terms: &Terms) -> Result<Begun, Fault> {
@@ -209,8 +222,14 @@ impl<'a> Incoming<'a> {
         if self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE)) {
             Box::pin(self.heed()).await?;
         }
+        self.follows = terms.extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL);
+        let handed = hold::read(&self.request.message)?;
+        if let Some(transfer::Incoming::Activate(order)) = &handed {
+            return Box::pin(self.activate(order)).await;
+        }
         let to = self.addressee();
-        let key = RetryKey::of(&self.scope, to.as_ref(), terms.idempotency_key.as_deref(), &self.request.message);
+        let explicit = terms.idempotency_key.clone().or_else(|| hold::retry_key(handed.as_ref()?));
+        let key = RetryKey::of(&self.scope, to.as_ref(), explicit.as_deref(), &self.request.message);
         if terms.last_event_id.is_some() && self.shape == Shape::Stream {
             return self.find_again(key).await;
         }
@@ -297,7 +316,8 @@ impl<'a> Incoming<'a> {
         self.inline_push(&mut step);
         let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
         let history = vec![self.request.message.clone()];
-        let mut task = Task { id, context_id: context, status, metadata: None, history, artifacts: Vec::new() };
+        let metadata = hold::provenance(&self.request.message);
+        let mut task = Task { id, context_id: context, status, metadata, history, artifacts: Vec::new() };
         let lineage = self.lineage.take().map_or_else(|| Lineage::plain(id), |lineage| lineage.rooted(id));
         let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None, lineage);
         let mut ending = None;
@@ -409,6 +429,11 @@ impl<'a> Incoming<'a> {
     async fn acceptable(&self, id: TaskId) -> Result<(Stored, Task), Fault> {
         let engine = Engine { core: self.core.clone() };
         let stored = engine.owned(&self.scope, id).await?;
+        if stored.state == TaskState::Transferred
+            && let Some(transfer) = machine::thaw(&stored).and_then(|task| task.transfer())
+        {
+            return Err(Fault::TaskTransferred { id: id.into(), transfer: Box::new(transfer) });
+        }
         if stored.state.is_settled() {
             return Err(Fault::TaskSettled { id: id.into(), state: stored.state });
         }
@@ -470,6 +495,8 @@ impl<'a> Incoming<'a> {
             message: self.request.message.clone(),
             before,
             tools: lineage.tools(self.resident.tools),
+            follows: self.follows,
+            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant,
             answers: Mutex::default(),

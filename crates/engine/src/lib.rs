@@ -12,6 +12,7 @@
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `cancel` | work elsewhere that is called off, and who is yet to be told |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `hold` | tasks that were handed to us, until their sender has let go of them |
 //! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
@@ -31,6 +32,7 @@ mod begin;
 mod cancel;
 mod courier;
 mod engine;
+mod hold;
 mod host;
 mod kin;
 mod live;
@@ -46,7 +48,7 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};

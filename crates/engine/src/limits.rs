@@ -66,6 +66,8 @@ pub struct Limits {
     pub tree_time_max: Duration,
     /// What the agents below one task of a caller may say they have spent, in millionths; 0 for no limit.
     pub spend_per_root_max: u64,
+    /// How long a task that was handed to us waits for its sender to let go of it before it is canceled.
+    pub hold_time_max: Duration,
     /// How long a step is tried again while the store refuses writes.
     pub store_patience: Duration,
 }
@@ -103,6 +105,7 @@ impl Default for Limits {
             calls_per_root_max: 256,
             tree_time_max: Duration::from_secs(24 * 3600),
             spend_per_root_max: 0,
+            hold_time_max: Duration::from_secs(300),
             store_patience: Duration::from_secs(30),
         }
     }

@@ -25,7 +25,9 @@ impl Engine {
     /// *Get*.
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
         let view = View::with_history(history_length("historyLength", call.history_length)?);
-        Ok((self.fold(&self.find(scope, &call.id).await?)?, view))
+        let stored = self.find(scope, &call.id).await?;
+        self.claim_held(&stored);
+        Ok((self.fold(&stored)?, view))
     }
 
     /// *List*.
@@ -65,8 +67,9 @@ impl Engine {
 
     /// *Subscribe*: a snapshot and what follows; or, from a given event on, exactly what follows that.
     pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &Terms) -> Result<Watch, Fault> {
-        let id = self.find(scope, &call.id).await?.id;
-        self.resume(scope, id, terms.last_event_id, Until::Settled, true).await
+        let stored = self.find(scope, &call.id).await?;
+        self.claim_held(&stored);
+        self.resume(scope, stored.id, terms.last_event_id, Until::Settled, true).await
     }
 
     /// Follows a task from after `last`. Without it, from the beginning of the log or from a snapshot.

@@ -9,7 +9,7 @@ use crate::turn::Draft;
 use bytes::Bytes;
 use sabir_proto::{
     Artifact, ArtifactUpdate, Event, FrozenEvent, FrozenTask, Gap, Message, MessageId, Part, Role, Seq, StatusUpdate,
-    Task, TaskId, TaskState, TaskStatus,
+    Task, TaskId, TaskState, TaskStatus, Transfer,
 };
 use sabir_store::{Placement, Step};
 
@@ -90,19 +90,33 @@ impl Recorder {
 
     /// Adds the end of a turn.
     pub(crate) fn end(&mut self, core: &Core, ending: Ending) {
-        let (state, parts) = ending_state(ending);
-        self.status(core, state, parts, None);
+        let (state, parts, transfer) = ending_state(ending);
+        self.status_of(core, state, parts, None, transfer.as_deref());
     }
 
     /// Adds a status, if the table allows it.
     pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, heard: Option<Message>) {
+        self.status_of(core, state, parts, heard, None);
+    }
+
+    fn status_of(
+        &mut self,
+        core: &Core,
+        state: TaskState,
+        parts: Vec<Part>,
+        heard: Option<Message>,
+        transfer: Option<&Transfer>,
+    ) {
         let legal = Move::to(state).is_some_and(|step| machine::next(self.task.status.state, step).is_ok());
         if !legal {
             tracing::warn!(task = %self.task.id, from = %self.task.status.state, to = %state, "refused a status");
             return;
         }
         let stamp = core.stamp();
-        let message = said(core, &self.task, parts);
+        let mut message = said(core, &self.task, parts);
+        if let (Some(message), Some(transfer)) = (&mut message, transfer) {
+            transfer.stamp(message);
+        }
         let status = TaskStatus { state, message, timestamp: Some(stamp.time()) };
         let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
         let metadata = self.gap.take().and_then(|gap| gap.put(None));
@@ -168,13 +182,16 @@ pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending:
             task.apply(Event::ArtifactUpdate(update), None);
         }
     }
-    let (state, parts) = ending_state(ending);
-    let message = said(core, task, parts);
+    let (state, parts, transfer) = ending_state(ending);
+    let mut message = said(core, task, parts);
+    if let (Some(message), Some(transfer)) = (&mut message, transfer) {
+        transfer.stamp(message);
+    }
     task.status = TaskStatus { state, message, timestamp: Some(task.id.stamp().time()) };
 }
 
-fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
-    match ending {
+fn ending_state(ending: Ending) -> (TaskState, Vec<Part>, Option<Box<Transfer>>) {
+    let (state, parts) = match ending {
         // Where a task exists, a direct reply is its closing words.
         Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
         Ending::Fail(parts) => (TaskState::Failed, parts),
@@ -182,7 +199,13 @@ fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
         Ending::Reject(parts) => (TaskState::Rejected, parts),
         Ending::AskInput(parts) => (TaskState::InputRequired, parts),
         Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),
-    }
+        Ending::Transferred(transfer) => {
+            return (TaskState::Transferred, vec![Part::text(transfer.words())], Some(transfer));
+        }
+        // Seen to, or refused, before it gets here.
+        Ending::Transfer(order) => (TaskState::Failed, vec![Part::text(format!("not handed over to {}", order.to))]),
+    };
+    (state, parts, None)
 }
 
 fn said(core: &Core, task: &Task, parts: Vec<Part>) -> Option<Message> {

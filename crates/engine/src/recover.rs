@@ -14,7 +14,7 @@
 //!
 //! Half-finished steps need no care here: a step is a transaction.
 
-use crate::agent::{Recovery, TurnInfo};
+use crate::agent::{HandedOver, Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
 use crate::live::rests;
 use crate::machine;
@@ -22,12 +22,14 @@ use crate::owed::{Ending, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
-use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId};
+use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
 use sabir_store::{StoreError, Stored};
 use std::sync::{Arc, Mutex};
 
 /// How many unfinished tasks, or events of one, are read at a time.
 const PAGE: usize = 256;
+/// How many handoffs are looked at again after a start. Each is told within a few minutes or never.
+const REMINDERS_MAX: usize = 10_000;
 
 impl Engine {
     /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
@@ -41,7 +43,7 @@ impl Engine {
         let mut after = None;
         loop {
             let page = self.core.log.unfinished(after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok((resumed, failed)) };
+            let Some(last) = page.last() else { break };
             after = Some(last.id);
             for stored in page {
                 let agent = resident(&stored.scope.agent);
@@ -52,6 +54,20 @@ impl Engine {
                 }
             }
         }
+        self.remind(&resident).await?;
+        Ok((resumed, failed))
+    }
+
+    /// Tells agents again which of their tasks were handed over lately.
+    async fn remind(&self, resident: impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(), StoreError> {
+        for id in self.core.log.handed_over(self.core.handoffs_since(), REMINDERS_MAX).await? {
+            let Some(stored) = self.core.log.load(id).await? else { continue };
+            let Some(agent) = resident(&stored.scope.agent) else { continue };
+            let Some(transfer) = machine::thaw(&stored).and_then(|task| task.transfer()) else { continue };
+            let told = HandedOver { task: id, transfer };
+            self.core.host.spawn(Box::pin(async move { agent.agent.any_handed_over(told).await }));
+        }
+        Ok(())
     }
 
     /// Takes up one task, if it was being worked on and nobody works on it now. Whoever asks need not be its owner, and
@@ -92,6 +108,10 @@ impl Engine {
 
     fn verdict<'a>(&self, stored: &Stored, agent: Option<&'a Resident>) -> Result<&'a Resident, String> {
         let agent = agent.ok_or_else(|| format!("the agent {} is no longer configured", stored.scope.agent))?;
+        if is_held(stored) {
+            // Nothing was begun, so nothing was lost.
+            return Ok(agent);
+        }
         let begun = stored.progress.attempt;
         if begun >= self.core.limits.attempts_max {
             return Err(format!("the server stopped {begun} times while the agent was at work on this"));
@@ -126,6 +146,8 @@ impl Engine {
             message,
             before,
             tools: lineage.tools(resident.tools),
+            follows: false,
+            held: is_held(stored),
             lineage,
             early: false,
             answers: Mutex::default(),
@@ -172,4 +194,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether a task waits for whoever handed it to us.
+fn is_held(stored: &Stored) -> bool {
+    stored.state == TaskState::Submitted
+        && stored.progress.turn == Seq(0)
+        && machine::thaw(stored).is_some_and(|task| task.history.first().is_some_and(crate::hold::is_held))
 }

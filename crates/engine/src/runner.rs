@@ -5,7 +5,7 @@
 //! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
 //! task: see `owed`.
 
-use crate::agent::{Canceled, Ending};
+use crate::agent::{Canceled, Ending, HandedOver};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
@@ -140,6 +140,14 @@ impl Runner {
                 let step = Box::new(self.recorder.step(&self.core, None));
                 self.commit(step).await
             }
+            Woken::Ordered(Order::Activate) => {
+                if !self.turn.release() {
+                    return Next::GoOn;
+                }
+                self.recorder.status(&self.core, TaskState::Working, Vec::new(), None);
+                let step = Box::new(self.recorder.step(&self.core, None));
+                self.commit(step).await
+            }
             Woken::Ordered(Order::Park) => {
                 self.turn.outlet.close();
                 // An orderly stop is no crash, so this attempt does not count.
@@ -243,6 +251,10 @@ impl Runner {
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));
         self.live.publish(step.head(), &step.events, rest);
+        if let (Some(TaskState::Transferred), Some(transfer)) = (state, self.recorder.task.transfer()) {
+            let told = HandedOver { task: step.task, transfer };
+            self.core.host.spawn(self.turn.handed_over(told));
+        }
         if state.is_some_and(rests) { Next::Stop } else { Next::GoOn }
     }
 

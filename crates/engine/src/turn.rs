@@ -1,6 +1,7 @@
 //! One turn of an agent: its future, and what it has reported but nobody has committed yet.
 
-use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, TurnInfo};
+use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, HandedOver, TurnInfo};
+use crate::hold;
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use sabir_store::Continuation;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -202,6 +204,8 @@ pub(crate) struct Turn {
     pub(crate) agent: Arc<dyn AnyAgent>,
     /// What the agent last left for itself.
     pub(crate) checkpoint: Option<Bytes>,
+    /// Opened when a held task is let go of; none for the others.
+    gate: Option<Arc<AtomicBool>>,
 }
 
 impl Turn {
@@ -212,9 +216,32 @@ impl Turn {
         limits: &Limits,
     ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
+        let gate = info.held.then(Arc::default);
+        let held = gate.clone().map(|gate| hold::released(gate, info.core.host.sleep(hold::time_left(&info))));
         let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone() };
         let worker = agent.clone();
-        Self { future: Box::pin(async move { worker.any_turn(&mut cx).await }), outlet, agent, checkpoint }
+        let future: BoxFuture<'static, _> = match held {
+            None => Box::pin(async move { worker.any_turn(&mut cx).await }),
+            Some(held) => Box::pin(async move {
+                if held.await {
+                    worker.any_turn(&mut cx).await
+                } else {
+                    Ok(Ending::Cancel(agent::words(hold::EXPIRED)))
+                }
+            }),
+        };
+        Self { future, outlet, agent, checkpoint, gate }
+    }
+
+    /// Lets go of a held task; false if it is not held, or not any more.
+    pub(crate) fn release(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| !gate.swap(true, Ordering::AcqRel))
+    }
+
+    /// Tells the agent that its task is another server's.
+    pub(crate) fn handed_over(&self, handed_over: HandedOver) -> BoxFuture<'static, ()> {
+        let agent = self.agent.clone();
+        Box::pin(async move { agent.any_handed_over(handed_over).await })
     }
 
     /// Tells the agent that its task was canceled.
@@ -227,6 +254,9 @@ impl Turn {
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(Ending::Transfer(order)))) => {
+                Poll::Ready(Ending::fail(format!("this agent may not hand tasks over, so not to {} either", order.to)))
+            }
             Ok(Poll::Ready(Ok(ending))) => Poll::Ready(ending),
             Ok(Poll::Ready(Err(Failure(why)))) => Poll::Ready(Ending::fail(why)),
             Err(_) => {

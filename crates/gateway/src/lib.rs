@@ -6,6 +6,7 @@
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -14,6 +15,7 @@ mod breaker;
 mod circuit;
 mod courier;
 mod destination;
+pub mod handoff;
 mod metrics;
 mod outbound;
 mod remote;

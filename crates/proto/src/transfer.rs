@@ -19,7 +19,7 @@ pub use context::{Incoming, Order, TransferContext, TransferFault};
 
 use crate::{ContextId, Json, Message, MessageId, Object, Role, TaskRef, TaskState, TaskStatus, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The extension.
 pub const HANDOFF: &str = "urn:sabir:ext:handoff:v1";
@@ -47,6 +47,31 @@ pub struct Hop {
     pub skills: Vec<String>,
 }
 
+/// What an agent says that wants another one to have its task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handover {
+    /// Whom, by its name in the configuration of the server.
+    pub to: String,
+    /// What is asked of it, by the names of capabilities; at least one.
+    pub required: Vec<String>,
+    /// Why, for people.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What to say to it; what the caller said last when absent.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Working memory that it should have.
+    #[serde(default)]
+    pub state: Map<String, Value>,
+    /// Named outputs of what was done so far.
+    #[serde(default)]
+    pub output_keys: Map<String, Value>,
+    /// What happened so far, in words.
+    #[serde(default)]
+    pub summary: Option<String>,
+}
+
 /// Where a task went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
@@ -54,6 +79,9 @@ pub struct Transfer {
     pub agent_endpoint: String,
     /// The task there.
     pub task_id: TaskRef,
+    /// What that agent is called at the server that gave the task away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -282,6 +282,14 @@ impl Inner {
 }
 
 impl TaskLog for MemoryLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        let inner = self.lock();
+        let gone = inner.tasks.iter().filter(|(_, row)| row.state == TaskState::Transferred && row.current() >= since);
+        let mut gone: Vec<(Stamp, TaskId)> = gone.map(|(id, row)| (row.current(), *id)).collect();
+        gone.sort_unstable();
+        Answer::now(Ok(gone.into_iter().take(limit).map(|(_, id)| id).collect()))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let mut inner = self.lock();
         let before = inner.outbox.last;

@@ -222,6 +222,10 @@ fn task_id(key: i64, salt: i64) -> TaskId {
 }
 
 impl TaskLog for SqliteLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        Answer::now(self.readers.with(|r| r.handed_over(since, limit)))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         match &self.writing {
             Backend::Threaded { queue, .. } => queue.append(step),

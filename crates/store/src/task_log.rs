@@ -99,6 +99,9 @@ pub trait TaskLog: Outbox + Family {
     /// the given one.
     fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>>;
 
+    /// Tasks that were handed over since then, oldest first.
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>>;
+
     /// Implicit retry keys of steps taken since, oldest first.
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>>;
 

@@ -45,6 +45,10 @@ impl std::fmt::Debug for CountingLog {
 }
 
 impl TaskLog for CountingLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.inner.handed_over(since, limit)
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let bytes: usize = step.events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len())).sum();
         self.events.fetch_add(bytes, Ordering::Relaxed);

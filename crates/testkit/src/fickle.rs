@@ -73,6 +73,10 @@ impl std::fmt::Debug for FickleLog {
 }
 
 impl TaskLog for FickleLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.read(self.inner.handed_over(since, limit))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         match self.mood().refusing.clone() {
             Some(error) => Answer::now(Err(error.into())),

@@ -23,6 +23,7 @@ fn a_transfer_is_read_as_it_was_said_and_only_of_tasks_that_are_over() {
     let transfer = Transfer {
         agent_endpoint: "https://billing.example".into(),
         task_id: TaskRef::parse("there").unwrap(),
+        agent_name: Some("billing".into()),
         reason: Some("billing".into()),
         context_id: None,
         card_url: None,

@@ -66,6 +66,15 @@ impl Reader {
         outcome
     }
 
+    /// Tasks that were handed over since then, oldest first.
+    pub(super) fn handed_over(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<TaskId>> {
+        let sql = "SELECT k, salt FROM task INDEXED BY task_handed_over
+                   WHERE state = 9 AND position >= ?1 ORDER BY position LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        statement.query_map((key(since), limit), |row| Ok(task_id(row.get(0)?, row.get(1)?)))?.collect()
+    }
+
     pub(super) fn load(&self, id: TaskId) -> rusqlite::Result<Option<Stored>> {
         match self.row(key(id.stamp()))? {
             Some(found) if found.id != id => Ok(None),

@@ -388,6 +388,10 @@ impl Inner {
 }
 
 impl TaskLog for SimLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.read(|log| log.handed_over(since, limit))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let mut inner = self.lock();
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {

@@ -14,6 +14,7 @@ fn transfer() -> Transfer {
     Transfer {
         agent_endpoint: "https://billing.example.com".into(),
         task_id: TaskRef::parse("task_xyz_billing").unwrap(),
+        agent_name: None,
         reason: Some("A refund".into()),
         context_id: None,
         card_url: None,

@@ -37,6 +37,7 @@ CREATE INDEX task_context ON task (scope, context, position, state, moved) WHERE
 
 -- What waits for somebody, and children that are not settled: both small parts of the whole.
 CREATE INDEX task_asking ON task (position) WHERE state IN (6, 8);
+CREATE INDEX task_handed_over ON task (position) WHERE state = 9;
 CREATE INDEX task_child ON task (k) WHERE child IS NOT NULL AND body IS NULL;
 
 -- Children: tasks that agents opened with other agents, on behalf of a task of theirs.
