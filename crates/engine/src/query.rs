@@ -131,10 +131,10 @@ impl Engine {
     /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
     /// the store refuses, the task goes on waiting.
     fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: &Resident) {
-        let (engine, agent, notify) = (self.clone(), of.agent.clone(), of.push);
+        let (engine, agent) = (self.clone(), of.agent.clone());
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
-            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
+            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new()).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
@@ -157,14 +157,14 @@ impl Engine {
         id: TaskId,
         state: TaskState,
         words: Vec<sabir_proto::Part>,
-        notify: bool,
     ) -> Result<(sabir_store::Step, FrozenTask, Option<Bytes>), Fault> {
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
         if stored.state.is_settled() {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
-        let ending = self.core.ending(&stored, state, words, notify);
+        // Whoever registered is owed the end, whatever the agent offers now.
+        let ending = self.core.ending(&stored, state, words, true);
         let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image, stored.progress.checkpoint))

@@ -14,8 +14,8 @@ mod destination;
 mod outbound;
 mod remote;
 
-pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
-pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
+pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.

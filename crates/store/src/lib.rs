@@ -48,7 +48,9 @@ pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
-pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
+pub use outbox::{
+    ATTEMPTS_KEPT, Attempt, Due, Lane, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Reading, Receiver, Rest,
+};
 pub use pulse::Pulse;
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};

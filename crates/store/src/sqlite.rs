@@ -44,8 +44,8 @@ pub use guard::SqliteGuard;
 
 use crate::outbox::Change;
 use crate::{
-    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note, OpenError,
-    Outbox, Owed, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note,
+    OpenError, Outbox, Owed, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use reader::Readers;
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
@@ -311,8 +311,8 @@ impl Outbox for SqliteLog {
         self.bell.clone()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        Answer::now(self.readers.with(|r| r.due(now, limit)))
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        Answer::now(self.readers.with(|r| r.due(&reading)))
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

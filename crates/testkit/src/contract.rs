@@ -69,7 +69,9 @@ promises! {
     outbox: only_the_oldest_event_of_a_configuration_is_due, an_event_that_failed_is_due_again_with_all_its_attempts,
         an_event_that_is_given_up_lets_the_next_one_pass, a_dead_letter_can_be_tried_again_or_dropped,
         a_receiver_that_wants_no_more_is_owed_no_more, a_configuration_that_is_deleted_is_owed_nothing,
-        a_late_registration_is_owed_what_follows_or_the_last_turn, whoever_delivers_is_woken;
+        a_late_registration_is_owed_what_follows_or_the_last_turn, whoever_delivers_is_woken,
+        much_of_one_lane_hides_no_other, neighbours_that_were_given_up_alike_are_one_letter,
+        what_waits_goes_where_its_registration_leads;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;

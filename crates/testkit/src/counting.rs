@@ -2,8 +2,8 @@
 
 use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, Receiver,
-    Scope, Step, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed,
+    Reading, Receiver, Scope, Step, Stored, TaskLog,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,8 +111,8 @@ impl Outbox for CountingLog {
         self.inner.bell()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        self.inner.due(now, limit)
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        self.inner.due(reading)
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

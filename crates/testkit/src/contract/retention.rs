@@ -4,7 +4,7 @@ use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, beginning, owner, registers};
 use crate::wait::wait;
 use sabir_proto::{AgentName, Stamp, TaskState, Timestamp};
-use sabir_store::{Effect, Letters, Listing, Mark, Note, Scope, Step};
+use sabir_store::{Effect, Letters, Listing, Mark, Note, Reading, Scope, Step};
 use std::sync::Arc;
 
 fn agent() -> AgentName {
@@ -172,7 +172,7 @@ pub(super) fn what_is_owed_keeps_its_task(bench: &mut dyn Bench) {
         let step = story.whole(TaskState::Completed);
         bench.log().put(Step { notify: Some(beginning()), effects: vec![registers("a", 3)], ..step });
     }
-    let due = wait(bench.log().due(beginning(), 10)).expect("what is due can be read");
+    let due = wait(bench.log().due(Reading::all(beginning(), 10))).expect("what is due can be read").owed;
     let mark = |story: &Story, mark: Mark| {
         let owed = due.iter().find(|owed| owed.task == story.id()).expect("it is due");
         assert_eq!(wait(bench.log().mark(owed, mark)), Ok(true));
