@@ -76,7 +76,8 @@ promises! {
         a_name_is_given_with_its_task_or_not_at_all;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
-        a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task;
+        a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,
+        a_key_that_may_be_used_again_keeps_its_task;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 
