@@ -111,6 +111,7 @@ fn single(name: &str, kind: Kind, command: Option<String>) -> AgentConfig {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
+    sabir_server::raise_file_limit();
     let server = Server::start(config).await?;
     // Before anybody learns that we listen: a stop may follow at once.
     let stop = stop_signal().context("cannot listen for signals")?;
