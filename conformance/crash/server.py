@@ -9,8 +9,6 @@ import signal
 import socket
 import time
 
-import script
-
 # A debug build on a busy machine, with a thousand tasks to take up again, is ready well within this.
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 10
@@ -23,12 +21,12 @@ class NotServing(Exception):
 class Server:
     """One server, through all its lives."""
 
-    def __init__(self, sabir, scratch, durability, prefix=()):
+    def __init__(self, sabir, scratch, config, durability='full', prefix=()):
         self.scratch, self.data = pathlib.Path(scratch), pathlib.Path(scratch) / 'data'
         self.address = ('127.0.0.1', free_port())
-        config = self.scratch / 'sabir.toml'
-        config.write_text(script.config())
-        self.arguments = [*prefix, str(sabir), 'serve', '--config', str(config),
+        self.config = self.scratch / 'sabir.toml'
+        self.config.write_text(config)
+        self.arguments = [*prefix, str(sabir), 'serve', '--config', str(self.config),
                           '--listen', '{}:{}'.format(*self.address), '--data', str(self.data)]
         # Variables override the file, and one of them left over in a shell would test something else.
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(('SABIR_', 'A2A_'))}

@@ -6,6 +6,7 @@ mod cassette;
 pub(crate) mod conformance;
 pub(crate) mod convert;
 pub(crate) mod doctor;
+pub(crate) mod lattice;
 pub(crate) mod mock;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -42,6 +42,8 @@ pub enum Error {
         reason: String,
         /// The request cannot have arrived, so that it may be repeated.
         safe: bool,
+        /// It is this machine that cannot go out: no sockets left, no network.
+        ours: bool,
         /// How long it asks us to stay away.
         retry_after: Option<Duration>,
     },
@@ -154,7 +156,16 @@ impl Error {
 
     /// Nobody is there.
     pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
-        Self::Unreachable { host: host.into(), reason: reason.into(), safe, retry_after: None }
+        Self::Unreachable { host: host.into(), reason: reason.into(), safe, ours: false, retry_after: None }
+    }
+
+    /// The same, where it is our own fault.
+    #[must_use]
+    pub(crate) fn by_ourselves(mut self, is_ours: bool) -> Self {
+        if let Self::Unreachable { ours, .. } = &mut self {
+            *ours = is_ours;
+        }
+        self
     }
 
     /// How long the other side asks us to stay away.

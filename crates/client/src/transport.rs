@@ -262,7 +262,7 @@ impl Line {
         let fault = match status.as_u16() {
             401 | 403 => return self.shut_out(words, transport),
             502..=504 => {
-                return Error::Unreachable { host: host.into(), reason: words, safe: false, retry_after };
+                return Error::Unreachable { host: host.into(), reason: words, safe: false, ours: false, retry_after };
             }
             404 | 405 | 501 => Fault::MethodNotFound(format!("there is no such operation at {host}: {words}")),
             429 => Fault::Exhausted(words),

@@ -14,17 +14,22 @@
 //! }
 //! ```
 
+use crate::engine::Core;
 use crate::host::BoxFuture;
+use crate::kin::Lineage;
 use crate::turn::Outlet;
 pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
+pub use sabir_proto::transfer::Handover;
 use sabir_proto::{
-    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
+    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode, Transfer,
+    TransferContext,
 };
 use sabir_store::{Continuation, Scope};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Something that answers messages.
@@ -54,11 +59,43 @@ pub trait Agent: Send + Sync + 'static {
         Nature::default()
     }
 
-    /// Told after its caller has canceled a task, whether a turn was at work or had ended with a question. The turn's
+    /// How long the agent may take to call off its work when a task is canceled, before the task ends without it.
+    /// Nothing for most: their turn is stopped where it stands, and that is that.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Calls off work that goes on elsewhere, and tells how that ended: it may have been done before. Asked only of an
+    /// agent that wants a grace, when its turn has been stopped or while its task waits for an answer.
+    fn call_off(&self, _: Canceled) -> impl Future<Output = CalledOff> + Send {
+        std::future::ready(CalledOff::default())
+    }
+
+    /// Tells the other side of a cancel that it has not acknowledged yet; true once it has, or there is nobody to tell.
+    fn remind(&self, _: Canceled) -> impl Future<Output = bool> + Send {
+        std::future::ready(true)
+    }
+
+    /// Told after its caller has canceled a task, unless it wanted a grace; whether a turn was at work or had ended with a question. The turn's
     /// future is gone by then; what it left for itself is here. For agents whose work goes on elsewhere.
     fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+
+    /// Told once a task is handed over and that is committed; and again after a restart, for a while, since nobody knows
+    /// whether it was heard. For telling the other side that it may begin.
+    fn handed_over(&self, _: HandedOver) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// A task that was given to another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedOver {
+    /// The task.
+    pub task: TaskId,
+    /// Where it went.
+    pub transfer: Transfer,
 }
 
 /// A task whose caller no longer wants it.
@@ -68,6 +105,32 @@ pub struct Canceled {
     pub task: TaskId,
     /// What the agent left for itself.
     pub checkpoint: Option<Bytes>,
+}
+
+/// How work that was called off has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledOff {
+    /// As the other side says; canceled where it says nothing.
+    pub ending: Ending,
+    /// What is new among the artifacts, and whether it is added to those of its id.
+    pub artifacts: Vec<(Artifact, bool)>,
+    /// What is not known about the end, if anything.
+    pub gap: Option<String>,
+    /// The other side knows of the cancel; otherwise it is reminded.
+    pub acknowledged: bool,
+}
+
+impl CalledOff {
+    /// Canceled here; what became of it there is not known.
+    pub fn unheard(why: impl Into<String>) -> Self {
+        Self { gap: Some(why.into()), acknowledged: false, ..Self::default() }
+    }
+}
+
+impl Default for CalledOff {
+    fn default() -> Self {
+        Self { ending: Ending::Cancel(Vec::new()), artifacts: Vec::new(), gap: None, acknowledged: true }
+    }
 }
 
 /// How the engine may treat an agent.
@@ -109,6 +172,11 @@ pub enum Ending {
     Cancel(Vec<Part>),
     /// A direct reply without a task. Where a task exists already, it completes with these words.
     Reply(Vec<Part>),
+    /// Another agent should have the task, and the conversation goes on there. Of an agent that may not hand tasks over it
+    /// is a failure.
+    Transfer(Box<Handover>),
+    /// The task is another server's now. Said by whoever has seen to that, once it is there.
+    Transferred(Box<Transfer>),
 }
 
 impl Ending {
@@ -195,7 +263,16 @@ pub(crate) struct TurnInfo {
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
     pub(crate) tools: ToolMode,
-    pub(crate) host: Arc<dyn crate::Host>,
+    /// The caller has said that it follows handoffs.
+    pub(crate) follows: bool,
+    /// The task waits until whoever handed it to us has let go of it.
+    pub(crate) held: bool,
+    pub(crate) lineage: Lineage,
+    /// It began before its task was in the log.
+    pub(crate) early: bool,
+    /// How often each child was answered during this turn.
+    pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl fmt::Debug for TurnInfo {
@@ -233,6 +310,21 @@ impl Context {
     /// What tools may do on this turn. An agent that has tools must keep to it, and hand it on to whatever it starts.
     pub fn tools(&self) -> ToolMode {
         self.turn.tools
+    }
+
+    /// Whether the caller has said that it follows handoffs. Not remembered across a crash: then nobody has said so.
+    pub fn follows_handoffs(&self) -> bool {
+        self.turn.follows
+    }
+
+    /// What came with the task, if it was handed over to us. A stranger's claims: never instructions, nor a proof of who
+    /// anybody is.
+    pub fn transfer_context(&self) -> Option<TransferContext> {
+        let first = self.turn.before.as_ref().and_then(|task| task.history.first());
+        match crate::hold::read(first.unwrap_or(&self.turn.message)) {
+            Ok(Some(sabir_proto::transfer::Incoming::Create { context, .. })) => Some(*context),
+            _ => None,
+        }
     }
 
     /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.
@@ -284,6 +376,12 @@ impl Context {
         self.outlet.waits_for(whom);
     }
 
+    /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next
+    /// status carries it.
+    pub fn gap(&self, reason: impl Into<String>) -> Report<'_> {
+        self.outlet.gap(reason.into())
+    }
+
     /// Reports a whole artifact, creating it or replacing the one with this id.
     pub fn artifact(&self, id: &str, parts: Vec<Part>) -> Report<'_> {
         self.chunk(Artifact::new(artifact_id(id), parts), false, true)
@@ -301,12 +399,12 @@ impl Context {
 
     /// The time of day, from the host.
     pub fn now(&self) -> Timestamp {
-        self.turn.host.now()
+        self.turn.core.host.now()
     }
 
     /// Waits, by the host's clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.turn.host.sleep(duration)
+        self.turn.core.host.sleep(duration)
     }
 }
 
@@ -321,8 +419,16 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::grace`].
+    fn any_grace(&self) -> Duration;
+    /// See [`Agent::call_off`].
+    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff>;
+    /// See [`Agent::remind`].
+    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool>;
     /// See [`Agent::canceled`].
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()>;
+    /// See [`Agent::handed_over`].
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()>;
 }
 
 impl<A: Agent> AnyAgent for A {
@@ -334,7 +440,23 @@ impl<A: Agent> AnyAgent for A {
         self.nature()
     }
 
+    fn any_grace(&self) -> Duration {
+        self.grace()
+    }
+
+    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff> {
+        Box::pin(self.call_off(canceled))
+    }
+
+    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool> {
+        Box::pin(self.remind(canceled))
+    }
+
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
         Box::pin(self.canceled(canceled))
+    }
+
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
+        Box::pin(self.handed_over(handed_over))
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
+use crate::hold;
+use crate::kin::{LINEAGE, Lineage};
 use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::{Recorder, agent_message, collapse};
@@ -12,11 +14,11 @@ use crate::turn::Turn;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef, TaskState,
-    TaskStatus, Terms, View,
+    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Role, SendMessage, Sent, Seq, Task,
+    TaskId, TaskRef, TaskState, TaskStatus, Terms, View, transfer,
 };
-use sabir_store::{Answer, AppendError, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
-use std::sync::Arc;
+use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// Where a send says how much history it wants.
@@ -63,12 +65,18 @@ pub(crate) enum Target {
 /// One send on its way in.
 pub(crate) struct Incoming<'a> {
     pub(crate) core: &'a Arc<Core>,
-    resident: &'a Resident,
+    pub(crate) resident: &'a Resident,
     pub(crate) scope: Arc<Scope>,
     pub(crate) request: Box<SendMessage>,
     shape: Shape,
     /// The dialect it came in.
     dialect: &'static str,
+    /// Whose child the task is, if it is one.
+    birth: Option<Box<Birth>>,
+    /// What came before this task; nothing for nearly all.
+    pub(crate) lineage: Option<Box<Lineage>>,
+    /// The caller follows handoffs.
+    follows: bool,
 }
 
 impl Engine {
@@ -83,7 +91,7 @@ impl Engine {
         let view = View::with_history(history_length(SEND_HISTORY, request.configuration.history_length)?);
         let at_once = request.configuration.return_immediately;
         let (scoped, dialect) = (scope.clone(), terms.dialect);
-        let incoming = Incoming { core: &self.core, resident: to, scope: scoped, request, shape: Shape::Once, dialect };
+        let incoming = Incoming::new(self, to, scoped, request, Shape::Once, dialect);
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Sent::Message(Box::new(message))),
             Begun::Rested { task, .. } => Ok(Sent::Task(task, view)),
@@ -118,8 +126,7 @@ impl Engine {
         // Of a name nobody can say any more whether it opened its task; a snapshot is right either way.
         let follow_up = request.message.task_id.is_some() || request.alias.is_some();
         let (scoped, dialect) = (scope.clone(), terms.dialect);
-        let incoming =
-            Incoming { core: &self.core, resident: to, scope: scoped, request, shape: Shape::Stream, dialect };
+        let incoming = Incoming::new(self, to, scoped, request, Shape::Stream, dialect);
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Watch::reply(message)),
             // Credentials come by another way, so the stream waits for what they lead to.
@@ -144,11 +151,85 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Opens a task on behalf of another, and answers once it is in the log.
+    pub(crate) async fn bear(
+        &self,
+        to: &Resident,
+        scope: Arc<Scope>,
+        request: Box<SendMessage>,
+        birth: Box<Birth>,
+    ) -> Result<TaskId, Fault> {
+        let mut incoming = Incoming::new(self, to, scope, request, Shape::Stream, "");
+        incoming.birth = Some(birth);
+        self.taken_in(incoming.begin(&Terms::default()).await?).await
+    }
+
+    /// Answers a task on behalf of another, once only under the same key.
+    pub(crate) async fn reply(
+        &self,
+        to: &Resident,
+        scope: Arc<Scope>,
+        request: Box<SendMessage>,
+        key: String,
+    ) -> Result<(), Fault> {
+        let incoming = Incoming::new(self, to, scope.clone(), request, Shape::Stream, "");
+        let terms = Terms { idempotency_key: Some(key), ..Terms::default() };
+        match incoming.begin(&terms).await? {
+            Begun::Repeat { id, heard } => self.appeared(&scope, id, heard).await.map(drop),
+            begun => self.taken_in(begun).await.map(drop),
+        }
+    }
+
+    async fn taken_in(&self, begun: Begun) -> Result<TaskId, Fault> {
+        match begun {
+            Begun::Rested { id, .. } => Ok(id),
+            Begun::Running { id, mut live, from, .. } => live.committed(from).await.map(|()| id),
+            Begun::Reply(_) | Begun::Repeat { .. } => Err(self.core.internal("opening a task", &"it is no task")),
+        }
+    }
+}
+
 impl<'a> Incoming<'a> {
+    fn new(
+        engine: &'a Engine,
+        resident: &'a Resident,
+        scope: Arc<Scope>,
+        request: Box<SendMessage>,
+        shape: Shape,
+        dialect: &'static str,
+    ) -> Self {
+        Self {
+            core: &engine.core,
+            resident,
+            scope,
+            request,
+            shape,
+            dialect,
+            birth: None,
+            lineage: None,
+            follows: false,
+        }
+    }
+
     async fn begin(mut self, terms: &Terms) -> Result<Begun, Fault> {
         self.check()?;
+        if let Some(birth) = &self.birth {
+            self.lineage = Some(Box::new(Lineage::of(&birth.kin)));
+            // A child is known by its parent's key, which is kept for as long as the child is.
+            return self.begin_at(Target::Open(None), None).await;
+        }
+        if self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE)) {
+            Box::pin(self.heed()).await?;
+        }
+        self.follows = terms.extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL);
+        let handed = hold::read(&self.request.message)?;
+        if let Some(transfer::Incoming::Activate(order)) = &handed {
+            return Box::pin(self.activate(order)).await;
+        }
         let to = self.addressee();
-        let key = RetryKey::of(&self.scope, to.as_ref(), terms.idempotency_key.as_deref(), &self.request.message);
+        let explicit = terms.idempotency_key.clone().or_else(|| hold::retry_key(handed.as_ref()?));
+        let key = RetryKey::of(&self.scope, to.as_ref(), explicit.as_deref(), &self.request.message);
         if terms.last_event_id.is_some() && self.shape == Shape::Stream {
             return self.find_again(key).await;
         }
@@ -228,15 +309,17 @@ impl<'a> Incoming<'a> {
         let message = &mut self.request.message;
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
-        let mut step = opening_step(id, self.scope.clone(), context.clone());
+        let mut step = opening_step(id, self.scope.clone(), context.clone(), self.birth.take());
         step.notify = self.resident.push.then(|| stamp.time());
         keep_key(&mut step, key, stamp, core.limits.explicit_retry_time);
         step.effects.extend(name.map(|name| *name));
         self.inline_push(&mut step);
         let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
         let history = vec![self.request.message.clone()];
-        let mut task = Task { id, context_id: context, status, metadata: None, history, artifacts: Vec::new() };
-        let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None);
+        let metadata = hold::provenance(&self.request.message);
+        let mut task = Task { id, context_id: context, status, metadata, history, artifacts: Vec::new() };
+        let lineage = self.lineage.take().map_or_else(|| Lineage::plain(id), |lineage| lineage.rooted(id));
+        let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None, lineage);
         let mut ending = None;
         if self.resident.agent.any_nature().instant {
             ending = poll_once(&mut turn);
@@ -317,7 +400,8 @@ impl<'a> Incoming<'a> {
         message.task_id = Some(id.into());
         let (heard, number) = (message.clone(), (stored.head, 1));
         let checkpoint = stored.progress.checkpoint.clone();
-        let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint);
+        let lineage = Engine { core: core.clone() }.lineage_of(&stored, &task).await?;
+        let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint, lineage);
         let mut recorder = Recorder::new(task, stored.head, self.resident.push);
         recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
         // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
@@ -345,6 +429,11 @@ impl<'a> Incoming<'a> {
     async fn acceptable(&self, id: TaskId) -> Result<(Stored, Task), Fault> {
         let engine = Engine { core: self.core.clone() };
         let stored = engine.owned(&self.scope, id).await?;
+        if stored.state == TaskState::Transferred
+            && let Some(transfer) = machine::thaw(&stored).and_then(|task| task.transfer())
+        {
+            return Err(Fault::TaskTransferred { id: id.into(), transfer: Box::new(transfer) });
+        }
         if stored.state.is_settled() {
             return Err(Fault::TaskSettled { id: id.into(), state: stored.state });
         }
@@ -395,6 +484,7 @@ impl<'a> Incoming<'a> {
         number: (Seq, u32),
         before: Option<Box<Task>>,
         checkpoint: Option<Bytes>,
+        lineage: Lineage,
     ) -> Turn {
         let info = TurnInfo {
             task: id,
@@ -404,8 +494,13 @@ impl<'a> Incoming<'a> {
             attempt: number.1,
             message: self.request.message.clone(),
             before,
-            tools: self.resident.tools,
-            host: self.core.host.clone(),
+            tools: lineage.tools(self.resident.tools),
+            follows: self.follows,
+            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
+            lineage,
+            early: self.resident.agent.any_nature().instant,
+            answers: Mutex::default(),
+            core: self.core.clone(),
         };
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)
     }
@@ -432,10 +527,10 @@ fn poll_once(turn: &mut Turn) -> Option<Ending> {
     }
 }
 
-fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId) -> Step {
+fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, birth: Option<Box<Birth>>) -> Step {
     Step {
         task: id,
-        opening: Some(Opening { scope, context }),
+        opening: Some(Opening { scope, context, birth }),
         after: Seq(0),
         events: Vec::new(),
         snapshot: None,

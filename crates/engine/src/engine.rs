@@ -2,6 +2,7 @@
 
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
+use crate::kin::{Excess, Residents};
 use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) endings: Endings,
     /// Who delivers what is owed to push configurations, once somebody is there to carry it.
     pub(crate) drainer: OnceLock<Arc<Drainer>>,
+    /// Who else lives here, once somebody knows.
+    pub(crate) residents: OnceLock<Arc<dyn Residents>>,
     stamper: Stamper,
 }
 
@@ -59,8 +62,9 @@ impl Engine {
         retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
         let live = Arc::new(LiveMap::new(&limits));
         let endings = Endings::default();
-        let drainer = OnceLock::new();
-        Ok(Self { core: Arc::new(Core { log, host, limits, metrics, live, retries, endings, drainer, stamper }) })
+        let (drainer, residents) = (OnceLock::new(), OnceLock::new());
+        let core = Core { log, host, limits, metrics, live, retries, endings, drainer, residents, stamper };
+        Ok(Self { core: Arc::new(core) })
     }
 
     /// Stops all agents in an orderly way; their tasks go on after the next start. No delivery begins any more; those under
@@ -135,6 +139,11 @@ impl Core {
             AppendError::NameMoved => {
                 Fault::Unavailable("another task was given this name at the same moment; try again".into())
             }
+            AppendError::Orphan => {
+                Fault::UnsupportedOperation("the task has ended, and opens no tasks with other agents any more".into())
+            }
+            AppendError::Twin => Fault::Unavailable("the same task was opened at the same moment; try again".into()),
+            AppendError::TooManyKin => self.refuse(&Excess::Calls { max: self.limits.calls_per_root_max }),
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -165,7 +174,12 @@ impl Core {
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
-        Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::Alias { .. } | Effect::WaitFor(_) => None,
+        Effect::PutPush { .. }
+        | Effect::DeletePush { .. }
+        | Effect::Alias { .. }
+        | Effect::WaitFor(_)
+        | Effect::OweCancel(_)
+        | Effect::Spend { .. } => None,
     });
     step.retry.or(explicit)
 }

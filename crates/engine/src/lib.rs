@@ -10,7 +10,10 @@
 //! | `owed` | tasks that cannot end while the store takes no writes |
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
+//! | `cancel` | work elsewhere that is called off, and who is yet to be told |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `hold` | tasks that were handed to us, until their sender has let go of them |
+//! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, beside the task |
 //! | [`limits`] | every bound, named |
@@ -26,9 +29,12 @@ pub mod watch;
 
 mod alias;
 mod begin;
+mod cancel;
 mod courier;
 mod engine;
+mod hold;
 mod host;
+mod kin;
 mod live;
 mod metrics;
 mod note;
@@ -42,11 +48,12 @@ mod retry;
 mod runner;
 mod turn;
 
-pub use agent::{Agent, AnyAgent, Canceled, Context, Ending, Failure, Nature, Recovery};
+pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
+pub use kin::{Child, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use sabir_store::{Continuation, Note, TaskLog};
+pub use sabir_store::{Asking, Continuation, Note, Relative, TaskLog};
 pub use watch::Watch;

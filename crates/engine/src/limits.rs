@@ -58,6 +58,17 @@ pub struct Limits {
     pub explicit_retry_time: Duration,
     /// How often a turn is begun before its task is failed: it has crashed the process each time.
     pub attempts_max: u32,
+    /// Agents that a request may pass through, one on behalf of the other, before the next is refused. Here and elsewhere
+    /// are counted together, so that two servers cannot play ball for ever.
+    pub hops_max: u32,
+    /// Tasks that may be opened below one task of a caller, by whatever agents, so that those who each call two others end.
+    pub calls_per_root_max: u64,
+    /// How long after a caller's message tasks may still be opened on its behalf.
+    pub tree_time_max: Duration,
+    /// What the agents below one task of a caller may say they have spent, in millionths; 0 for no limit.
+    pub spend_per_root_max: u64,
+    /// How long a task that was handed to us waits for its sender to let go of it before it is canceled.
+    pub hold_time_max: Duration,
     /// How long a step is tried again while the store refuses writes.
     pub store_patience: Duration,
 }
@@ -91,6 +102,11 @@ impl Default for Limits {
             implicit_retries_max: 200_000,
             explicit_retry_time: Duration::from_secs(24 * 3600),
             attempts_max: 3,
+            hops_max: 8,
+            calls_per_root_max: 256,
+            tree_time_max: Duration::from_secs(24 * 3600),
+            spend_per_root_max: 0,
+            hold_time_max: Duration::from_secs(300),
             store_patience: Duration::from_secs(30),
         }
     }

@@ -59,12 +59,17 @@ struct State {
 }
 
 /// What a runner is told from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// The higher one outranks the other: a caller that cancels was promised an outcome, and a server that stops begins
+/// nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
-    /// The caller no longer wants the task.
-    Cancel,
+    /// Whoever handed the task to us has let go of it.
+    Activate,
     /// The server stops; the task goes on after the next start.
     Park,
+    /// The caller no longer wants the task.
+    Cancel,
 }
 
 /// A share in a live task.
@@ -139,10 +144,7 @@ impl Live {
     fn order(&self, order: Order) {
         let mut state = self.lock();
         if state.running {
-            // A cancel outranks a stop: the caller was promised an outcome.
-            if state.order != Some(Order::Cancel) {
-                state.order = Some(order);
-            }
+            state.order = state.order.max(Some(order));
             if let Some(waker) = state.runner.take() {
                 waker.wake();
             }

@@ -1,6 +1,7 @@
 //! What operators can see of the engine.
 
 use crate::courier::{Delivered, Outcome};
+use crate::kin::Excess;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,6 +23,14 @@ pub struct Metrics {
     pub turns_lost: Counter,
     /// Tasks that cannot end because the store takes no writes.
     pub endings_owed: Gauge,
+    /// Tasks that agents opened with other agents.
+    pub delegations: Counter,
+    /// What the runaway guard refused, by limit.
+    pub runaways_refused: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Tasks that were canceled because the task they were opened for had ended without them.
+    pub children_called_off: Counter,
+    /// Cancels that agents elsewhere have not acknowledged.
+    pub cancels_owed: Gauge,
     /// Attempts at delivering an event to a push configuration, by outcome.
     pub push_attempts: Family<[(&'static str, &'static str); 1], Counter>,
     /// How long those attempts took.
@@ -43,6 +52,10 @@ impl Default for Metrics {
             turns_recovered: Counter::default(),
             turns_lost: Counter::default(),
             endings_owed: Gauge::default(),
+            delegations: Counter::default(),
+            runaways_refused: Family::default(),
+            children_called_off: Counter::default(),
+            cancels_owed: Gauge::default(),
             push_attempts: Family::default(),
             push_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             push_in_flight: Gauge::default(),
@@ -69,6 +82,19 @@ impl Metrics {
             "Tasks that cannot end because the store takes no writes",
             self.endings_owed.clone(),
         );
+        registry.register("sabir_delegations", "Tasks that agents opened with other agents", self.delegations.clone());
+        registry.register(
+            "sabir_runaways_refused",
+            "Calls of agents to agents that the runaway guard refused",
+            self.runaways_refused.clone(),
+        );
+        registry.register(
+            "sabir_children_called_off",
+            "Tasks canceled because the task they were opened for had ended",
+            self.children_called_off.clone(),
+        );
+        let help = "Cancels that agents elsewhere have not acknowledged";
+        registry.register("sabir_cancels_owed", help, self.cancels_owed.clone());
         registry.register(
             "sabir_push_attempts",
             "Attempts at delivering push notifications",
@@ -82,6 +108,11 @@ impl Metrics {
             self.push_hosts_paused.clone(),
         );
         registry.register("sabir_push_buried", "Push notifications that were given up", self.push_buried.clone());
+    }
+
+    /// Counts what the runaway guard refused.
+    pub(crate) fn refused(&self, excess: &Excess) {
+        self.runaways_refused.get_or_create(&[("limit", excess.limit())]).inc();
     }
 
     /// Counts an attempt at a delivery.

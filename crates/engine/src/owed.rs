@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Tries to end a task; gives it back if the store does not want to.
-    async fn pay(&self, owed: Owed) -> Result<(), Owed> {
+    async fn pay(self: &Arc<Self>, owed: Owed) -> Result<(), Owed> {
         let outcome = match &owed.ending {
             Ending::Failed { why, notify } => self.fail_unfinished(&owed.live, why, *notify).await,
             Ending::Step(step, image) => match self.log.append(Step::clone(step)).await {
@@ -86,10 +86,14 @@ impl Core {
         };
         match outcome {
             Ok(settled) => {
+                let state = settled.as_ref().map(|(_, image)| image.state);
                 if let Some((step, image)) = settled {
                     owed.live.publish(step.head(), &step.events, Some(image));
                 }
                 owed.live.release();
+                if let Some(state) = state {
+                    self.bereave(owed.live.id(), state);
+                }
                 Ok(())
             }
             Err(error) => {

@@ -1,10 +1,11 @@
 //! Reading, following and canceling tasks that exist.
 
-use crate::agent::Canceled;
+use crate::agent::{AnyAgent, Canceled};
 use crate::begin::history_length;
 use crate::engine::{Claimed, Engine, Resident};
-use crate::live::Order;
+use crate::live::{LiveRef, Order};
 use crate::machine;
+use crate::record::Recorder;
 use crate::turn::tell_canceled;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use sabir_proto::{
     CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
     Terms, View,
 };
-use sabir_store::{Listing, PageToken, Scope, Stored};
+use sabir_store::{Effect, Listing, PageToken, Scope, Step, Stored};
 use std::sync::Arc;
 
 /// Tasks on a page when the caller does not say.
@@ -24,7 +25,9 @@ impl Engine {
     /// *Get*.
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
         let view = View::with_history(history_length("historyLength", call.history_length)?);
-        Ok((self.fold(&self.find(scope, &call.id).await?)?, view))
+        let stored = self.find(scope, &call.id).await?;
+        self.claim_held(&stored);
+        Ok((self.fold(&stored)?, view))
     }
 
     /// *List*.
@@ -64,8 +67,9 @@ impl Engine {
 
     /// *Subscribe*: a snapshot and what follows; or, from a given event on, exactly what follows that.
     pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &Terms) -> Result<Watch, Fault> {
-        let id = self.find(scope, &call.id).await?.id;
-        self.resume(scope, id, terms.last_event_id, Until::Settled, true).await
+        let stored = self.find(scope, &call.id).await?;
+        self.claim_held(&stored);
+        self.resume(scope, stored.id, terms.last_event_id, Until::Settled, true).await
     }
 
     /// Follows a task from after `last`. Without it, from the beginning of the log or from a snapshot.
@@ -103,6 +107,16 @@ impl Engine {
     /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
     pub async fn cancel(&self, scope: &Scope, of: &Resident, call: &CancelTask) -> Result<FrozenTask, Fault> {
         let id = self.find(scope, &call.id).await?.id;
+        self.cancel_known(scope, id, Some((of.agent.clone(), of.push))).await
+    }
+
+    /// The same of a task whose id is known, and whose agent may no longer be here to be told.
+    pub(crate) async fn cancel_known(
+        &self,
+        scope: &Scope,
+        id: TaskId,
+        of: Option<(Arc<dyn AnyAgent>, bool)>,
+    ) -> Result<FrozenTask, Fault> {
         loop {
             let stored = self.owned(scope, id).await?;
             if stored.state.is_settled() {
@@ -111,7 +125,7 @@ impl Engine {
             match Claimed::take(self.core.live.enter(id)) {
                 Ok(claimed) => {
                     let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
-                    self.settle_canceled(claimed, id, of);
+                    self.settle_canceled(claimed, id, of.clone());
                     waiting.rested(outcome.next()).await?;
                     waiting.released().await?;
                 }
@@ -130,15 +144,28 @@ impl Engine {
 
     /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
     /// the store refuses, the task goes on waiting.
-    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: &Resident) {
-        let (engine, agent) = (self.clone(), of.agent.clone());
+    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
+        // Whoever registered is owed the end, whatever the agent offers now.
+        let (engine, notify) = (self.clone(), true);
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
-            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new()).await;
+            if let Some((agent, _)) = of.as_ref().filter(|(agent, _)| !agent.any_grace().is_zero()) {
+                match engine.settle_called_off(id, agent, notify, &live).await {
+                    Ok((step, image)) => {
+                        let state = image.state;
+                        live.publish(step.head(), &step.events, Some(image));
+                        engine.core.bereave(id, state);
+                    }
+                    Err(fault) => live.fail(fault),
+                }
+                return live.release();
+            }
+            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
-                    Some(tell_canceled(agent, Canceled { task: id, checkpoint }))
+                    engine.core.bereave(id, TaskState::Canceled);
+                    of.map(|(agent, _)| tell_canceled(agent, Canceled { task: id, checkpoint }))
                 }
                 Err(fault) => {
                     live.fail(fault);
@@ -152,19 +179,48 @@ impl Engine {
         }));
     }
 
+    /// Ends a task that waits for its caller as the agent behind ours says.
+    async fn settle_called_off(
+        &self,
+        id: TaskId,
+        agent: &Arc<dyn AnyAgent>,
+        notify: bool,
+        live: &LiveRef,
+    ) -> Result<(Step, FrozenTask), Fault> {
+        let core = &self.core;
+        let stored = core.log.load(id).await.map_err(|e| core.store_fault("reading a task", &e))?;
+        let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
+        if stored.state.is_settled() {
+            return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
+        }
+        let task = machine::thaw(&stored).ok_or_else(|| core.internal("reading a task", &"damaged record"))?;
+        let canceled = Canceled { task: id, checkpoint: stored.progress.checkpoint };
+        let off = core.call_off(agent, canceled.clone(), |cx| live.poll_stopping(cx)).await;
+        let owed = core.owed_cancel(&off, &canceled);
+        let mut recorder = Recorder::new(task, stored.head, notify);
+        recorder.call_off(core, off);
+        let mut step = recorder.step(core, None);
+        step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
+        core.log.append(step.clone()).await.map_err(|e| core.append_fault("ending a task", &e))?;
+        if let Some(owed) = owed {
+            core.chase(id, agent.clone(), owed);
+        }
+        Ok((step, FrozenTask::freeze(&recorder.task)))
+    }
+
     async fn settle_now(
         &self,
         id: TaskId,
         state: TaskState,
         words: Vec<sabir_proto::Part>,
+        notify: bool,
     ) -> Result<(sabir_store::Step, FrozenTask, Option<Bytes>), Fault> {
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
         if stored.state.is_settled() {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
-        // Whoever registered is owed the end, whatever the agent offers now.
-        let ending = self.core.ending(&stored, state, words, true);
+        let ending = self.core.ending(&stored, state, words, notify);
         let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image, stored.progress.checkpoint))

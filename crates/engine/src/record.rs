@@ -8,8 +8,8 @@ use crate::machine::{self, Move};
 use crate::turn::Draft;
 use bytes::Bytes;
 use sabir_proto::{
-    ArtifactUpdate, Event, FrozenEvent, FrozenTask, Message, MessageId, Part, Role, Seq, StatusUpdate, Task, TaskId,
-    TaskState, TaskStatus,
+    Artifact, ArtifactUpdate, Event, FrozenEvent, FrozenTask, Gap, Message, MessageId, Part, Role, Seq, StatusUpdate,
+    Task, TaskId, TaskState, TaskStatus, Transfer,
 };
 use sabir_store::{Placement, Step};
 
@@ -21,6 +21,8 @@ pub(crate) struct Recorder {
     notify: bool,
     since_snapshot: (u64, usize),
     snapshot_bytes: usize,
+    /// What the next status is to tell.
+    gap: Option<Gap>,
     pending: Pending,
 }
 
@@ -35,7 +37,7 @@ impl Recorder {
     /// Takes over a task whose log ends at `head`.
     pub(crate) fn new(task: Task, head: Seq, notify: bool) -> Self {
         let pending = Pending::default();
-        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, pending }
+        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, gap: None, pending }
     }
 
     /// Where the next step begins.
@@ -66,33 +68,59 @@ impl Recorder {
         for draft in drafts {
             match draft {
                 Draft::Status(parts) => self.status(core, TaskState::Working, parts, None),
-                Draft::Artifact { artifact, append, last_chunk } => {
-                    let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
-                    let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
-                    self.event(Event::ArtifactUpdate(update), None);
-                }
+                Draft::Artifact { artifact, append, last_chunk } => self.artifact(artifact, append, last_chunk),
+                Draft::Gap(reason) => self.gap(reason),
             }
         }
     }
 
+    /// Adds an artifact, or a chunk of one.
+    pub(crate) fn artifact(&mut self, artifact: Artifact, append: bool, last_chunk: bool) {
+        let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
+        let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
+        self.event(Event::ArtifactUpdate(update), None);
+    }
+
+    /// Something may be missing after the last event: the next status says so. Of several gaps in between the first one
+    /// says where, and the last one why.
+    pub(crate) fn gap(&mut self, reason: String) {
+        let after = self.gap.take().map_or(self.head, |gap| gap.after);
+        self.gap = Some(Gap { after, reason });
+    }
+
     /// Adds the end of a turn.
     pub(crate) fn end(&mut self, core: &Core, ending: Ending) {
-        let (state, parts) = ending_state(ending);
-        self.status(core, state, parts, None);
+        let (state, parts, transfer) = ending_state(ending);
+        self.status_of(core, state, parts, None, transfer.as_deref());
     }
 
     /// Adds a status, if the table allows it.
     pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, heard: Option<Message>) {
+        self.status_of(core, state, parts, heard, None);
+    }
+
+    fn status_of(
+        &mut self,
+        core: &Core,
+        state: TaskState,
+        parts: Vec<Part>,
+        heard: Option<Message>,
+        transfer: Option<&Transfer>,
+    ) {
         let legal = Move::to(state).is_some_and(|step| machine::next(self.task.status.state, step).is_ok());
         if !legal {
             tracing::warn!(task = %self.task.id, from = %self.task.status.state, to = %state, "refused a status");
             return;
         }
         let stamp = core.stamp();
-        let message = said(core, &self.task, parts);
+        let mut message = said(core, &self.task, parts);
+        if let (Some(message), Some(transfer)) = (&mut message, transfer) {
+            transfer.stamp(message);
+        }
         let status = TaskStatus { state, message, timestamp: Some(stamp.time()) };
         let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
-        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata: None }), heard);
+        let metadata = self.gap.take().and_then(|gap| gap.put(None));
+        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }), heard);
         self.pending.placement = Some(Placement { state, position: stamp });
     }
 
@@ -154,13 +182,16 @@ pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending:
             task.apply(Event::ArtifactUpdate(update), None);
         }
     }
-    let (state, parts) = ending_state(ending);
-    let message = said(core, task, parts);
+    let (state, parts, transfer) = ending_state(ending);
+    let mut message = said(core, task, parts);
+    if let (Some(message), Some(transfer)) = (&mut message, transfer) {
+        transfer.stamp(message);
+    }
     task.status = TaskStatus { state, message, timestamp: Some(task.id.stamp().time()) };
 }
 
-fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
-    match ending {
+fn ending_state(ending: Ending) -> (TaskState, Vec<Part>, Option<Box<Transfer>>) {
+    let (state, parts) = match ending {
         // Where a task exists, a direct reply is its closing words.
         Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
         Ending::Fail(parts) => (TaskState::Failed, parts),
@@ -168,7 +199,13 @@ fn ending_state(ending: Ending) -> (TaskState, Vec<Part>) {
         Ending::Reject(parts) => (TaskState::Rejected, parts),
         Ending::AskInput(parts) => (TaskState::InputRequired, parts),
         Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),
-    }
+        Ending::Transferred(transfer) => {
+            return (TaskState::Transferred, vec![Part::text(transfer.words())], Some(transfer));
+        }
+        // Seen to, or refused, before it gets here.
+        Ending::Transfer(order) => (TaskState::Failed, vec![Part::text(format!("not handed over to {}", order.to))]),
+    };
+    (state, parts, None)
 }
 
 fn said(core: &Core, task: &Task, parts: Vec<Part>) -> Option<Message> {

@@ -7,13 +7,14 @@
 //! | the same | `Fail` | failed: the server stopped while the agent was at work |
 //! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
 //! | a task whose agent is no longer configured | – | failed, saying so |
+//! | a child whose parent was canceled, failed or rejected | anything | canceled, as its parent's end demanded |
 //!
 //! A turn that leaves a new checkpoint begins to count anew: a server that is killed three times during one long turn
 //! loses nothing, a turn that kills the server three times at the same point is given up.
 //!
 //! Half-finished steps need no care here: a step is a transaction.
 
-use crate::agent::{Recovery, TurnInfo};
+use crate::agent::{HandedOver, Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
 use crate::live::rests;
 use crate::machine;
@@ -21,12 +22,14 @@ use crate::owed::{Ending, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
-use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId};
+use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
 use sabir_store::{StoreError, Stored};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How many unfinished tasks, or events of one, are read at a time.
 const PAGE: usize = 256;
+/// How many handoffs are looked at again after a start. Each is told within a few minutes or never.
+const REMINDERS_MAX: usize = 10_000;
 
 impl Engine {
     /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
@@ -34,11 +37,13 @@ impl Engine {
         &self,
         resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(usize, usize), StoreError> {
+        self.call_off_orphans(&resident).await?;
+        self.chase_owed(&resident).await?;
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
         loop {
             let page = self.core.log.unfinished(after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok((resumed, failed)) };
+            let Some(last) = page.last() else { break };
             after = Some(last.id);
             for stored in page {
                 let agent = resident(&stored.scope.agent);
@@ -53,6 +58,20 @@ impl Engine {
                 }
             }
         }
+        self.remind(&resident).await?;
+        Ok((resumed, failed))
+    }
+
+    /// Tells agents again which of their tasks were handed over lately.
+    async fn remind(&self, resident: impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(), StoreError> {
+        for id in self.core.log.handed_over(self.core.handoffs_since(), REMINDERS_MAX).await? {
+            let Some(stored) = self.core.log.load(id).await? else { continue };
+            let Some(agent) = resident(&stored.scope.agent) else { continue };
+            let Some(transfer) = machine::thaw(&stored).and_then(|task| task.transfer()) else { continue };
+            let told = HandedOver { task: id, transfer };
+            self.core.host.spawn(Box::pin(async move { agent.agent.any_handed_over(told).await }));
+        }
+        Ok(())
     }
 
     /// Takes up one task, if it was being worked on and nobody works on it now. Whoever asks need not be its owner, and
@@ -94,6 +113,10 @@ impl Engine {
 
     fn verdict<'a>(&self, stored: &Stored, agent: Option<&'a Resident>) -> Result<&'a Resident, String> {
         let agent = agent.ok_or_else(|| format!("the agent {} is no longer configured", stored.scope.agent))?;
+        if is_held(stored) {
+            // Nothing was begun, so nothing was lost.
+            return Ok(agent);
+        }
         let begun = stored.progress.attempt;
         if begun >= self.core.limits.attempts_max {
             return Err(format!("the server stopped {begun} times while the agent was at work on this"));
@@ -112,6 +135,7 @@ impl Engine {
             return Ok(());
         };
         let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
+        let lineage = self.lineage_from(stored, &task).await?;
         let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
         let checkpoint = match resident.agent.any_nature().recovery {
@@ -126,8 +150,13 @@ impl Engine {
             attempt: number.1,
             message,
             before,
-            tools: resident.tools,
-            host: core.host.clone(),
+            tools: lineage.tools(resident.tools),
+            follows: false,
+            held: is_held(stored),
+            lineage,
+            early: false,
+            answers: Mutex::default(),
+            core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
         let mut recorder = Recorder::new(task, stored.head, true);
@@ -170,4 +199,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether a task waits for whoever handed it to us.
+fn is_held(stored: &Stored) -> bool {
+    stored.state == TaskState::Submitted
+        && stored.progress.turn == Seq(0)
+        && machine::thaw(stored).is_some_and(|task| task.history.first().is_some_and(crate::hold::is_held))
 }

@@ -5,7 +5,7 @@
 //! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
 //! task: see `owed`.
 
-use crate::agent::Ending;
+use crate::agent::{Canceled, Ending, HandedOver};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
@@ -55,8 +55,13 @@ impl Runner {
         // its destructors is counted, too.
         let late = self.turn.stop();
         self.core.metrics.late_reports.inc_by(late);
+        let task = self.recorder.task.id;
         if self.canceled {
-            self.core.host.spawn(self.turn.canceled(self.recorder.task.id));
+            self.core.host.spawn(self.turn.canceled(task));
+        }
+        // A first turn that never delegated has no children; of any other only the log knows.
+        if self.number != (Seq(0), 1) || self.turn.outlet.has_delegated() || self.canceled {
+            self.core.bereave(task, self.recorder.task.status.state);
         }
         match owed {
             None => self.live.release(),
@@ -123,6 +128,7 @@ impl Runner {
                 let seconds = self.core.limits.turn_time_max.as_secs();
                 self.report(Some(Ending::fail(format!("the agent did not finish within {seconds} s")))).await
             }
+            Woken::Ordered(Order::Cancel) if !self.turn.agent.any_grace().is_zero() => self.call_off().await,
             Woken::Ordered(Order::Cancel) => {
                 // Closed first: whatever the agent still reports is refused, and nothing it reported before but did
                 // not get committed is shown after the cancel.
@@ -131,6 +137,14 @@ impl Runner {
                 self.turn.checkpoint = left.or(self.turn.checkpoint.take());
                 self.canceled = true;
                 self.recorder.status(&self.core, TaskState::Canceled, Vec::new(), None);
+                let step = Box::new(self.recorder.step(&self.core, None));
+                self.commit(step).await
+            }
+            Woken::Ordered(Order::Activate) => {
+                if !self.turn.release() {
+                    return Next::GoOn;
+                }
+                self.recorder.status(&self.core, TaskState::Working, Vec::new(), None);
                 let step = Box::new(self.recorder.step(&self.core, None));
                 self.commit(step).await
             }
@@ -146,6 +160,28 @@ impl Runner {
                 Next::Stop
             }
         }
+    }
+
+    /// Ends the task as the agent behind ours says, if that says anything.
+    async fn call_off(&mut self) -> Next {
+        self.turn.outlet.close();
+        // What was reported belongs to what was left: what is new at the end is told by comparing with both.
+        let (drafts, left) = self.turn.outlet.take();
+        self.recorder.add(&self.core, drafts);
+        let (task, agent) = (self.recorder.task.id, self.turn.agent.clone());
+        let canceled = Canceled { task, checkpoint: left.or(self.turn.checkpoint.take()) };
+        self.turn.stop();
+        let (core, live) = (self.core.clone(), &self.live);
+        let off = core.call_off(&agent, canceled.clone(), |cx| live.poll_stopping(cx)).await;
+        let owed = core.owed_cancel(&off, &canceled);
+        self.recorder.call_off(&core, off);
+        let mut step = Box::new(self.recorder.step(&core, None));
+        step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
+        let next = self.commit(step).await;
+        if let (Some(owed), Next::Stop) = (owed, &next) {
+            core.chase(task, agent, owed);
+        }
+        next
     }
 
     /// Commits what the agent reported, and its ending if it has ended.
@@ -215,6 +251,10 @@ impl Runner {
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));
         self.live.publish(step.head(), &step.events, rest);
+        if let (Some(TaskState::Transferred), Some(transfer)) = (state, self.recorder.task.transfer()) {
+            let told = HandedOver { task: step.task, transfer };
+            self.core.host.spawn(self.turn.handed_over(told));
+        }
         if state.is_some_and(rests) { Next::Stop } else { Next::GoOn }
     }
 

@@ -1,6 +1,7 @@
 //! One turn of an agent: its future, and what it has reported but nobody has committed yet.
 
-use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, TurnInfo};
+use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, HandedOver, TurnInfo};
+use crate::hold;
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use sabir_store::Continuation;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -17,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) enum Draft {
     Status(Vec<Part>),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
+    Gap(String),
 }
 
 /// Where reports wait for their commit.
@@ -38,6 +41,8 @@ struct State {
     /// How often everything was taken.
     taken: u64,
     closed: bool,
+    /// The agent has opened tasks with other agents.
+    delegated: bool,
     refused: u64,
     waiting: Option<Waker>,
 }
@@ -53,6 +58,10 @@ impl Outlet {
 
     pub(crate) fn status(&self, parts: Vec<Part>) -> Report<'_> {
         Report { outlet: self, draft: Some(Draft::Status(parts)), bytes: 256 }
+    }
+
+    pub(crate) fn gap(&self, reason: String) -> Report<'_> {
+        Report { outlet: self, draft: Some(Draft::Gap(reason)), bytes: 256 }
     }
 
     pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
@@ -103,6 +112,16 @@ impl Outlet {
         if let Some(waker) = state.waiting.take() {
             waker.wake();
         }
+    }
+
+    /// Notes that the turn has children.
+    pub(crate) fn set_delegated(&self) {
+        self.lock().delegated = true;
+    }
+
+    /// Whether the turn may have children.
+    pub(crate) fn has_delegated(&self) -> bool {
+        self.lock().delegated
     }
 
     /// How many reports came too late.
@@ -182,9 +201,11 @@ fn weight(part: &Part) -> usize {
 pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
     pub(crate) outlet: Arc<Outlet>,
-    agent: Arc<dyn AnyAgent>,
+    pub(crate) agent: Arc<dyn AnyAgent>,
     /// What the agent last left for itself.
     pub(crate) checkpoint: Option<Bytes>,
+    /// Opened when a held task is let go of; none for the others.
+    gate: Option<Arc<AtomicBool>>,
 }
 
 impl Turn {
@@ -195,9 +216,32 @@ impl Turn {
         limits: &Limits,
     ) -> Self {
         let outlet = Arc::new(Outlet::new(limits));
+        let gate = info.held.then(Arc::default);
+        let held = gate.clone().map(|gate| hold::released(gate, info.core.host.sleep(hold::time_left(&info))));
         let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone() };
         let worker = agent.clone();
-        Self { future: Box::pin(async move { worker.any_turn(&mut cx).await }), outlet, agent, checkpoint }
+        let future: BoxFuture<'static, _> = match held {
+            None => Box::pin(async move { worker.any_turn(&mut cx).await }),
+            Some(held) => Box::pin(async move {
+                if held.await {
+                    worker.any_turn(&mut cx).await
+                } else {
+                    Ok(Ending::Cancel(agent::words(hold::EXPIRED)))
+                }
+            }),
+        };
+        Self { future, outlet, agent, checkpoint, gate }
+    }
+
+    /// Lets go of a held task; false if it is not held, or not any more.
+    pub(crate) fn release(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| !gate.swap(true, Ordering::AcqRel))
+    }
+
+    /// Tells the agent that its task is another server's.
+    pub(crate) fn handed_over(&self, handed_over: HandedOver) -> BoxFuture<'static, ()> {
+        let agent = self.agent.clone();
+        Box::pin(async move { agent.any_handed_over(handed_over).await })
     }
 
     /// Tells the agent that its task was canceled.
@@ -210,6 +254,9 @@ impl Turn {
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(Ending::Transfer(order)))) => {
+                Poll::Ready(Ending::fail(format!("this agent may not hand tasks over, so not to {} either", order.to)))
+            }
             Ok(Poll::Ready(Ok(ending))) => Poll::Ready(ending),
             Ok(Poll::Ready(Err(Failure(why)))) => Poll::Ready(Ending::fail(why)),
             Err(_) => {

@@ -24,6 +24,8 @@ pub(crate) enum Until {
     /// When the task settles or asks a question: the answer of a streaming send. It stays open while the task waits
     /// for credentials, which arrive by another way (A2A 1.0 §7.6.1).
     Question,
+    /// When the task settles or asks for anything: whoever delegated to it.
+    Rest,
 }
 
 /// A stream of numbered events.
@@ -148,7 +150,11 @@ impl Watch {
 
     fn ends_with(&self, event: &FrozenEvent) -> bool {
         let Some(state) = event.state else { return false };
-        let question = state == TaskState::InputRequired && self.until == Until::Question;
+        let question = match self.until {
+            Until::Settled => false,
+            Until::Question => state == TaskState::InputRequired,
+            Until::Rest => state.is_interrupted(),
+        };
         // A question that was answered meanwhile is history, not an end.
         let latest = self.queue.is_empty()
             && match &self.source {

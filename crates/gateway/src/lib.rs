@@ -5,17 +5,26 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
+mod breaker;
+mod circuit;
 mod courier;
 mod destination;
+pub mod handoff;
+mod metrics;
 mod outbound;
 mod remote;
 
+pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
+pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
+pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.

@@ -6,37 +6,47 @@
 //!
 //! | Room | What is there |
 //! |---|---|
+//! | `replica` | one place where the agent is: its card, its breakers |
+//! | `line` | calls, each through the breakers |
+//! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
 //! | `shown` | what of it our caller has seen already |
 //! | `work` | one turn: send once, follow, wait, give up |
+//! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
 //! | `trouble` | what a failed call means for the turn |
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
+mod cancel;
 mod known;
+mod line;
 mod mirror;
+mod numbers;
+mod replica;
 mod shown;
 mod trouble;
 mod work;
 
+use crate::breaker::Rules;
+use crate::circuit::{Hub, Standing};
 use known::Known;
-use sabir_client::{Agent as Line, Client, Credentials, Egress, Error, Pace, Reference, Timeouts, Version};
-use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery};
-use sabir_proto::{AgentCard, CancelTask, Code, Tenant};
-use std::sync::{PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use line::Line;
+use replica::Replica;
+use sabir_client::{Credentials, Egress, Error, Pace};
+use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
+use sabir_proto::AgentCard;
+use std::sync::Arc;
+use std::time::Duration;
 use work::Work;
 
 /// How long a card is believed before it is fetched again.
 pub const CARD_FRESH: Duration = Duration::from_secs(300);
-/// How often their task is cancelled before we leave it at that, and the first pause in between.
-const CANCELS_MAX: u32 = 4;
-const CANCEL_PAUSE: Duration = Duration::from_secs(1);
-
 /// Which agent, and how long it is waited for.
 #[derive(Debug, Clone)]
 pub struct Upstream {
+    /// What it is called here.
+    pub name: String,
     /// Where it is: an origin, a card's URL, or an agent's URL.
     pub url: String,
     /// What to show it. Nothing of the caller's.
@@ -48,6 +58,10 @@ pub struct Upstream {
     /// It recognises a message it has seen before, or does no harm by answering twice: a message whose fate nobody knows
     /// may be sent again.
     pub idempotent: bool,
+    /// When it is left alone.
+    pub breaker: Rules,
+    /// How long its own end is waited for when a task is canceled.
+    pub cancel_grace: Duration,
 }
 
 /// How long an agent is waited for.
@@ -70,75 +84,34 @@ impl Default for Patience {
 /// An agent elsewhere.
 pub struct RemoteAgent {
     upstream: Upstream,
-    client: Client,
-    reference: Reference,
-    line: RwLock<Option<(Instant, Line)>>,
+    replica: Arc<Replica>,
 }
 
 impl RemoteAgent {
     /// Stands for an agent. Nothing is asked of it yet; what is wrong with the settings is said here.
-    pub fn new(upstream: Upstream) -> Result<Self, Error> {
-        let reference = Reference::parse(&upstream.url)?;
-        if matches!(reference, Reference::File(_)) {
-            return Err(Error::Usage("an agent elsewhere is given by its URL".into()));
-        }
-        let silence = upstream.patience.silence.unwrap_or(Duration::from_secs(3600));
-        // Some agents hold their answer back until they are done, whatever they are asked.
-        let timeouts = Timeouts { answer: silence.max(Duration::from_secs(10)), ..Timeouts::default() };
-        let client = Client::builder()
-            .egress(upstream.egress.clone())
-            .timeouts(timeouts)
-            .version(Version::Any)
-            .credentials(upstream.credentials.clone())
-            .build()?;
-        Ok(Self { upstream, client, reference, line: RwLock::new(None) })
+    pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
+        let replica = Arc::new(Replica::new(&upstream, &upstream.url, hub)?);
+        Ok(Self { upstream, replica })
     }
 
     /// Fetches the agent's card.
     pub async fn card(&self) -> Result<AgentCard, Error> {
-        let line = self.client.connect(&self.reference).await?;
-        let card = line.card().clone();
-        self.keep(line);
-        Ok(card)
+        self.replica.card().await
     }
 
-    /// A line to the agent. A card that is old is fetched again; where that fails, the old one has to do.
-    async fn line(&self) -> Result<Line, Error> {
-        let kept = self.line.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let old = match kept {
-            Some((since, line)) if since.elapsed() < CARD_FRESH => return Ok(line),
-            other => other.map(|(_, line)| line),
-        };
-        match (self.client.connect(&self.reference).await, old) {
-            (Ok(line), _) => {
-                self.keep(line.clone());
-                Ok(line)
-            }
-            (Err(error), Some(line)) => {
-                tracing::warn!(agent = %self.upstream.url, %error, "its card cannot be fetched; the old one is used");
-                Ok(line)
-            }
-            (Err(error), None) => Err(error),
-        }
+    /// Where its breakers stand.
+    pub fn standing(&self) -> Standing {
+        self.replica.circuit.standing()
     }
 
-    fn keep(&self, line: Line) {
-        *self.line.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), line));
+    /// A line to the agent, wherever the task is.
+    async fn line(&self, _: &Known) -> Result<Line, Error> {
+        self.replica.line().await
     }
 
     /// Asked at this pace where there is no stream.
     fn pace(&self) -> Pace {
         Pace { failures_max: 1, ..Pace::every(self.upstream.patience.pause) }
-    }
-
-    async fn cancel(&self, request: CancelTask) -> Result<(), Error> {
-        match self.line().await?.cancel(request).await {
-            // It was done before we said so.
-            Err(Error::Fault { fault, .. }) if matches!(fault.code(), Code::TaskNotCancelable | Code::TaskNotFound) => {
-                Ok(())
-            }
-            other => other.map(drop),
-        }
     }
 }
 
@@ -157,28 +130,16 @@ impl Agent for RemoteAgent {
         Nature { instant: false, recovery: Recovery::Resume }
     }
 
-    async fn canceled(&self, canceled: Canceled) {
-        let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
-        let Some(id) = known.task else {
-            if known.tried {
-                tracing::warn!(task = %canceled.task, "canceled before the remote agent named its task; it may go on");
-            }
-            return;
-        };
-        let mut pause = CANCEL_PAUSE;
-        for attempt in 1..=CANCELS_MAX {
-            let request = CancelTask { tenant: Tenant::none(), id: id.clone(), metadata: None };
-            match self.cancel(request).await {
-                Ok(()) => return,
-                Err(error) if error.is_passing() && attempt < CANCELS_MAX => {
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                Err(error) => {
-                    tracing::warn!(task = %canceled.task, %error, "the remote task could not be canceled; it may go on");
-                    return;
-                }
-            }
-        }
+    /// A moment more than they get: it is for us to say what is not known.
+    fn grace(&self) -> Duration {
+        self.upstream.cancel_grace + Duration::from_secs(1)
+    }
+
+    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+        self.call_off_there(&canceled).await
+    }
+
+    async fn remind(&self, canceled: Canceled) -> bool {
+        self.remind_them(&canceled).await
     }
 }

@@ -5,6 +5,7 @@
 //! chain. Whether a signed request is a copy is asked last of all: a request that was refused has had no effect, and its
 //! sender may mend what was wrong and send it again.
 
+pub mod lattice;
 pub mod rate;
 pub mod scope;
 pub mod trust;

@@ -1,6 +1,6 @@
 //! The waist, outward, when it did not work: every way a call can fail.
 
-use crate::{TaskRef, TaskState};
+use crate::{TaskRef, TaskState, Transfer};
 use std::fmt;
 
 /// What kind of failure it is. Dialects turn it into their own numbers; `wire` has the table.
@@ -107,6 +107,24 @@ pub enum Fault {
         /// Where it stands.
         state: TaskState,
     },
+    /// A message to a task that was handed over.
+    #[error("task {id} was handed over to {}; send to task {} there", .transfer.agent_endpoint, .transfer.task_id)]
+    TaskTransferred {
+        /// The task.
+        id: TaskRef,
+        /// Where it went.
+        transfer: Box<Transfer>,
+    },
+    /// A task that cannot be handed over as it was asked.
+    #[error("{words}")]
+    Handoff {
+        /// The word for programs.
+        reason: &'static str,
+        /// Why.
+        words: String,
+        /// What is needed and not allowed.
+        missing: Vec<String>,
+    },
     /// Subscribing to a settled task.
     #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
     NothingToSubscribe {
@@ -200,9 +218,11 @@ impl Fault {
             Self::TaskNotFound(_) | Self::PushConfigNotFound { .. } => Code::TaskNotFound,
             Self::TaskNotCancelable { .. } => Code::TaskNotCancelable,
             Self::PushNotificationNotSupported => Code::PushNotificationNotSupported,
-            Self::UnsupportedOperation(_) | Self::TaskSettled { .. } | Self::NothingToSubscribe { .. } => {
-                Code::UnsupportedOperation
-            }
+            Self::UnsupportedOperation(_)
+            | Self::TaskSettled { .. }
+            | Self::TaskTransferred { .. }
+            | Self::Handoff { .. }
+            | Self::NothingToSubscribe { .. } => Code::UnsupportedOperation,
             Self::ContentTypeNotSupported(_) => Code::ContentTypeNotSupported,
             Self::InvalidAgentResponse(_) => Code::InvalidAgentResponse,
             Self::ExtendedCardNotConfigured => Code::ExtendedAgentCardNotConfigured,
@@ -240,6 +260,7 @@ impl Fault {
             | Self::PushConfigNotFound { task: id, .. }
             | Self::TaskNotCancelable { id, .. }
             | Self::TaskSettled { id, .. }
+            | Self::TaskTransferred { id, .. }
             | Self::NothingToSubscribe { id, .. } => Some(id),
             Self::Peer { task, .. } => task.as_ref(),
             _ => None,

@@ -22,6 +22,7 @@ pub mod card;
 pub mod digest;
 pub mod k1;
 pub mod lenient;
+pub mod transfer;
 
 mod artifact;
 mod call;
@@ -29,6 +30,7 @@ mod caller;
 mod event;
 mod fault;
 mod frozen;
+mod gap;
 mod id;
 mod json;
 mod message;
@@ -49,6 +51,7 @@ pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
 pub use fault::{Code, Fault, FieldViolation};
 pub use frozen::{FrozenEvent, FrozenTask, View};
+pub use gap::{GAP, Gap};
 pub use id::{
     AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
 };
@@ -60,3 +63,4 @@ pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
 pub use secret::Secret;
 pub use stamp::{Stamp, Timestamp};
 pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};
+pub use transfer::{HANDOFF, HANDOFF_LITERAL, Transfer, TransferContext};

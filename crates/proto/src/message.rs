@@ -1,7 +1,7 @@
 //! Messages: what users and agents say to each other.
 
 use crate::lenient::{empty_none, null_default};
-use crate::{ContextId, MessageId, Object, Part, TaskRef};
+use crate::{ContextId, Json, MessageId, Object, Part, TaskRef, transfer};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Who speaks.
@@ -27,35 +27,71 @@ impl<'de> Deserialize<'de> for Role {
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "Read")]
 pub struct Message {
     /// Named by its author.
-    #[serde(alias = "message_id")]
     pub message_id: MessageId,
     /// The conversation it belongs to.
-    #[serde(alias = "context_id", default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
     /// The task it continues or speaks of.
-    #[serde(alias = "task_id", default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskRef>,
     /// Who speaks.
     pub role: Role,
     /// The content; at least one part.
     pub parts: Vec<Part>,
     /// Free metadata.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// URIs of the extensions present in this message.
-    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// Other tasks this message refers to.
-    #[serde(
-        alias = "reference_task_ids",
-        default,
-        deserialize_with = "null_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reference_task_ids: Vec<String>,
+}
+
+/// A message as it is read. What comes with a task that is handed over may stand beside the other members, in the literal
+/// form of the extension.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", rename = "Message")]
+struct Read {
+    #[serde(alias = "message_id")]
+    message_id: MessageId,
+    #[serde(alias = "context_id", default, deserialize_with = "empty_none")]
+    context_id: Option<ContextId>,
+    #[serde(alias = "task_id", default, deserialize_with = "empty_none")]
+    task_id: Option<TaskRef>,
+    role: Role,
+    parts: Vec<Part>,
+    #[serde(default)]
+    metadata: Option<Object>,
+    #[serde(default, deserialize_with = "null_default")]
+    extensions: Vec<String>,
+    #[serde(alias = "reference_task_ids", default, deserialize_with = "null_default")]
+    reference_task_ids: Vec<String>,
+    #[serde(rename = "transfer_context", default)]
+    transfer_context: Option<Json>,
+}
+
+impl From<Read> for Message {
+    fn from(read: Read) -> Self {
+        let mut message = Self {
+            message_id: read.message_id,
+            context_id: read.context_id,
+            task_id: read.task_id,
+            role: read.role,
+            parts: read.parts,
+            metadata: read.metadata,
+            extensions: read.extensions,
+            reference_task_ids: read.reference_task_ids,
+        };
+        if let Some(context) = read.transfer_context {
+            transfer::take_literal(&mut message, &context);
+        }
+        message
+    }
 }
 
 impl Message {

@@ -1,7 +1,9 @@
 //! Tasks: a unit of work with a state, outputs and a history.
 
 use crate::lenient::{null_default, object};
-use crate::{Artifact, ContextId, Event, Message, Object, TaskId, TaskRef, Timestamp};
+use crate::{
+    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
+};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -254,9 +256,16 @@ impl Maybe for Option<ContextId> {
             message: Option<Message>,
             #[serde(default)]
             timestamp: Option<Timestamp>,
+            /// Where the task went, in the literal form of the extension for handoffs.
+            #[serde(default)]
+            transfer: Option<Json>,
         }
-        let TheirStatus { state, message, timestamp } = object(d)?;
-        Ok(TaskStatus { state, message, timestamp })
+        let TheirStatus { state, message, timestamp, transfer } = object(d)?;
+        let mut status = TaskStatus { state, message, timestamp };
+        if let Some(Ok(transfer)) = transfer.map(|transfer| transfer.read::<Transfer>()) {
+            transfer.complete(&mut status);
+        }
+        Ok(status)
     }
 }
 
@@ -265,10 +274,26 @@ const fn unspecified() -> TaskState {
 }
 
 fn their_state<'de, D: Deserializer<'de>>(d: D) -> Result<TaskState, D::Error> {
-    enum_name(d, |name| TaskState::of_peer(name).ok_or_else(|| format!("unknown task state {name:?}")))
+    enum_name(d, |name| match name {
+        transfer::TRANSFERRED => Ok(TaskState::Transferred),
+        name => TaskState::of_peer(name).ok_or_else(|| format!("unknown task state {name:?}")),
+    })
 }
 
 impl<I, C: Maybe> Task<I, C> {
+    /// Where a task went is part of the task, so that it is found however much of the history is shown.
+    fn keep_transfer(&mut self) {
+        let said = self.status.message.as_ref().and_then(|message| message.metadata.as_ref()?.get(HANDOFF));
+        if let (TaskState::Transferred, Some(said)) = (self.status.state, said) {
+            self.metadata = Some(transfer::with_member(self.metadata.as_ref(), HANDOFF, said));
+        }
+    }
+
+    /// Where it went, if it was handed over.
+    pub fn transfer(&self) -> Option<Transfer> {
+        Transfer::of(self.status.state, self.status.message.as_ref(), self.metadata.as_ref())
+    }
+
     /// Applies one event. `heard` is the message the event answers to, if it answers to one.
     pub fn apply(&mut self, event: Event<I, C>, heard: Option<Message>) {
         match event {
@@ -282,7 +307,11 @@ impl<I, C: Maybe> Task<I, C> {
                     self.history.push(question);
                 }
                 self.history.extend(heard);
+                if let Some(gap) = Gap::of(update.metadata.as_ref()) {
+                    self.metadata = gap.put(self.metadata.as_ref());
+                }
                 self.status = update.status;
+                self.keep_transfer();
             }
             Event::ArtifactUpdate(update) => {
                 let known = self.artifacts.iter_mut().find(|a| a.artifact_id == update.artifact.artifact_id);

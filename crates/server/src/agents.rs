@@ -7,6 +7,7 @@ mod remote;
 mod script;
 
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
+use crate::config::upstream::BreakerConfig;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
@@ -38,10 +39,14 @@ pub(crate) fn make(
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
         ("continuation", config.continuation != ContinuationConfig::default()),
+        ("breaker", config.breaker != BreakerConfig::default()),
     ] {
         if given && !is_elsewhere {
             return misplaced(key, "a2a");
         }
+    }
+    if config.cancel_grace_seconds.is_some() && !matches!(config.kind, Kind::A2a | Kind::Exec) {
+        return misplaced("cancel_grace_seconds", "a2a");
     }
     Ok(match config.kind {
         Kind::Echo => Arc::new(Echo),

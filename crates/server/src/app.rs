@@ -2,9 +2,11 @@
 
 use crate::agents::Ledger;
 use crate::arriving::Budget;
-use crate::card::{Cards, Face, PublicAddress, Registration, Signer};
+use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
+pub(crate) use crate::directory::Served;
+use crate::directory::{Directory, Workshop};
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
@@ -16,16 +18,15 @@ use crate::proxies::Proxies;
 use crate::retention::Keeper;
 use crate::route::Route;
 use crate::tls::Tls;
-use crate::{agents, card, deliver, listen, stack};
+use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, Resident, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_gateway::Hub;
 use sabir_guard::Guard;
-use sabir_guard::entrance::Posture;
-use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller, Secret, Tenant};
+use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{OpenError, Pulse, Retention, Scope, StoreError};
+use sabir_store::{OpenError, Pulse, Retention, StoreError};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -88,33 +89,14 @@ pub(crate) struct App {
     pulse: Arc<dyn Pulse>,
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
-    agents: HashMap<String, Arc<Served>>,
-    default: Option<Arc<Served>>,
+    pub(crate) directory: Arc<Directory>,
     registry: Registry,
     stopping: AtomicBool,
 }
 
-/// An agent as it is served.
-pub(crate) struct Served {
-    pub(crate) resident: Arc<Resident>,
-    pub(crate) card: AgentCard,
-    /// All of them, also those that not everybody may know of.
-    pub(crate) skills: Vec<Skill>,
-    pub(crate) extended: Option<Arc<AgentCard>>,
-    pub(crate) cards: Arc<Cards>,
-    pub(crate) plain_scope: Arc<Scope>,
-    pub(crate) rules: Rules,
-}
-
-impl std::fmt::Debug for Served {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
-    }
-}
-
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("App").field("agents", &self.agents.len()).finish_non_exhaustive()
+        f.debug_struct("App").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
@@ -136,13 +118,14 @@ impl Server {
         own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
+        let config = Arc::new(config);
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
         config.limits.check_bytes().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let gate = Gate::new(&config, secrets.clone())?;
+        let gate = Gate::new(config.clone(), secrets.clone())?;
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
@@ -164,11 +147,13 @@ impl Server {
         let root_rules = gate.root()?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
-        let made = Made { own: &own, ledger: ledger.as_ref() };
-        let (agents, default) = serve_agents(&gate, &config, (&public, signer.as_ref()), &made, front.as_deref())?;
+        let upstream_metrics = sabir_gateway::Metrics::default();
+        upstream_metrics.register(&mut registry);
+        let hub = Hub::new(upstream_metrics);
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
+        let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
         let route = Route::new(engine);
-        let residents = |name: &AgentName| agents.get(name.as_str()).map(|s| s.resident.clone());
-        let (resumed, failed) = route.recover(residents).await?;
+        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
@@ -189,13 +174,12 @@ impl Server {
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),
-            limits: config.limits,
+            limits: config.limits.clone(),
             front,
             signer,
             pulse,
             process_secret,
-            agents,
-            default,
+            directory,
             registry,
             stopping: AtomicBool::new(false),
         };
@@ -245,12 +229,12 @@ impl Server {
 }
 
 impl App {
-    pub(crate) fn agent(&self, name: &str) -> Option<&Arc<Served>> {
-        self.agents.get(name)
+    pub(crate) fn agent(&self, name: &str) -> Option<Arc<Served>> {
+        self.directory.get(name)
     }
 
-    pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
-        self.default.as_ref()
+    pub(crate) fn default_agent(&self) -> Option<&Arc<Served>> {
+        self.directory.default_agent()
     }
 
     pub(crate) fn begin_stop(&self) {
@@ -354,83 +338,6 @@ async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartErro
         Err(error) => tracing::error!(%error, "looking for commands that were left behind failed"),
     }
     Ok(Some(ledger))
-}
-
-/// What agents are made from besides their configuration.
-struct Made<'a> {
-    own: &'a HashMap<String, Arc<dyn AnyAgent>>,
-    ledger: Option<&'a Arc<Ledger>>,
-}
-
-type Agents = (HashMap<String, Arc<Served>>, Option<Arc<Served>>);
-
-fn serve_agents(
-    gate: &Gate<'_>,
-    config: &Config,
-    (public, signer): (&PublicAddress, Option<&Arc<Signer>>),
-    made: &Made<'_>,
-    front: Option<&dyn Front>,
-) -> Result<Agents, StartError> {
-    let started = SystemTime::now();
-    let grace = Duration::from_secs(config.limits.cancel_grace_seconds);
-    let mut agents = HashMap::new();
-    let mut default = None;
-    for entry in &config.agent {
-        let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
-        let name = AgentName::parse(&entry.name).map_err(|e| wrong(format!("its name {e}")))?;
-        let elsewhere = match made.own.get(&entry.name) {
-            Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress).map_err(wrong)?,
-        };
-        let agent = match made.own.get(&entry.name) {
-            Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, made.ledger, elsewhere.as_ref()).map_err(wrong)?,
-        };
-        let push = entry.card.capabilities.push_notifications;
-        let (mut card, skills) = card::build(entry, public);
-        let rules = gate.rules(entry, &name, &skills).map_err(wrong)?;
-        if rules.entrance.wants_body_signatures() {
-            card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
-        }
-        rules.entrance.describe(&mut card, &skills).map_err(wrong)?;
-        if entry.card.capabilities.extended_card && rules.entrance.posture() == Posture::Open {
-            return Err(wrong("extended_card = true is for callers who say who they are; name them in [auth]".into()));
-        }
-        let extended = front.and_then(|front| front.introduce(&mut card)).map(Arc::new);
-        if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::offers(i, entry, public)) {
-            let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
-            return Err(wrong(format!("its card offers {binding} {version} at {}, which is not served", idle.url)));
-        }
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
-        let xpr = entry.xpr.as_ref().map(card::identity);
-        let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
-        let chain = Registration::open(config, entry, public, gate.outbound()).map_err(wrong)?;
-        // Where a chain speaks for an agent, nobody else does.
-        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
-        let cards = Arc::new(Cards::new(face, config.server.card, started, signer.cloned(), chain).map_err(wrong)?);
-        if let Some((remote, face)) = told {
-            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
-        }
-        let served = Arc::new(Served {
-            cards,
-            card,
-            skills,
-            extended,
-            plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
-            rules,
-        });
-        if agents.insert(entry.name.clone(), served.clone()).is_some() {
-            return Err(wrong("there are two agents with this name".into()));
-        }
-        if entry.default && default.replace(served).is_some() {
-            return Err(wrong("another agent is the default already".into()));
-        }
-    }
-    if agents.is_empty() {
-        return Err(StartError::Config("no agent is configured; add an [[agent]] section".into()));
-    }
-    Ok((agents, default))
 }
 
 pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {

@@ -56,7 +56,7 @@ impl App {
     /// Serves a call.
     pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
         let Ask { at, knock, admitted, mut call, terms } = ask;
-        let served = self.target(at, &mut call)?;
+        let served = &self.target(at, &mut call)?;
         let admitted = match admitted {
             Some(admitted) if Guard::is_at(&admitted, &served.rules) => admitted,
             // The tenant led to another agent than the path did, or nobody has knocked yet.
@@ -85,15 +85,15 @@ impl App {
 
     /// Which agent is meant: the path's; else the one the tenant names (that is how gRPC reaches agents other than the
     /// default one); else the default.
-    fn target<'a>(&'a self, at: Option<&'a Arc<Served>>, call: &mut Call) -> Result<&'a Arc<Served>, Fault> {
+    fn target(&self, at: Option<&Arc<Served>>, call: &mut Call) -> Result<Arc<Served>, Fault> {
         if let Some(served) = at {
-            return Ok(served);
+            return Ok(served.clone());
         }
         if let Some(served) = self.agent(call.tenant().as_str()) {
             *call.tenant_mut() = Tenant::none();
             return Ok(served);
         }
-        self.default_agent().ok_or_else(|| {
+        self.default_agent().cloned().ok_or_else(|| {
             Fault::UnsupportedOperation(
                 "there is no default agent here; use /agents/{name}, or the name as tenant".into(),
             )

@@ -9,6 +9,7 @@ pub mod push;
 pub mod retention;
 pub mod signing;
 pub mod tls;
+pub mod upstream;
 
 mod aliases;
 mod platform;
@@ -198,6 +199,14 @@ pub struct LimitsConfig {
     pub turn_seconds_max: u64,
     /// Seconds an agent gets to end after a cancel.
     pub cancel_grace_seconds: u64,
+    /// Agents that a request may pass through, here and elsewhere, before the next is refused.
+    pub hops_max: u32,
+    /// Tasks that agents may open with other agents on behalf of one task of a caller.
+    pub calls_per_root_max: u64,
+    /// Seconds after a caller's message in which they may.
+    pub tree_seconds_max: u64,
+    /// What they may say they have spent on it, in millionths; 0 for no limit.
+    pub spend_per_root_max: u64,
     /// Requests of one caller to one agent within a minute; 0 for no limit.
     pub rate_per_minute: u32,
     /// The same for callers without credentials where credentials are not required, from one address.
@@ -267,6 +276,10 @@ impl Default for LimitsConfig {
             push_configs_max: engine.push_configs_max,
             turn_seconds_max: engine.turn_time_max.as_secs(),
             cancel_grace_seconds: engine.cancel_grace.as_secs(),
+            hops_max: engine.hops_max,
+            calls_per_root_max: engine.calls_per_root_max,
+            tree_seconds_max: engine.tree_time_max.as_secs(),
+            spend_per_root_max: engine.spend_per_root_max,
             rate_per_minute: 0,
             anonymous_per_minute: 20,
             tool_mode: ToolModeConfig::default(),
@@ -334,6 +347,10 @@ impl LimitsConfig {
             push_configs_max: self.push_configs_max,
             turn_time_max: Duration::from_secs(self.turn_seconds_max),
             cancel_grace: Duration::from_secs(self.cancel_grace_seconds),
+            hops_max: self.hops_max,
+            calls_per_root_max: self.calls_per_root_max,
+            tree_time_max: Duration::from_secs(self.tree_seconds_max),
+            spend_per_root_max: self.spend_per_root_max,
             ..sabir_engine::Limits::default()
         }
     }

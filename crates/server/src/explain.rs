@@ -29,7 +29,7 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     })?;
     let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
     let public = public_address(config, config.server.listen);
-    let gate = Gate::new(config, secrets.clone())?;
+    let gate = Gate::new(Arc::new(config.clone()), secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
     let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
     let guard = gate::guard(config, sqlite::Writing::Inline, secrets, Default::default(), Default::default())?;

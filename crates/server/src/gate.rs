@@ -63,17 +63,17 @@ impl Secrets for ConfiguredSecrets {
 }
 
 /// Makes the rules of agents. Agents without an `[agent.auth]` of their own share one entrance.
-pub(crate) struct Gate<'a> {
-    config: &'a Config,
+pub(crate) struct Gate {
+    config: Arc<Config>,
     ground: Ground,
     secrets: Arc<dyn Secrets>,
     outbound: Outbound,
     shared: Arc<Entrance>,
 }
 
-impl<'a> Gate<'a> {
-    pub(crate) fn new(config: &'a Config, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
-        refuse_open(config).map_err(StartError::Config)?;
+impl Gate {
+    pub(crate) fn new(config: Arc<Config>, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
+        refuse_open(&config).map_err(StartError::Config)?;
         config.limits.check_callers().map_err(StartError::Config)?;
         // The operator has written down where to go, so private addresses are as good as public ones.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
@@ -85,6 +85,11 @@ impl<'a> Gate<'a> {
         };
         let shared = Entrance::new(&config.auth, &ground, &*secrets, &outbound).map_err(StartError::Config)?;
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
+    }
+
+    /// The configuration that it keeps to.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     /// What the configuration refers to.

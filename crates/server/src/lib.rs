@@ -19,10 +19,12 @@
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | `directory` | who is served, now; agents come and go |
 //! | `deliver` | webhooks: who delivers, where to, and what is written |
 //! | [`admin`] | keys, organisations and the audit, for commands |
 //! | `operator` | the socket through which commands ask a running server |
 //! | `sse` | event streams |
+//! | [`lattice`] | workflows in files, and what they can come to |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
 //! | [`agents`] | built-in agents: echo, script, exec, and the demo |
 //!
@@ -32,6 +34,7 @@ pub mod admin;
 pub mod agents;
 pub mod config;
 pub mod explain;
+pub mod lattice;
 pub mod stage;
 
 mod app;
@@ -42,6 +45,7 @@ mod call;
 mod card;
 mod cors;
 mod deliver;
+mod directory;
 mod door;
 mod files;
 mod front;

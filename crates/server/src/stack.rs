@@ -97,7 +97,6 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             return rest::refuse_early(StatusCode::NOT_FOUND, &Fault::UnsupportedOperation(problem));
         }
     };
-    let at = at.cloned();
     match (request.method().as_str(), rest_of_path) {
         ("POST", path) if is_endpoint(path) => {
             let entry = entry(rest_of_path);
@@ -161,7 +160,7 @@ async fn http_json(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let below = below_agent(app, path).map_or(path, |(_, rest)| rest);
+    let below = named(path).map_or(path, |(_, rest)| rest);
     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
@@ -230,7 +229,7 @@ fn entry(path: &str) -> Entry {
 }
 
 /// Splits `/agents/{name}` off a path. An unknown name is an error, not the default agent.
-fn below_agent<'a, 'p>(app: &'a App, path: &'p str) -> Result<(Option<&'a Arc<Served>>, &'p str), String> {
+fn below_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<Served>>, &'p str), String> {
     match named(path) {
         None => Ok((None, path)),
         Some((name, rest)) => match app.agent(name) {

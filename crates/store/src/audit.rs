@@ -49,6 +49,8 @@ pub enum About {
     Key(KeyId),
     /// An organisation.
     Organisation(Domain),
+    /// An agent.
+    Agent(AgentName),
 }
 
 impl fmt::Display for About {
@@ -57,6 +59,7 @@ impl fmt::Display for About {
             Self::Task(id) => write!(f, "task:{id}"),
             Self::Key(id) => write!(f, "key:{id}"),
             Self::Organisation(domain) => write!(f, "organisation:{domain}"),
+            Self::Agent(name) => write!(f, "agent:{name}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How storing can fail: as many variants as there are reactions.
 
 use crate::KeyId;
+use sabir_proto::AgentName;
 use std::path::PathBuf;
 
 /// Why a store could not do what it was asked.
@@ -38,6 +39,15 @@ pub enum AppendError {
     /// The name went to another task since it was looked up. Look again and decide again.
     #[error("the name has moved to another task")]
     NameMoved,
+    /// The task it was to be opened for has settled, or is not there.
+    #[error("the parent has settled")]
+    Orphan,
+    /// The task it was to be opened for has a child of that key. Look for it.
+    #[error("there is a child of that key")]
+    Twin,
+    /// More tasks than one family may have.
+    #[error("too many tasks in one family")]
+    TooManyKin,
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,
@@ -46,7 +56,7 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
-/// Why credentials were not changed. A refused change leaves no trace.
+/// Why what is administered was not changed. A refused change leaves no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// Nothing of this id.
@@ -55,6 +65,12 @@ pub enum ChangeError {
     /// The id, or the text, is another key's.
     #[error("there is such a key already")]
     Taken,
+    /// No agent of this name was added.
+    #[error("no agent {0} was added here")]
+    NoSuchAgent(AgentName),
+    /// The name is another agent's.
+    #[error("there is an agent {0} already")]
+    AgentTaken(AgentName),
     /// A revoked key stays revoked.
     #[error("key {0} is revoked; create a new one")]
     Revoked(KeyId),

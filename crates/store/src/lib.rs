@@ -1,8 +1,8 @@
 //! What must survive: the task log and what is committed with it, and what the guard keeps.
 //!
 //! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable before anybody
-//! hears of it. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and [`Audit`], together
-//! [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file each, one writer,
+//! hears of it. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and [`Audit`]; with the
+//! [`Registry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file each, one writer,
 //! group commit).
 //!
 //! Absent on purpose: HTTP, dialects, the rules of the task state machine, and who may do what. The store keeps events
@@ -19,12 +19,14 @@ mod counters;
 mod error;
 mod hash;
 mod keys;
+mod kin;
 mod list;
 mod metrics;
 mod note;
 mod organisations;
 mod outbox;
 mod pulse;
+mod registry;
 mod replay;
 mod retention;
 mod step;
@@ -42,6 +44,7 @@ pub use hash::Hash;
 pub use keys::{
     ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
 };
+pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};
@@ -52,12 +55,13 @@ pub use outbox::{
     ATTEMPTS_KEPT, Attempt, Due, Lane, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Reading, Receiver, Rest,
 };
 pub use pulse::Pulse;
+pub use registry::{AGENTS_MAX, CARDS_KEPT, CardStanding, Enlisted, KeptCard, Notice, Noticed, Pin, Registry};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
-pub use step::{Continuation, Digest, Effect, Opening, Placement, RetryMark, Scope, Step};
+pub use step::{Continuation, Digest, Effect, Opening, OwedCancel, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
 /// All that the guard keeps, in one place.
-pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit {}
+pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit + Registry {}
 
-impl<T: Keys + Organisations + ReplayGuard + Counters + Audit> GuardStore for T {}
+impl<T: Keys + Organisations + ReplayGuard + Counters + Audit + Registry> GuardStore for T {}

@@ -3,6 +3,7 @@
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
 
 mod guard;
+mod kin;
 mod outbox;
 mod retention;
 
@@ -10,10 +11,10 @@ pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Lane, NOTES_MAX, Note, Progress, Receiver, Scope, Step,
-    StoreError, Stored, TaskLog,
+    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, OwedCancel, Progress,
+    Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
-use sabir_proto::{ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -30,7 +31,10 @@ struct Inner {
     keys: HashMap<Digest, (KeptRetry, Stamp)>,
     aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
     notes: HashMap<TaskId, Vec<Note>>,
+    owed_cancels: BTreeMap<TaskId, OwedCancel>,
     outbox: outbox::Rows,
+    /// By root, in millionths.
+    spent: HashMap<TaskId, u64>,
     commits: u64,
     last_stamp: Stamp,
 }
@@ -47,6 +51,7 @@ struct Row {
     progress: Progress,
     retries: Vec<KeptRetry>,
     pushes: BTreeMap<String, Registered>,
+    kin: Option<Kin>,
 }
 
 /// A push configuration.
@@ -84,6 +89,7 @@ impl Row {
             base: self.base.clone(),
             tail: self.events.iter().filter(|e| e.seq > from).cloned().collect(),
             progress: self.progress.clone(),
+            is_child: self.kin.is_some(),
         }
     }
 }
@@ -103,6 +109,9 @@ impl MemoryLog {
 impl Inner {
     fn append(&mut self, step: Step) -> Result<(), AppendError> {
         let now = step.placement.map_or(step.task.stamp(), |p| p.position);
+        if let Some(birth) = step.opening.as_ref().and_then(|opening| opening.birth.as_deref()) {
+            self.may_be_born(birth)?;
+        }
         let mut row = match (&step.opening, self.tasks.get(&step.task)) {
             (Some(opening), None) => Row {
                 scope: opening.scope.clone(),
@@ -114,6 +123,7 @@ impl Inner {
                 progress: Progress::default(),
                 retries: Vec::new(),
                 pushes: BTreeMap::new(),
+                kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
             },
             (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
@@ -149,7 +159,8 @@ impl Inner {
         // Kept aside until nothing can be refused any more.
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
-        let (mut deleted, mut moved, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut cancel = None;
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -186,6 +197,8 @@ impl Inner {
                 }
                 // For readers from outside, which a store in memory has none of.
                 Effect::WaitFor(_) => {}
+                Effect::OweCancel(owed) => cancel = Some(owed),
+                Effect::Spend { root, micros } => spent.push((root, micros)),
             }
         }
         deleted.iter().for_each(|config| self.outbox.forget(step.task, config));
@@ -219,6 +232,14 @@ impl Inner {
         }
         self.commits = commit;
         self.keys.extend(keys);
+        match cancel {
+            Some(Some(owed)) => drop(self.owed_cancels.insert(step.task, *owed)),
+            Some(None) => drop(self.owed_cancels.remove(&step.task)),
+            None => {}
+        }
+        for (root, micros) in spent {
+            *self.spent.entry(root).or_default() += micros;
+        }
         self.aliases.extend(aliases);
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
         self.tasks.insert(step.task, row);
@@ -277,6 +298,14 @@ impl Inner {
 }
 
 impl TaskLog for MemoryLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        let inner = self.lock();
+        let gone = inner.tasks.iter().filter(|(_, row)| row.state == TaskState::Transferred && row.current() >= since);
+        let mut gone: Vec<(Stamp, TaskId)> = gone.map(|(id, row)| (row.current(), *id)).collect();
+        gone.sort_unstable();
+        Answer::now(Ok(gone.into_iter().take(limit).map(|(_, id)| id).collect()))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let mut inner = self.lock();
         let before = inner.outbox.last;
@@ -307,6 +336,14 @@ impl TaskLog for MemoryLog {
         let running = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
         let rows = inner.tasks.iter().filter(|(id, row)| after.is_none_or(|a| **id > a) && running(row));
         Answer::now(Ok(rows.take(limit).map(|(id, row)| row.stored(*id)).collect()))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        let inner = self.lock();
+        let rows = inner.owed_cancels.iter().filter(|(id, _)| after.is_none_or(|a| **id > a));
+        let agent = |id: &TaskId| inner.tasks.get(id).map(|row| row.scope.agent.clone());
+        let told = rows.filter_map(|(id, owed)| Some((*id, agent(id)?, owed.clone())));
+        Answer::now(Ok(told.take(limit).collect()))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

@@ -21,10 +21,12 @@
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
 mod backup;
+mod cancels;
 mod check;
 mod checkpoint;
 mod forget;
 mod guard;
+mod kin;
 mod notes;
 mod outbox;
 mod pulse;
@@ -45,10 +47,10 @@ pub use guard::SqliteGuard;
 use crate::outbox::Change;
 use crate::{
     Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note,
-    OpenError, Outbox, Owed, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    OpenError, Outbox, Owed, OwedCancel, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use reader::Readers;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -220,6 +222,10 @@ fn task_id(key: i64, salt: i64) -> TaskId {
 }
 
 impl TaskLog for SqliteLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        Answer::now(self.readers.with(|r| r.handed_over(since, limit)))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         match &self.writing {
             Backend::Threaded { queue, .. } => queue.append(step),
@@ -249,6 +255,10 @@ impl TaskLog for SqliteLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         Answer::now(self.readers.with(|r| r.unfinished(after, limit)))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        Answer::now(self.readers.with(|r| r.owed_cancels(after, limit)))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {

@@ -1,5 +1,6 @@
 //! A step: what becomes visible together, or not at all.
 
+use crate::Birth;
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -53,6 +54,8 @@ pub struct Opening {
     pub scope: Arc<Scope>,
     /// The conversation.
     pub context: ContextId,
+    /// Whose child it is; nearly none is.
+    pub birth: Option<Box<Birth>>,
 }
 
 /// One or more events of one task, with everything that must be committed with them.
@@ -143,6 +146,15 @@ pub enum Effect {
     /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
     /// that settles waits for nobody, whatever its step says.
     WaitFor(Option<Box<Continuation>>),
+    /// Says that an agent elsewhere is yet to be told of the task's cancel; `None`, that it has been.
+    OweCancel(Option<Box<OwedCancel>>),
+    /// Adds to what the family of this root has spent.
+    Spend {
+        /// The top of the family.
+        root: TaskId,
+        /// How much, in millionths.
+        micros: u64,
+    },
 }
 
 /// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.
@@ -166,6 +178,17 @@ pub struct Continuation {
     pub heard: Timestamp,
     /// When it is called next; `None` while a call is under way.
     pub next: Option<Timestamp>,
+}
+
+/// A cancel that an agent elsewhere has not acknowledged. It is kept as long as its task, or until they have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedCancel {
+    /// What our agent left for itself: it knows from this whom to tell of what.
+    pub data: Bytes,
+    /// How often they were told without an answer.
+    pub attempts: u32,
+    /// When they are told next.
+    pub due: Timestamp,
 }
 
 /// How the ids of waits begin.

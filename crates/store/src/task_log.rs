@@ -1,8 +1,8 @@
 //! The task log: the one source of truth.
 
-use crate::{Answer, AppendError, Listed, Listing, Note, Outbox, RetryMark, Scope, Step};
+use crate::{Answer, AppendError, Family, Listed, Listing, Note, Outbox, OwedCancel, RetryMark, Scope, Step};
 use bytes::Bytes;
-use sabir_proto::{ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{AgentName, ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::sync::Arc;
 
 /// What a task is read from: a folded image at some point of its log.
@@ -42,6 +42,8 @@ pub struct Stored {
     pub tail: Vec<FrozenEvent>,
     /// How far the agent got.
     pub progress: Progress,
+    /// It was opened for another task; [`Family::kin`] knows which.
+    pub is_child: bool,
 }
 
 impl Stored {
@@ -72,8 +74,8 @@ pub struct KeptRetry {
 /// The task log. One writer per task at a time; any number of readers.
 ///
 /// Nothing that [`append`](Self::append) has not yet answered is visible to any other method.
-/// It is an [`Outbox`] as well: what a step owes is committed with it.
-pub trait TaskLog: Outbox {
+/// It is an [`Outbox`] as well, since what a step owes is committed with it, and a [`Family`] book.
+pub trait TaskLog: Outbox + Family {
     /// Takes a step. When this answers `Ok`, the step has survived a crash (as far as the durability setting
     /// promises); when it answers an error, it left no trace.
     fn append(&self, step: Step) -> Answer<(), AppendError>;
@@ -93,6 +95,13 @@ pub trait TaskLog: Outbox {
     /// Tasks that were being worked on: submitted or working, oldest first, after the given one. Those that cannot be read
     /// any more are left out, and the log of this process says which they are.
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>>;
+
+    /// Cancels that agents elsewhere have not acknowledged, with the agents here that are to tell them; by task, after
+    /// the given one.
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>>;
+
+    /// Tasks that were handed over since then, oldest first.
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>>;
 
     /// Implicit retry keys of steps taken since, oldest first.
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>>;

@@ -11,9 +11,14 @@
 //! | [`Panics`] | breaks down at its second word | is failed |
 //! | [`Floods`] | reports far more than may be on its way at once | starts over |
 //! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
+//! | [`Leads`] | leaves the work to another agent | goes on where it was, or is failed |
 //!
 //! How much each does is the number in the message it answers. All of them sign the [`Roster`], which is how a test
 //! learns that two of them are at work on the same turn, or that a turn was begun again with another past.
+
+mod leads;
+
+pub use leads::Leads;
 
 use bytes::Bytes;
 use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery, Resident};
@@ -100,7 +105,7 @@ impl Drop for Present {
 /// All of them, as an engine takes them. Every second one offers push notifications.
 pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     let r = roster;
-    let agents: [(&str, Arc<dyn AnyAgent>); 9] = [
+    let agents: [(&str, Arc<dyn AnyAgent>); 11] = [
         ("echo", Arc::new(Echo(r.clone()))),
         ("streams", Arc::new(Streams(r.clone()))),
         ("asks", Arc::new(Asks(r.clone()))),
@@ -110,6 +115,8 @@ pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
         ("panics", Arc::new(Panics(r.clone()))),
         ("floods", Arc::new(Floods(r.clone()))),
         ("tardy", Arc::new(Tardy(r.clone()))),
+        ("leads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Resume })),
+        ("heads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Fail })),
     ];
     let resident = |(n, (name, agent)): (usize, (&str, Arc<dyn AnyAgent>))| {
         let name = AgentName::parse(name).expect("a plain word is a legal name");

@@ -8,6 +8,7 @@ mod aliases;
 mod contexts;
 mod effects;
 mod groups;
+mod kin;
 mod lists;
 mod notes;
 mod opening;
@@ -65,7 +66,8 @@ promises! {
     retries: implicit_keys_are_found_after_a_restart, implicit_keys_are_bounded_in_time_and_number,
         explicit_keys_are_taken_until_they_expire;
     effects: push_configs_are_kept_by_id_and_bounded, what_is_owed_is_committed_with_what_it_is_owed_for,
-        a_step_without_events_is_held_to_no_head;
+        a_step_without_events_is_held_to_no_head,
+        a_cancel_that_is_owed_is_kept_until_it_is_paid;
     outbox: only_the_oldest_event_of_a_configuration_is_due, an_event_that_failed_is_due_again_with_all_its_attempts,
         an_event_that_is_given_up_lets_the_next_one_pass, a_dead_letter_can_be_tried_again_or_dropped,
         a_receiver_that_wants_no_more_is_owed_no_more, a_configuration_that_is_deleted_is_owed_nothing,
@@ -74,6 +76,9 @@ promises! {
         what_waits_goes_where_its_registration_leads;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
+    kin: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,
+        a_family_is_bounded, children_of_the_given_up_are_found, what_is_spent_adds_up_by_root,
+        whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
         a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,

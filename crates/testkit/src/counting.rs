@@ -1,9 +1,9 @@
 //! A log that weighs what is written to it.
 
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed,
-    Reading, Receiver, Scope, Step, Stored, TaskLog,
+    Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
+    Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +45,10 @@ impl std::fmt::Debug for CountingLog {
 }
 
 impl TaskLog for CountingLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.inner.handed_over(since, limit)
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let bytes: usize = step.events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len())).sum();
         self.events.fetch_add(bytes, Ordering::Relaxed);
@@ -67,6 +71,10 @@ impl TaskLog for CountingLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.inner.unfinished(after, limit)
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.inner.owed_cancels(after, limit)
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
@@ -141,5 +149,35 @@ impl Outbox for CountingLog {
 
     fn discard(&self, number: i64) -> Answer<bool> {
         self.inner.discard(number)
+    }
+}
+
+impl Family for CountingLog {
+    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
+        self.inner.kin(task)
+    }
+
+    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+        self.inner.child(parent, key)
+    }
+
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.descendants(root, after, limit)
+    }
+
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.children(parent, after, limit)
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.inner.orphans(after, limit)
+    }
+
+    fn toll(&self, root: TaskId) -> Answer<Toll> {
+        self.inner.toll(root)
+    }
+
+    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
+        self.inner.asking(after, limit)
     }
 }

@@ -1,10 +1,10 @@
 //! A log that a test can make unwilling or slow.
 
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed,
-    Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
+    Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -79,6 +79,10 @@ impl std::fmt::Debug for FickleLog {
 }
 
 impl TaskLog for FickleLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.read(self.inner.handed_over(since, limit))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         match self.mood().refusing.clone() {
             Some(error) => Answer::now(Err(error.into())),
@@ -100,6 +104,10 @@ impl TaskLog for FickleLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.read(self.inner.unfinished(after, limit))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.read(self.inner.owed_cancels(after, limit))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
@@ -177,5 +185,35 @@ impl Outbox for FickleLog {
 
     fn discard(&self, number: i64) -> Answer<bool> {
         self.write(|log| log.discard(number))
+    }
+}
+
+impl Family for FickleLog {
+    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
+        self.read(self.inner.kin(task))
+    }
+
+    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+        self.read(self.inner.child(parent, key))
+    }
+
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(self.inner.descendants(root, after, limit))
+    }
+
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(self.inner.children(parent, after, limit))
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(self.inner.orphans(after, limit))
+    }
+
+    fn toll(&self, root: TaskId) -> Answer<Toll> {
+        self.read(self.inner.toll(root))
+    }
+
+    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
+        self.read(self.inner.asking(after, limit))
     }
 }

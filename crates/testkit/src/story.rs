@@ -139,7 +139,7 @@ impl Story {
         self.task.status.state = state;
         self.head = Seq(1);
         let mut step = self.bare();
-        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone() });
+        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone(), birth: None });
         step.after = Seq(0);
         step.snapshot = Some(self.image());
         step.placement = Some(Placement { state, position: self.position });
@@ -155,7 +155,7 @@ impl Story {
         step.events.insert(0, first);
         step.after = Seq(0);
         step.placement = step.placement.or(Some(placement));
-        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone() });
+        step.opening = Some(Opening { scope: self.scope.clone(), context: self.task.context_id.clone(), birth: None });
         step
     }
 

@@ -303,6 +303,55 @@ pub struct Metadata<'a> {
     /// The extension that is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<&'a str>,
+    /// Where the task went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_endpoint: Option<&'a str>,
+    /// What it is called there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_task_id: Option<String>,
+    /// The name of the handoff on both sides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_id: Option<&'a str>,
+    /// Why it was not handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<&'a str>,
+    /// What it would need, and is not allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+impl<'a> Metadata<'a> {
+    fn of(fault: &'a Fault) -> Self {
+        let about = Self { task_id: fault.task().map(ToString::to_string), ..Self::default() };
+        match fault {
+            Fault::ExtensionSupportRequired(uri) => Self { extension: Some(uri), ..about },
+            Fault::TaskTransferred { transfer, .. } => Self {
+                agent_endpoint: Some(&transfer.agent_endpoint),
+                transfer_task_id: Some(transfer.task_id.to_string()),
+                transfer_id: Some(&*transfer.transfer_id).filter(|id| !id.is_empty()),
+                ..about
+            },
+            Fault::Handoff { reason, missing, .. } => {
+                let missing = (!missing.is_empty()).then(|| missing.join(" "));
+                Self { handoff: Some(reason), missing, ..about }
+            }
+            _ => about,
+        }
+    }
+
+    /// Every member that is there, by its name.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let members = [
+            ("taskId", self.task_id.as_deref()),
+            ("extension", self.extension),
+            ("agentEndpoint", self.agent_endpoint),
+            ("transferTaskId", self.transfer_task_id.as_deref()),
+            ("transferId", self.transfer_id),
+            ("handoff", self.handoff),
+            ("missing", self.missing.as_deref()),
+        ];
+        members.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 /// One member that is wrong.
@@ -316,11 +365,7 @@ pub struct Violation<'a> {
 
 /// The details of a fault: always an `ErrorInfo`, and a `BadRequest` where members are named.
 pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
-    let extension = match fault {
-        Fault::ExtensionSupportRequired(uri) => Some(&**uri),
-        _ => None,
-    };
-    let metadata = Metadata { task_id: fault.task().map(ToString::to_string), extension };
+    let metadata = Metadata::of(fault);
     let mut details = vec![Detail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];
     if let Fault::InvalidParams(violations) = fault {
         let field_violations =

@@ -12,6 +12,7 @@
 //! | [`write_call`], [`read_answer`] | the other side: JSON-RPC requests to servers of any dialect, and what they answer; [`v1`] and [`v03`] have it for their other bindings |
 //! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | what webhooks are sent |
 //! | [`convert`] | one dialect into another, offline |
+//! | [`Handoffs`] | how a task that was handed over is shown to whoever looks at it |
 //! | [`Losses`] | what a translation could not carry |
 //! | [`card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
@@ -40,6 +41,7 @@ mod peer;
 mod push;
 mod tagged;
 mod teller;
+mod transfer;
 mod url;
 mod v01;
 mod voice;
@@ -54,4 +56,5 @@ pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
 pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
 pub use push::{PushBody, read_push_payload, write_push_event, write_push_payload, write_push_task};
 pub use teller::Teller;
+pub use transfer::Handoffs;
 pub use voice::{Refusal, Voice};

@@ -23,6 +23,7 @@
 //! | commands end with their server, sooner or later | `leftovers` |
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
+//! | what agents can grant each other is known before anything runs | `lattice` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -68,6 +69,7 @@ mod doctor;
 mod door;
 mod history;
 mod kill_stream;
+mod lattice;
 mod leftovers;
 mod limits;
 mod list;

@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) context: Option<ContextId>,
     /// The number of the last event we have seen, where they number them.
     pub(super) last: Option<String>,
+    /// What we know comes from a stream: where that breaks off, something may be missed.
+    pub(super) streamed: bool,
     /// What our caller has seen.
     pub(super) shown: Shown,
     /// How often they failed to answer since they last did.
@@ -54,7 +56,17 @@ impl Known {
         if known.turn == turn {
             return known;
         }
-        Self { turn, tried: unreadable, sent: false, last: None, attempts: 0, since: now, heard: now, ..known }
+        Self {
+            turn,
+            tried: unreadable,
+            sent: false,
+            last: None,
+            streamed: false,
+            attempts: 0,
+            since: now,
+            heard: now,
+            ..known
+        }
     }
 
     /// When they last had news.

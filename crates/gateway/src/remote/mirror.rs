@@ -7,7 +7,7 @@ use super::shown::News;
 use super::trouble::Trouble;
 use super::work::Work;
 use sabir_engine::Ending;
-use sabir_proto::{Artifact, ContextId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{Artifact, ContextId, Gap, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
 
 impl Work<'_> {
     /// Tells what they said; gives the ending, if that was the end of the turn.
@@ -16,6 +16,10 @@ impl Work<'_> {
         let ending = match event {
             TheirEvent::Task(task) => self.task(task).await?,
             TheirEvent::StatusUpdate(update) => {
+                // A hub behind the hub has lost sight of something.
+                if let Some(gap) = Gap::of(update.metadata.as_ref()) {
+                    self.cx.gap(gap.reason).await?;
+                }
                 self.news(update.task_id, update.context_id);
                 self.status(update.status, Repeats::Tell).await?
             }
@@ -53,6 +57,11 @@ impl Work<'_> {
     pub(super) async fn task(&mut self, task: TheirTask) -> Result<Option<Ending>, Trouble> {
         let heard = self.known.heard;
         self.known.attempts = 0;
+        if let Some(reason) = self.broken.take()
+            && !self.known.shown.is_level_with(&task)
+        {
+            self.cx.gap(reason).await?;
+        }
         let mut moved = !self.known.sent;
         self.news(task.id, task.context_id);
         for artifact in task.artifacts {

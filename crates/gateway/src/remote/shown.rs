@@ -4,7 +4,7 @@
 //! do. What is new in it is found by comparing with what was shown: an artifact is known by how many parts of it were,
 //! and by a digest over them.
 
-use sabir_proto::{Artifact, Part, TaskStatus};
+use sabir_proto::{Artifact, Part, TaskStatus, TheirTask};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -60,18 +60,28 @@ impl Shown {
 
     /// Notes a status; false if it is the one that was noted last.
     pub(super) fn status(&mut self, status: &TaskStatus) -> bool {
-        let mut hash = Sha256::new();
-        hash.update([status.state.number()]);
-        hash.update(status.timestamp.map_or(0, |t| t.millis()).to_be_bytes());
-        if let Some(message) = &status.message {
-            hash.update(message.message_id.as_str().as_bytes());
-            message.parts.iter().for_each(|part| hash.update(json(part)));
-        }
-        let digest = Some(sabir_proto::digest::hex(&hash.finalize()[..16]));
+        let digest = Some(digest(status));
         let new = self.status != digest;
         self.status = digest;
         new
     }
+
+    /// Whether our caller has seen all of a task as it stands there.
+    pub(super) fn is_level_with(&self, task: &TheirTask) -> bool {
+        self.status.as_ref() == Some(&digest(&task.status))
+            && task.artifacts.iter().all(|artifact| self.news(artifact) == News::None)
+    }
+}
+
+fn digest(status: &TaskStatus) -> String {
+    let mut hash = Sha256::new();
+    hash.update([status.state.number()]);
+    hash.update(status.timestamp.map_or(0, |t| t.millis()).to_be_bytes());
+    if let Some(message) = &status.message {
+        hash.update(message.message_id.as_str().as_bytes());
+        message.parts.iter().for_each(|part| hash.update(json(part)));
+    }
+    sabir_proto::digest::hex(&hash.finalize()[..16])
 }
 
 /// Each part is hashed with what went before it, so that a chunk adds to the digest without the beginning.

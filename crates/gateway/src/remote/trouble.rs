@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) enum Trouble {
     /// It may work later; they may have said when.
     Passing { why: String, after: Option<Duration> },
+    /// Nobody was called: it is not the time, as far as we know.
+    Held { why: String, after: Option<Duration> },
     /// It will not.
     Over(Ending),
     /// Our own task is over.
@@ -28,6 +30,7 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         let after = error.retry_after();
         match error {
+            error if is_held(&error) => Self::Held { why: error.to_string(), after },
             error if may_pass(&error) => Self::Passing { why: error.to_string(), after },
             Error::Fault { fault, .. } => Self::Over(Ending::fail(format!("the agent refused: {fault}"))),
             Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
@@ -45,6 +48,11 @@ impl From<Error> for Trouble {
 /// Whether the same call may succeed later. A card that is not there may be put there again: servers start up.
 fn may_pass(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::CardNotFound { .. }) || is_put_off(error)
+}
+
+/// Whether we did not call, because it is not the time.
+pub(super) fn is_held(error: &Error) -> bool {
+    matches!(error, Error::Fault { fault, transport: None, .. } if fault.code() == Code::Unavailable)
 }
 
 /// Whether they have answered that it is not the time.

@@ -4,17 +4,23 @@
 //! |---|---|
 //! | a call that cannot have arrived, or was put off by them | the same again, after a pause |
 //! | a send whose fate nobody knows | look for its task; send again only if it is not there, or if that does no harm |
-//! | a stream that broke | subscribe again, after the last event where they number them |
+//! | a stream that broke, or told of another task | subscribe again, after the last event where they number them |
+//! | a subscription that does not go on where the last one broke off | what is new is told, with the mark of a gap |
+//! | an event that came before, or out of order | left out; at the end the task is compared with what was told |
 //! | a stream that brought nothing new, or cannot be had | ask for the task, at a slowing pace |
+//! | a call that the breakers refuse | a pause, as long as they say; it counts for nothing |
+//! | an answer that they do not know the version or the method | their card once more, then the same again |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
 use super::known::{Known, context_id, message_id};
-use super::trouble::{Trouble, is_put_off};
-use sabir_client::{Agent as Line, Error, Events, Follow, send_message};
+use super::line::{Line, Stream, has_changed};
+use super::numbers::{Numbers, Order};
+use super::trouble::{Trouble, is_held, is_put_off};
+use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
-    Answer, CancelTask, Code, Fault, ListTasks, Message, SendMessage, TaskRef, Tenant, TheirTask, Timestamp,
+    Answer, Code, Fault, ListTasks, Message, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask, Timestamp,
 };
 use std::time::Duration;
 
@@ -37,6 +43,12 @@ pub(super) struct Work<'a> {
     quiet: u32,
     /// Calls at all.
     calls: u32,
+    /// Why what was heard last may not be all there was: a stream broke off, and none has gone on exactly there.
+    pub(super) broken: Option<String>,
+    /// What was told may not be what they have: it is compared before the end.
+    doubt: bool,
+    /// Their card was fetched anew, since they no longer spoke as it said.
+    rediscovered: bool,
 }
 
 /// What became of a message that may have arrived.
@@ -54,7 +66,8 @@ impl<'a> Work<'a> {
             // Perhaps it was their answer that ended the last process, so this counts before it is made again.
             known.attempts += 1;
         }
-        Self { remote, cx, known, problem: None, quiet: 0, calls: 0 }
+        let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
+        Self { remote, cx, known, problem: None, quiet: 0, calls: 0, broken, doubt: false, rediscovered: false }
     }
 
     pub(super) async fn run(mut self) -> Result<Ending, Failure> {
@@ -76,6 +89,7 @@ impl<'a> Work<'a> {
                     self.known.attempts += 1;
                     (self.problem, asked) = (Some(why), after);
                 }
+                Err(Trouble::Held { why, after }) => (self.problem, asked) = (Some(why), after),
                 Err(Trouble::Ended) => return Err(sabir_engine::agent::Ended.into()),
             }
             self.quiet = if self.known.heard > before { 0 } else { self.quiet + 1 };
@@ -88,7 +102,7 @@ impl<'a> Work<'a> {
 
     /// One call: what ended the turn, or nothing yet.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
-        let line = self.remote.line().await?;
+        let line = self.remote.line(&self.known).await?;
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,
             _ => self.send(&line).await,
@@ -99,7 +113,7 @@ impl<'a> Work<'a> {
         if self.known.tried {
             match self.look(line).await? {
                 Fate::Arrived(task) => return self.task(*task).await,
-                Fate::Unknown if !self.remote.upstream.idempotent && !line.recognises_repeats() => {
+                Fate::Unknown if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() => {
                     let words = "it is not known whether the agent received the message; send it again if that is safe";
                     return Err(Trouble::Over(Ending::fail(words)));
                 }
@@ -110,9 +124,9 @@ impl<'a> Work<'a> {
         self.put_down(None);
         self.cx.commit().await?;
         let mut request = send_message(self.message());
-        if line.streams() {
+        if line.agent().streams() {
             return match line.stream(request, self.follow()).await {
-                Ok(events) => self.tail(events).await,
+                Ok(events) => self.tail(line, events, None).await,
                 Err(error) => self.refused(line, error).await,
             };
         }
@@ -122,7 +136,7 @@ impl<'a> Work<'a> {
     }
 
     async fn ask(&mut self, line: &Line, request: SendMessage) -> Result<Option<Ending>, Trouble> {
-        match line.send(request).await.map(|said| said.value) {
+        match line.send(request).await {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
             Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
@@ -132,9 +146,13 @@ impl<'a> Work<'a> {
 
     /// What it means that a message was not taken.
     async fn refused(&mut self, line: &Line, error: Error) -> Result<Option<Ending>, Trouble> {
-        if error.cannot_have_arrived() || is_put_off(&error) {
+        if error.cannot_have_arrived() || is_held(&error) || is_put_off(&error) {
             self.known.tried = false;
             return Err(error.into());
+        }
+        if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) {
+            self.known.tried = false;
+            return Err(Trouble::Passing { why: error.to_string(), after: None });
         }
         if let Error::Fault { fault, transport: Some(_), .. } = &error {
             self.known.tried = false;
@@ -147,7 +165,7 @@ impl<'a> Work<'a> {
                 }
                 // It went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
-                    let task = line.task(task).await?.value;
+                    let task = line.task(task).await?;
                     if !task.status.state.is_interrupted() {
                         return self.task(task).await;
                     }
@@ -163,7 +181,7 @@ impl<'a> Work<'a> {
         let id = message_id(self.cx);
         let heard = |task: &TheirTask| task.history.iter().any(|message| message.message_id == id);
         if let Some(task) = self.known.task.clone() {
-            let task = line.task(&task).await?.value;
+            let task = line.task(&task).await?;
             self.known.attempts = 0;
             // It asked and asks no more: somebody has answered it, and it is nobody's but ours.
             if heard(&task) || !task.status.state.is_interrupted() {
@@ -171,12 +189,12 @@ impl<'a> Work<'a> {
             }
             return Ok(if task.history.is_empty() { Fate::Unknown } else { Fate::Lost });
         }
-        if !line.dialect().reach().lists_tasks || self.known.chooses_context {
+        if !line.agent().dialect().reach().lists_tasks || self.known.chooses_context {
             return Ok(Fate::Unknown);
         }
         let context_id = Some(context_id(self.cx));
         let listing = ListTasks { context_id, history_length: Some(100), ..ListTasks::default() };
-        let tasks = match line.list(listing).await.map(|said| said.value) {
+        let tasks = match line.list(listing).await {
             Ok(Answer::Tasks { tasks, .. }) => tasks,
             Err(error) if error.is_passing() => return Err(error.into()),
             Ok(_) | Err(_) => return Ok(Fate::Unknown),
@@ -185,7 +203,7 @@ impl<'a> Work<'a> {
         let mut unclear = false;
         for task in tasks.into_iter().take(LOOKED_AT_MAX) {
             if heard(&task) || task.history.is_empty() {
-                let whole = line.task(&task.id).await?.value;
+                let whole = line.task(&task.id).await?;
                 if heard(&whole) {
                     return Ok(Fate::Arrived(Box::new(whole)));
                 }
@@ -198,25 +216,38 @@ impl<'a> Work<'a> {
     /// Goes on with a task that has our message.
     async fn go_on(&mut self, line: &Line, task: TaskRef) -> Result<Option<Ending>, Trouble> {
         // A stream that brought nothing is not asked for again before there is news.
-        if self.quiet == 0 && line.streams() && line.dialect().reach().resubscribes {
-            match line.resume(task.clone(), self.known.last.clone(), self.follow()).await {
-                Ok(events) => return self.tail(events).await,
+        if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
+            let after = self.known.last.clone();
+            match line.resume(task.clone(), after.clone(), self.follow()).await {
+                Ok(events) => return self.tail(line, events, after).await,
                 // Nothing to subscribe to: it has settled, or they cannot do this. The task tells.
                 Err(error @ Error::Fault { .. }) if !is_put_off(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let task = line.task(&task).await?.value;
-        self.task(task).await
+        match line.task(&task).await {
+            Ok(task) => self.task(task).await,
+            Err(error) if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) => {
+                Err(Trouble::Passing { why: error.to_string(), after: None })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    async fn tail(&mut self, mut events: Events) -> Result<Option<Ending>, Trouble> {
+    /// Follows a stream, which was to begin after an event if there was one.
+    async fn tail(
+        &mut self,
+        line: &Line,
+        mut events: Stream,
+        after: Option<String>,
+    ) -> Result<Option<Ending>, Trouble> {
         if self.known.attempts > 0 {
             // They are there; a crash of ours from here on is not held against them.
             self.known.attempts = 0;
             self.put_down(None);
             self.cx.commit().await?;
         }
+        let mut numbers = Numbers::after(after);
         loop {
             let next = match self.time_left() {
                 None => events.next().await,
@@ -225,10 +256,70 @@ impl<'a> Work<'a> {
                     Err(_) => return Ok(None),
                 },
             };
-            let Some(said) = next.transpose()? else { return Ok(None) };
+            let said = match next {
+                Ok(Some(said)) => said,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.broke(error)),
+            };
             let last = events.resume_point().map(str::to_owned);
-            if let Some(ending) = self.event(said.value, last).await? {
+            match numbers.takes(last.as_deref()) {
+                Order::Next => self.broken = None,
+                Order::Unknown => self.missed(&said).await?,
+                Order::Behind => {
+                    self.doubt = true;
+                    if !ends(&said) {
+                        continue;
+                    }
+                }
+            }
+            self.known.streamed = true;
+            if self.doubt
+                && ends(&said)
+                && let Some(task) = self.known.task.clone()
+                && let Some(ending) = self.compare(line, &task).await?
+            {
                 return Ok(Some(ending));
+            }
+            if let Some(ending) = self.event(said, last).await? {
+                return Ok(Some(ending));
+            }
+        }
+    }
+
+    /// A stream has ended before its time. What an agent says of another task, or in no language we know, is no news of
+    /// ours; once ours is known, it can be asked for.
+    fn broke(&mut self, error: Error) -> Trouble {
+        let nonsense = matches!(&error, Error::Fault { fault, .. } if fault.code() == Code::InvalidAgentResponse);
+        if !self.known.sent || self.known.task.is_none() || !(nonsense || error.is_passing()) {
+            return error.into();
+        }
+        let reason =
+            if nonsense { "what the agent told could not be used" } else { "the stream from the agent broke off" };
+        self.broken = Some(reason.into());
+        Trouble::Passing { why: error.to_string(), after: error.retry_after() }
+    }
+
+    /// The first words of a stream that does not go on where the last one broke off. A task tells by itself what is new.
+    async fn missed(&mut self, said: &TheirEvent) -> Result<(), Trouble> {
+        if !matches!(said, TheirEvent::Task(_))
+            && let Some(reason) = self.broken.take()
+        {
+            self.doubt = true;
+            self.cx.gap(reason).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares what was told with what they have, before the end; the ending, if they have one.
+    async fn compare(&mut self, line: &Line, task: &TaskRef) -> Result<Option<Ending>, Trouble> {
+        match line.task(task).await {
+            Ok(task) if task.status.state.is_settled() => self.task(task).await,
+            Ok(_) => Ok(None),
+            Err(error) => {
+                self.cx
+                    .gap(format!("events came twice or out of order, and the agent could not be asked: {error}"))
+                    .await?;
+                Ok(None)
             }
         }
     }
@@ -278,9 +369,8 @@ impl<'a> Work<'a> {
         }
         let silence = patience.silence.filter(|silence| self.calls > 0 && self.silent_for() >= *silence)?;
         if let Some(id) = self.known.task.clone() {
-            let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
             // A courtesy: nobody waits for what it does from here on.
-            let _ = tokio::time::timeout(GRACE, self.remote.cancel(request)).await;
+            let _ = tokio::time::timeout(GRACE, self.remote.cancel_there(&self.known, &id)).await;
         }
         Some(Ending::fail(format!("the agent did not respond in time: there was no news for {silence:?}")))
     }
@@ -322,4 +412,9 @@ impl<'a> Work<'a> {
         self.cx.waits_for(None);
         ending
     }
+}
+
+/// Whether an event settles its task.
+fn ends(said: &TheirEvent) -> bool {
+    said.state().is_some_and(TaskState::is_settled)
 }

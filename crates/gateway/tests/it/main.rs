@@ -1,8 +1,15 @@
 //! What is promised about going out, with servers on this machine.
 #![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
 
+#[path = "../../../client/tests/it/stub.rs"]
+#[allow(dead_code, reason = "the agents on a bare socket that the client is tested with")]
+mod agent;
+mod bench;
+mod breakers;
+mod cancels;
 mod courier;
 mod egress;
 mod outbound;
 mod parcel;
+mod rogues;
 mod stub;

@@ -2,7 +2,7 @@
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
-use sabir_gateway::{Credentials, Egress, Patience, RemoteAgent, Upstream};
+use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Upstream};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
@@ -15,6 +15,8 @@ pub(crate) fn remote(
     config: &AgentConfig,
     secrets: &dyn Secrets,
     egress: &EgressConfig,
+    cancel_grace: Duration,
+    hub: &Arc<Hub>,
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
@@ -39,8 +41,17 @@ pub(crate) fn remote(
         pause: Duration::from_millis(waits.poll_ms),
     };
     let egress = written_down(egress.policy(), &url);
-    let upstream = Upstream { url, credentials, egress, patience, idempotent: config.idempotent };
-    RemoteAgent::new(upstream).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
+    let upstream = Upstream {
+        name: config.name.clone(),
+        url,
+        credentials,
+        egress,
+        patience,
+        idempotent: config.idempotent,
+        breaker: config.breaker.rules()?,
+        cancel_grace,
+    };
+    RemoteAgent::new(upstream, hub).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

@@ -57,7 +57,7 @@ pub(crate) async fn serve(app: &App, job: Job, headers: &HeaderMap, body: &Bytes
         Err((status, problem)) => return tell(status, &json!({ "error": problem })),
     };
     if let Some(task) = job.task(&id)
-        && let Err(error) = app.route.wake(task, |name| app.agent(name.as_str()).map(|s| s.resident.clone())).await
+        && let Err(error) = app.route.wake(task, |name| app.directory.resident(name)).await
     {
         tracing::error!(%task, %error, "a task could not be taken up");
         return tell(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "Internal error"}));

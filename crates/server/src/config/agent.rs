@@ -2,6 +2,7 @@
 
 use super::ToolModeConfig;
 use super::retention::AgentRetention;
+use super::upstream::BreakerConfig;
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -48,6 +49,12 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    #[serde(default)]
+    pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: when it is left alone.
+    #[serde(default)]
+    pub breaker: BreakerConfig,
     /// What it asks of callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
@@ -130,6 +137,8 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            cancel_grace_seconds: None,
+            breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),

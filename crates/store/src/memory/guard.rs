@@ -1,6 +1,8 @@
 //! What the guard keeps, in memory: the reference the other backends are compared with, and the store of throw-away
 //! servers. Nothing survives the process, the audit included.
 
+mod registry;
+
 use crate::audit::{Chained, Checker, Pending, entry_of, link};
 use crate::counters::{Day, Sliding};
 use crate::replay::{Marks, mark};
@@ -29,6 +31,7 @@ struct Inner {
     quotas: HashMap<KeyId, (Day, u64)>,
     chain: Vec<Chained>,
     pending: Pending,
+    registry: registry::Kept,
 }
 
 impl MemoryGuard {

@@ -45,6 +45,8 @@ impl Retention for MemoryLog {
         inner.keys.retain(|_, (kept, _)| !gone.contains(&kept.task));
         inner.aliases.retain(|_, named| !gone.contains(named));
         inner.notes.retain(|id, _| !gone.contains(id));
+        inner.owed_cancels.retain(|id, _| !gone.contains(id));
+        inner.spent.retain(|id, _| !gone.contains(id));
         Answer::now(Ok(Forgotten { tasks: u64::try_from(gone.len()).unwrap_or(u64::MAX), next: None }))
     }
 }

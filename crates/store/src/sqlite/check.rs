@@ -134,6 +134,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
         ("outbox", " AND task.salt = one.salt"),
         ("retry_key", " AND task.salt = one.salt"),
         ("continuation", " AND task.salt = one.salt"),
+        ("owed_cancel", " AND task.salt = one.salt"),
     ] {
         let sql = format!(
             "SELECT count(*) FROM {table} one WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.k = one.k{also})"

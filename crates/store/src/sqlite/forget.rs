@@ -178,9 +178,19 @@ impl Writer {
             if connection.prepare_cached(&sql)?.execute((k, salt, at.state))? == 0 {
                 continue;
             }
-            for table in
-                ["note", "alias", "retry_key", "push_config", "outbox", "continuation", "snapshot", "checkpoint"]
-            {
+            for table in [
+                "note",
+                "alias",
+                "retry_key",
+                "push_config",
+                "outbox",
+                "owed_cancel",
+                "continuation",
+                "snapshot",
+                "checkpoint",
+                "kin",
+                "spend",
+            ] {
                 connection.prepare_cached(&format!("DELETE FROM {table} WHERE k = ?1"))?.execute([k])?;
             }
             let sql = "UPDATE counter SET n = n - 1 WHERE scope = ?1 AND state = ?2";

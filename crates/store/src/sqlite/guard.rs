@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `queue` | the writer: everything that waited is one transaction |
 //! | `directory` | keys and organisations in memory, and who notices that they changed |
-//! | `keys`, `organisations`, `replay`, `quota`, `audit` | the rows of each |
+//! | `keys`, `organisations`, `registry`, `replay`, `quota`, `audit` | the rows of each |
 //!
 //! A file of its own, because commands such as `sabir key create` must work on it with and without a server running,
 //! while the task log belongs to one process alone and says so with a lock. There is no lock here: any number of
@@ -21,6 +21,7 @@ mod keys;
 mod organisations;
 mod queue;
 mod quota;
+mod registry;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -30,15 +31,15 @@ use crate::audit::Pending;
 use crate::counters::{Day, Sliding};
 use crate::replay::{Marks, mark};
 use crate::{
-    Answer, ApiKey, Audit, By, ChangeError, Counters, Digest, Domain, Hash, Hit, Imprint, KeyId, KeyTerms, Keys, Known,
-    Linked, OpenError, Organisation, Organisations, Record, ReplayGuard, SecretRef, Seen, Spent, Standing, StoreError,
-    Verified, Window,
+    Answer, ApiKey, Audit, By, ChangeError, Counters, Digest, Domain, Enlisted, Hash, Hit, Imprint, KeptCard, KeyId,
+    KeyTerms, Keys, Known, Linked, Notice, Noticed, OpenError, Organisation, Organisations, Record, Registry,
+    ReplayGuard, SecretRef, Seen, Spent, Standing, StoreError, Verified, Window,
 };
 use directory::{Directory, Uses, Watch};
 use queue::{Queue, Task, Weight, Writer};
 use quota::Exhausted;
 use rusqlite::Connection;
-use sabir_proto::Timestamp;
+use sabir_proto::{AgentName, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -247,6 +248,45 @@ impl Organisations for SqliteGuard {
 
     fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError> {
         self.write(Weight::Audited, move |connection| organisations::remove(connection, &domain, &by))
+    }
+}
+
+impl Registry for SqliteGuard {
+    fn generation(&self) -> Result<u64, StoreError> {
+        self.look_if_alone()?;
+        Ok(self.directory.agents())
+    }
+
+    fn enlist(&self, agent: Enlisted, card: Option<Noticed>, by: By) -> Answer<(), ChangeError> {
+        self.write(Weight::Audited, move |connection| registry::enlist(connection, &agent, card, &by))
+    }
+
+    fn enlisted(&self) -> Answer<Vec<Enlisted>> {
+        Answer::now(self.read(registry::read).and_then(registry::whole))
+    }
+
+    fn enable(&self, name: AgentName, enabled: bool, by: By) -> Answer<Enlisted, ChangeError> {
+        self.write(Weight::Audited, move |connection| registry::enable(connection, &name, enabled, &by))
+    }
+
+    fn delist(&self, name: AgentName, by: By) -> Answer<Enlisted, ChangeError> {
+        self.write(Weight::Audited, move |connection| registry::delist(connection, &name, &by))
+    }
+
+    fn notice(&self, card: Noticed) -> Answer<Notice> {
+        self.write(Weight::Durable, move |connection| registry::notice(connection, card).map(Ok))
+    }
+
+    fn cards(&self, name: AgentName) -> Answer<Vec<KeptCard>> {
+        Answer::now(self.read(|connection| registry::cards(connection, &name)).and_then(registry::whole))
+    }
+
+    fn used_cards(&self) -> Answer<Vec<KeptCard>> {
+        Answer::now(self.read(registry::used).and_then(registry::whole))
+    }
+
+    fn approve(&self, name: AgentName, by: By) -> Answer<Option<KeptCard>, ChangeError> {
+        self.write(Weight::Audited, move |connection| registry::approve(connection, &name, &by))
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
 }
 
-const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body";
+const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child";
 
 impl Reader {
     /// Several statements on one view of the file.
@@ -64,6 +64,15 @@ impl Reader {
         // Ends the view; a read transaction has nothing to lose.
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         outcome
+    }
+
+    /// Tasks that were handed over since then, oldest first.
+    pub(super) fn handed_over(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<TaskId>> {
+        let sql = "SELECT k, salt FROM task INDEXED BY task_handed_over
+                   WHERE state = 9 AND position >= ?1 ORDER BY position LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        statement.query_map((key(since), limit), |row| Ok(task_id(row.get(0)?, row.get(1)?)))?.collect()
     }
 
     pub(super) fn load(&self, id: TaskId) -> rusqlite::Result<Option<Stored>> {
@@ -105,7 +114,8 @@ impl Reader {
         let turn = seq(row.get::<_, Option<i64>>(5)?.unwrap_or(0));
         let attempt = row.get::<_, Option<u32>>(6)?.unwrap_or(0);
         let progress = Progress { turn, attempt, checkpoint: None };
-        Ok(Some(Stored { id: task_id(row.get(0)?, row.get(1)?), scope, state, head, base, tail: Vec::new(), progress }))
+        let (id, is_child) = (task_id(row.get(0)?, row.get(1)?), row.get::<_, Option<i64>>(10)?.is_some());
+        Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child }))
     }
 
     /// What an unsettled task has outside its row.

@@ -149,7 +149,7 @@ impl Writer {
     /// One step. A plain opening is a single statement and needs no savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
-        let alone = step.opening.is_some() && step.effects.is_empty();
+        let alone = step.opening.as_ref().is_some_and(|o| o.birth.is_none()) && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
@@ -178,7 +178,14 @@ impl Writer {
     fn apply(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let k = key(step.task.stamp());
         match &step.opening {
-            Some(opening) => self.open(k, step, opening, commit, counts)?,
+            Some(opening) => {
+                if let Some(birth) = &opening.birth
+                    && let Err(refused) = self.bear(k, birth)?
+                {
+                    return Ok(Err(refused));
+                }
+                self.open(k, step, opening, commit, counts)?;
+            }
             None => {
                 if let Err(refused) = self.go_on(k, step, commit, counts)? {
                     return Ok(Err(refused));
@@ -215,8 +222,8 @@ impl Writer {
         self.connection
             .prepare_cached(
                 "INSERT INTO task (k, salt, scope, state, position, moved, head, context, turn, attempt, retry,
-                                   history_at, artifacts_at, body, events)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                                   history_at, artifacts_at, body, events, child)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
             .execute(params![
                 k,
@@ -234,6 +241,7 @@ impl Writer {
                 body.map(|b| b.artifacts_at),
                 body.map(|b| &b.json[..]),
                 lines.as_ref().filter(|_| settled),
+                opening.birth.is_some().then_some(1),
             ])?;
         *counts.entry((scope, state.number())).or_default() += 1;
         if !settled {
@@ -365,7 +373,9 @@ impl Writer {
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
             Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
+            Effect::Spend { root, micros } => self.spend(*root, *micros)?,
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

@@ -4,7 +4,7 @@ use super::{Ask, Bench};
 use crate::story::{Author, News, Story, beginning, owner, push_config, registers};
 use crate::wait::wait;
 use sabir_proto::{Seq, TaskState};
-use sabir_store::{AppendError, Effect, Letter, Letters, Step};
+use sabir_store::{AppendError, Effect, Letter, Letters, OwedCancel, Step};
 
 fn put(id: &str) -> Effect {
     registers(id, 3)
@@ -89,4 +89,28 @@ pub(super) fn a_step_without_events_is_held_to_no_head(bench: &mut dyn Bench) {
     bench.log().put(effect_only(&story, vec![put("b")]));
     story.check(bench.log().stored(story.id()).as_ref());
     assert_eq!(configs(bench, &story).len(), 2);
+}
+
+pub(super) fn a_cancel_that_is_owed_is_kept_until_it_is_paid(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(7), owner("ann"));
+    let (mut story, mut other) = (author.story(&scope), author.story(&scope));
+    let owed = |data: &'static str, attempts| OwedCancel { data: data.into(), attempts, due: beginning() };
+    let owes = |owed| Effect::OweCancel(Some(Box::new(owed)));
+    bench.log().put(story.open(&mut author, &[]));
+    bench.log().put(other.open(&mut author, &[]));
+    let step = story.step(&mut author, &[News::Status(TaskState::Canceled)]);
+    bench.log().put(Step { effects: vec![owes(owed("theirs", 0))], ..step });
+    bench.log().put(effect_only(&other, vec![owes(owed("others", 1))]));
+    bench.log().put(effect_only(&story, vec![owes(owed("theirs", 2))]));
+    bench.reopen();
+    let agent = scope.agent.clone();
+    let read = |bench: &dyn Bench, after, limit| wait(bench.log().owed_cancels(after, limit)).expect("it can be read");
+    let expected = [(story.id(), agent.clone(), owed("theirs", 2)), (other.id(), agent, owed("others", 1))];
+    assert_eq!(read(bench, None, 10), expected);
+    assert_eq!(read(bench, None, 1), expected[..1]);
+    assert_eq!(read(bench, Some(story.id()), 10), expected[1..]);
+    for _ in 0..2 {
+        bench.log().put(effect_only(&story, vec![Effect::OweCancel(None)]));
+        assert_eq!(read(bench, None, 10), expected[1..], "paying twice is no error");
+    }
 }

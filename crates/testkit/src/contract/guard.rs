@@ -6,6 +6,7 @@ mod audit;
 mod counters;
 mod keys;
 mod organisations;
+mod registry;
 mod replay;
 
 use super::broken_promises;
@@ -44,6 +45,10 @@ promises! {
         a_use_is_shown_and_changes_nothing, every_change_of_a_key_is_audited, keys_are_listed_by_age;
     organisations: a_domain_is_found_however_it_is_spelled, a_secret_can_be_replaced,
         every_change_of_an_organisation_is_audited;
+    registry: an_agent_is_kept_as_it_was_added, a_name_is_taken_once, an_agent_comes_and_goes,
+        of_the_cards_of_an_agent_one_is_used, a_held_card_waits_to_be_approved, a_card_that_went_back_is_no_longer_held,
+        old_cards_are_forgotten_and_the_used_one_is_not, every_change_of_the_registry_changes_its_number,
+        every_change_of_an_agent_is_audited;
     replay: the_first_is_first_and_the_others_are_not, a_mark_is_kept_to_its_last_moment, scopes_are_apart,
         of_many_at_once_one_is_first, a_restart_forgets_no_mark;
     counters: a_window_slides, windows_and_callers_are_apart, a_limit_of_nothing_admits_nothing,

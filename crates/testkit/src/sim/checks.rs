@@ -30,6 +30,8 @@ pub(super) const ALL: &[Check] = &[
     ("a_retried_send_makes_one_task", a_retried_send_makes_one_task),
     ("every_answer_is_kept", every_answer_is_kept),
     ("a_name_has_one_unfinished_task", a_name_has_one_unfinished_task),
+    ("one_child_per_key", one_child_per_key),
+    ("a_task_that_is_given_up_leaves_no_child_behind", no_child_is_left_behind),
     ("counters_equal_counts", counters_equal_counts),
     ("every_event_is_delivered_in_order_or_given_up", every_event_is_delivered_in_order_or_given_up),
     ("only_the_dead_get_dead_letters", only_the_dead_get_dead_letters),
@@ -227,6 +229,28 @@ fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whatever happened to a parent, it has one child under one key, and the log knows it.
+fn one_child_per_key(evidence: &Evidence) -> Result<(), String> {
+    let mut known: BTreeMap<(TaskId, &str), TaskId> = BTreeMap::new();
+    for (child, parent, key) in &evidence.witness.born {
+        if let Some(other) = known.insert((*parent, key), *child) {
+            return Err(format!("task {parent} has the children {other} and {child} under the key {key}"));
+        }
+        let found = at_once(evidence.log.child(*parent, key)).map_err(|e| e.to_string())?;
+        if found != Some(*child) {
+            return Err(format!("task {parent} has the child {child} under the key {key}, and the log says {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn no_child_is_left_behind(evidence: &Evidence) -> Result<(), String> {
+    match evidence.witness.orphans().next() {
+        Some((child, parent)) => Err(format!("task {child} lives on, though task {parent} was given up")),
+        None => Ok(()),
+    }
 }
 
 fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {

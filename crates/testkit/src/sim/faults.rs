@@ -76,4 +76,8 @@ pub enum Sabotage {
     CountFailures,
     /// The store says that the latest row of a configuration is due, and not the oldest.
     SkipAhead,
+    /// The store forgets whose children tasks are.
+    ForgetKin,
+    /// The store finds no children of tasks that were given up.
+    HideOrphans,
 }

@@ -8,12 +8,13 @@ use super::faults::Sabotage;
 use super::ledger::Named;
 use super::{Options, Store};
 use crate::wait::at_once;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
+use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Bell, Digest, Due, Effect, KeptRetry, Letter, Letters, Listed, Listing, Mark, Note, Outbox,
-    Owed, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Asking, Bell, Digest, Due, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing,
+    Mark, Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
+    is_given_up,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,11 +56,22 @@ pub(super) struct Witness {
     pub(super) names: Vec<(Named, Vec<TaskId>)>,
     /// Names that were given away while their task was unfinished.
     pub(super) names_taken_away: Vec<String>,
+    /// Every child, with its parent and the parent's key for it.
+    pub(super) born: Vec<(TaskId, TaskId, Arc<str>)>,
     /// Tasks that got an event after they had settled.
     pub(super) moved_after_settling: Vec<TaskId>,
 }
 
 impl Witness {
+    /// Children that live on though their parent was given up, and those parents.
+    pub(super) fn orphans(&self) -> impl Iterator<Item = (TaskId, TaskId)> {
+        let state = |task: &TaskId| self.states.get(task).copied();
+        let lives = move |child: &TaskId| state(child).is_some_and(|state| !state.is_settled());
+        let is_gone = move |parent: &TaskId| state(parent).is_some_and(is_given_up);
+        let orphans = self.born.iter().filter(move |(child, parent, _)| lives(child) && is_gone(parent));
+        orphans.map(|(child, parent, _)| (*child, *parent))
+    }
+
     fn gives(&mut self, named: Named, task: TaskId) {
         let at = self.names.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
             self.names.push((named, Vec::new()));
@@ -80,8 +92,19 @@ fn named(step: &Step) -> Option<Named> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
         Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
-        Effect::Key { .. } | Effect::PutPush { .. } | Effect::DeletePush { .. } | Effect::WaitFor(_) => None,
+        Effect::Key { .. }
+        | Effect::PutPush { .. }
+        | Effect::DeletePush { .. }
+        | Effect::WaitFor(_)
+        | Effect::OweCancel(_)
+        | Effect::Spend { .. } => None,
     })
+}
+
+/// Whose child a step opens, and under which key.
+fn born(step: &Step) -> Option<(TaskId, Arc<str>)> {
+    let birth = step.opening.as_ref()?.birth.as_ref()?;
+    Some((birth.kin.parent, birth.kin.key.clone()))
 }
 
 enum Disk {
@@ -205,6 +228,11 @@ impl SimLog {
         self.lock().witness.states.values().filter(|state| is_unfinished(**state)).count()
     }
 
+    /// How many children live on though their parent was given up.
+    pub(super) fn orphans(&self) -> usize {
+        self.lock().witness.orphans().count()
+    }
+
     pub(super) fn witness(&self) -> Witness {
         self.lock().witness.clone()
     }
@@ -233,6 +261,16 @@ impl SimLog {
         let mark = match mark {
             Mark::Postpone { until: now, tried: Some(_) } if sabotage == Some(Sabotage::CountFailures) => {
                 Mark::Done { now }
+            }
+            // The row that was passed over waits as well, or it would be due for ever at one moment.
+            mark @ Mark::Postpone { .. } if sabotage == Some(Sabotage::SkipAhead) => {
+                let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
+                let letters = at_once(self.lock().disk.log().letters(of_task)).unwrap_or_default();
+                if let Some(first) = letters.iter().find(|letter| letter.config == owed.config) {
+                    let passed_over = Owed { number: first.number, seq: first.first, last: first.last, ..owed.clone() };
+                    drop(self.write(|log| log.mark(&passed_over, mark.clone())));
+                }
+                mark
             }
             mark => mark,
         };
@@ -285,21 +323,29 @@ impl Inner {
             }
             Some(Sabotage::TwoOwners) => self.renumber(&mut step),
             Some(Sabotage::MoveNames) => self.look_away(&mut step),
+            Some(Sabotage::ForgetKin) => {}
             Some(Sabotage::OweNothing) if step.head().0 % 3 == 2 => step.notify = None,
             Some(
                 Sabotage::LoseLastEvent
                 | Sabotage::AcknowledgeEarly
                 | Sabotage::OweNothing
                 | Sabotage::CountFailures
-                | Sabotage::SkipAhead,
+                | Sabotage::SkipAhead
+                | Sabotage::HideOrphans,
             )
             | None => {}
         }
         let (task, has_events) = (step.task, !step.events.is_empty());
         let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
-        let named = named(&step);
+        let (named, kin) = (named(&step), born(&step));
+        if self.sabotage == Some(Sabotage::ForgetKin)
+            && let Some(opening) = &mut step.opening
+        {
+            opening.birth = None;
+        }
         at_once(self.disk.log().append(step))?;
         let witness = &mut self.witness;
+        witness.born.extend(kin.map(|(parent, key)| (task, parent, key)));
         if let Some(named) = named {
             witness.gives(named, task);
         }
@@ -346,6 +392,10 @@ impl Inner {
 }
 
 impl TaskLog for SimLog {
+    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+        self.read(|log| log.handed_over(since, limit))
+    }
+
     fn append(&self, step: Step) -> Answer<(), AppendError> {
         let mut inner = self.lock();
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
@@ -378,6 +428,10 @@ impl TaskLog for SimLog {
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
         self.read(|log| log.unfinished(after, limit))
+    }
+
+    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+        self.read(|log| log.owed_cancels(after, limit))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
@@ -452,5 +506,41 @@ impl Outbox for SimLog {
 
     fn discard(&self, number: i64) -> Answer<bool> {
         self.write(|log| log.discard(number))
+    }
+}
+
+impl Family for SimLog {
+    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
+        self.read(|log| log.kin(task))
+    }
+
+    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+        self.read(|log| log.child(parent, key))
+    }
+
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        self.read(|log| log.descendants(root, after, limit))
+    }
+
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        if self.lock().sabotage == Some(Sabotage::HideOrphans) {
+            return Answer::now(Ok(Vec::new()));
+        }
+        self.read(|log| log.children(parent, after, limit))
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+        if self.lock().sabotage == Some(Sabotage::HideOrphans) {
+            return Answer::now(Ok(Vec::new()));
+        }
+        self.read(|log| log.orphans(after, limit))
+    }
+
+    fn toll(&self, root: TaskId) -> Answer<Toll> {
+        self.read(|log| log.toll(root))
+    }
+
+    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
+        self.read(|log| log.asking(after, limit))
     }
 }

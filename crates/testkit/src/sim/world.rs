@@ -120,6 +120,7 @@ impl World {
         self.until("every_agent_comes_to_an_end", |world| {
             world.around.log.waiting() == 0 && world.around.door.engine().is_some_and(|engine| engine.running() == 0)
         })?;
+        self.until("a_task_that_is_given_up_leaves_no_child_behind", |world| world.around.log.orphans() == 0)?;
         self.until("every_event_owed_is_delivered_or_given_up", |world| {
             let at_rest = |engine: &Engine| engine.deliveries_in_flight() == 0;
             world.around.door.engine().as_ref().is_some_and(at_rest) && !world.around.log.has_letters()
@@ -301,6 +302,8 @@ async fn serve(around: Surroundings, host: Arc<SimHost>, group: Group) {
     let by_name = |name: &AgentName| -> Option<Arc<Resident>> {
         around.residents.iter().find(|resident| resident.name == *name).cloned()
     };
+    let residents = around.residents.clone();
+    engine.know(Arc::new(move |name: &AgentName| residents.iter().find(|resident| resident.name == *name).cloned()));
     match engine.recover(by_name).await {
         Ok((resumed, failed)) => {
             let now = around.executor.now();

@@ -2,7 +2,9 @@
 
 use sabir_engine::watch::Item;
 use sabir_engine::{Engine, Limits, Metrics, Resident};
-use sabir_proto::{Caller, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task, Tenant, Terms};
+use sabir_proto::{
+    AgentName, Caller, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task, Tenant, Terms,
+};
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Scope, TaskLog};
 use sabir_testkit::agents::{Roster, residents};
@@ -11,7 +13,7 @@ use sabir_testkit::counting::CountingLog;
 use sabir_testkit::host::SimHost;
 use sabir_testkit::sim::executor::Executor;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// One process after another, on one log.
 pub(crate) struct Desk {
@@ -20,7 +22,8 @@ pub(crate) struct Desk {
     pub(crate) metrics: Metrics,
     pub(crate) engine: Engine,
     pub(crate) roster: Roster,
-    residents: Vec<Arc<Resident>>,
+    residents: Arc<Mutex<Vec<Arc<Resident>>>>,
+    limits: Limits,
     chance: Chance,
     process: u32,
 }
@@ -31,26 +34,47 @@ impl Desk {
     }
 
     pub(crate) fn on(log: Arc<dyn TaskLog>) -> Self {
+        Self::within(log, Limits::default())
+    }
+
+    pub(crate) fn within(log: Arc<dyn TaskLog>, limits: Limits) -> Self {
         let executor = Executor::new(7);
         let log = Arc::new(CountingLog::new(log));
         let (roster, metrics) = (Roster::default(), Metrics::default());
-        let engine = open(&executor, &log, &metrics, 1);
-        let residents = residents(&roster);
-        Self { executor, log, metrics, engine, roster, residents, chance: Chance::new(7), process: 1 }
+        let engine = open(&executor, &log, &metrics, &limits, 1);
+        let residents = Arc::new(Mutex::new(residents(&roster)));
+        let desk =
+            Self { executor, log, metrics, engine, roster, residents, limits, chance: Chance::new(7), process: 1 };
+        desk.introduce();
+        desk
+    }
+
+    /// Agents beside the scripted ones, which all of them can then call.
+    pub(crate) fn move_in(&self, newcomers: impl IntoIterator<Item = Arc<Resident>>) {
+        self.residents.lock().unwrap().extend(newcomers);
+    }
+
+    fn introduce(&self) {
+        self.engine.know(Arc::new(self.directory()));
+    }
+
+    fn directory(&self) -> impl Fn(&AgentName) -> Option<Arc<Resident>> + Send + Sync + 'static {
+        let residents = self.residents.clone();
+        move |name| residents.lock().unwrap().iter().find(|r| r.name == *name).cloned()
     }
 
     /// The process dies and another one opens its log, without taking anything up.
     pub(crate) fn die(&mut self) {
         self.executor.abort_group(self.process);
         self.process += 1;
-        self.engine = open(&self.executor, &self.log, &self.metrics, self.process);
+        self.engine = open(&self.executor, &self.log, &self.metrics, &self.limits, self.process);
+        self.introduce();
     }
 
     /// The process dies and another one takes up its log. Gives how many turns go on and how many were failed.
     pub(crate) fn crash(&mut self) -> (usize, usize) {
         self.die();
-        let (engine, residents) = (self.engine.clone(), self.residents.clone());
-        let by_name = move |name: &sabir_proto::AgentName| residents.iter().find(|r| r.name == *name).cloned();
+        let (engine, by_name) = (self.engine.clone(), self.directory());
         self.run(async move { engine.recover(by_name).await.expect("the log can be read") })
     }
 
@@ -65,7 +89,7 @@ impl Desk {
     }
 
     pub(crate) fn agent(&self, name: &str) -> Arc<Resident> {
-        self.residents.iter().find(|r| r.name.as_str() == name).cloned().expect("one of the scripted agents")
+        self.directory()(&AgentName::parse(name).unwrap()).expect("one of the scripted agents")
     }
 
     pub(crate) fn scope(&self, agent: &str) -> Arc<Scope> {
@@ -129,10 +153,9 @@ impl Desk {
     }
 }
 
-fn open(executor: &Executor, log: &Arc<CountingLog>, metrics: &Metrics, process: u32) -> Engine {
+fn open(executor: &Executor, log: &Arc<CountingLog>, metrics: &Metrics, limits: &Limits, process: u32) -> Engine {
     let host = Arc::new(SimHost::new(executor.clone(), process, Chance::new(process.into())));
     let log: Arc<dyn TaskLog> = log.clone();
-    let metrics = metrics.clone();
-    executor
-        .block_on(async move { Engine::open(log, host, Limits::default(), metrics).await.expect("an empty log opens") })
+    let (metrics, limits) = (metrics.clone(), limits.clone());
+    executor.block_on(async move { Engine::open(log, host, limits, metrics).await.expect("an empty log opens") })
 }

@@ -7,6 +7,7 @@
 //! | agents that behave, and those that do not | `agents` |
 //! | agents whose work goes on elsewhere leave a trace before it does, and hear of a cancel | `elsewhere` |
 //! | a store that takes no writes for long makes nobody forgotten | `full` |
+//! | a task that is opened for another is found again, ends with it, and is one of a number that is bounded | `kin` |
 //! | names that callers give their tasks are as good as ids, and nobody else's | `names` |
 //! | notes beside tasks are in nobody's way | `notes` |
 //! | a send that is repeated is the same send, whatever became of the first | `retries` |
@@ -21,6 +22,7 @@ mod desk;
 mod elsewhere;
 mod files;
 mod full;
+mod kin;
 mod names;
 mod notes;
 mod outbox;

@@ -107,6 +107,16 @@ fn a_forgotten_retry_key_is_noticed() {
 }
 
 #[test]
+fn a_child_that_is_opened_twice_is_noticed() {
+    check_noticed(Sabotage::ForgetKin, "one_child_per_key");
+}
+
+#[test]
+fn a_child_that_outlives_its_parent_is_noticed() {
+    check_noticed(Sabotage::HideOrphans, "a_task_that_is_given_up_leaves_no_child_behind");
+}
+
+#[test]
 fn an_event_that_nobody_is_owed_is_noticed() {
     check_noticed(Sabotage::OweNothing, "every_event_is_delivered_in_order_or_given_up");
 }

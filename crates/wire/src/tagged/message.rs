@@ -5,7 +5,8 @@ use super::{Manner, Mint, Tag};
 use crate::path::Path;
 use crate::{LossKind, Losses};
 use sabir_proto::lenient::{empty_none, null_default};
-use sabir_proto::{ContextId, Message, MessageId, Object, Role, TaskRef};
+use sabir_proto::transfer::take_literal;
+use sabir_proto::{ContextId, Json, Message, MessageId, Object, Role, TaskRef};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A message as read. Which of its members must be there depends on the dialect, so none must be here but the parts.
@@ -29,6 +30,9 @@ pub(crate) struct MessageIn {
     extensions: Vec<String>,
     #[serde(default, deserialize_with = "null_default")]
     reference_task_ids: Vec<String>,
+    /// The literal form of the extension for handoffs.
+    #[serde(rename = "transfer_context", default)]
+    transfer_context: Option<Json>,
 }
 
 impl MessageIn {
@@ -51,7 +55,7 @@ impl MessageIn {
 
     /// The canonical message. One without a name gets one from `mint`.
     pub(crate) fn into_message(self, mint: Mint<'_>) -> Message {
-        Message {
+        let mut message = Message {
             message_id: self.message_id.unwrap_or_else(mint),
             context_id: self.context_id,
             task_id: self.task_id,
@@ -60,7 +64,11 @@ impl MessageIn {
             metadata: self.metadata,
             extensions: self.extensions,
             reference_task_ids: self.reference_task_ids,
+        };
+        if let Some(context) = &self.transfer_context {
+            take_literal(&mut message, context);
         }
+        message
     }
 }
 

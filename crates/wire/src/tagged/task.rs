@@ -7,8 +7,8 @@ use crate::path::{Path, Wrong};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::{empty_none, null_default, object, optional_object};
 use sabir_proto::{
-    Artifact, ArtifactId, Content, ContextId, Message, MessageId, Object, Part, Role, TaskId, TaskRef, TaskState,
-    TaskStatus, TheirTask, Timestamp,
+    Artifact, ArtifactId, Content, ContextId, Json, Message, MessageId, Object, Part, Role, TaskId, TaskRef, TaskState,
+    TaskStatus, TheirTask, Timestamp, Transfer, transfer::TRANSFERRED,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -83,6 +83,9 @@ pub(crate) struct StatusIn {
     message: Option<MessageIn>,
     #[serde(default)]
     timestamp: Option<String>,
+    /// Where the task went, in the literal form of the extension for handoffs.
+    #[serde(default)]
+    transfer: Option<Json>,
 }
 
 impl StatusIn {
@@ -93,11 +96,15 @@ impl StatusIn {
         if timestamp.is_some() && read.is_none() {
             losses.note(LossKind::Timestamp, path.member("timestamp"));
         }
-        Ok(TaskStatus {
+        let mut status = TaskStatus {
             state: read_state(&self.state, &path.member("state"), losses)?,
             message: self.message.map(|m| m.into_message(mint)),
             timestamp: read,
-        })
+        };
+        if let Some(Ok(transfer)) = self.transfer.map(|transfer| transfer.read::<Transfer>()) {
+            transfer.complete(&mut status);
+        }
+        Ok(status)
     }
 }
 
@@ -114,6 +121,8 @@ fn read_state(word: &str, path: &Path<'_>, losses: &mut Losses) -> Result<TaskSt
         "rejected" => TaskState::Rejected,
         "auth-required" => TaskState::AuthRequired,
         "unknown" => TaskState::Unspecified,
+        // The literal form of the extension for handoffs.
+        TRANSFERRED | "transferred" => TaskState::Transferred,
         // A word like theirs that is none of theirs: what it means is not known, and whoever polls goes on.
         other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {
             losses.note(LossKind::State, path);

@@ -14,6 +14,7 @@ mod oracle;
 mod pairs;
 mod roundtrip;
 mod swift;
+mod transfer;
 mod v03_proto;
 
 use proptest::test_runner::Config;

@@ -37,6 +37,8 @@ pub(super) struct Book {
 #[derive(Debug)]
 pub(super) struct Directory {
     book: RwLock<Arc<Book>>,
+    /// The number of agents and their cards.
+    agents: AtomicU64,
     opened: Instant,
     looked_ms: AtomicU64,
 }
@@ -47,7 +49,7 @@ impl Directory {
     }
 
     pub(super) fn opened_at(opened: Instant) -> Self {
-        Self { book: RwLock::default(), opened, looked_ms: AtomicU64::new(0) }
+        Self { book: RwLock::default(), agents: AtomicU64::new(0), opened, looked_ms: AtomicU64::new(0) }
     }
 
     /// Brings the book up to date, if there was a change.
@@ -55,7 +57,9 @@ impl Directory {
         // As of before the look: what changes during it may be missed.
         let now_ms = self.now_ms();
         let known = self.with(|book| book.generation);
-        if generation(connection)? != known {
+        let (now, agents) = generations(connection)?;
+        self.agents.fetch_max(agents, Ordering::AcqRel);
+        if now != known {
             let book = Arc::new(read(connection)?);
             let mut current = self.book.write().unwrap_or_else(PoisonError::into_inner);
             // Two may look at once; the later state stays.
@@ -65,6 +69,11 @@ impl Directory {
         }
         self.looked_ms.fetch_max(now_ms, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// The number of agents and their cards, as of the last look.
+    pub(super) fn agents(&self) -> u64 {
+        self.agents.load(Ordering::Acquire)
     }
 
     /// Looks something up in the book; fails when the book may have been wrong for too long.
@@ -85,15 +94,16 @@ impl Directory {
     }
 }
 
-fn generation(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached("SELECT number FROM generation")?.query_row([], |row| row.get(0))
+fn generations(connection: &Connection) -> rusqlite::Result<(i64, u64)> {
+    let sql = "SELECT number, agents FROM generation";
+    connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))
 }
 
 /// All of it, on one view of the file. A row that makes no sense is left out: whoever has that key is refused, and
 /// nobody else.
 fn read(connection: &Connection) -> rusqlite::Result<Book> {
     let view = connection.unchecked_transaction()?;
-    let mut book = Book { generation: generation(&view)?, ..Book::default() };
+    let mut book = Book { generation: generations(&view)?.0, ..Book::default() };
     for key in keys::read(&view)? {
         match key {
             Ok(key) => {

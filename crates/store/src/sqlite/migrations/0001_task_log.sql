@@ -26,13 +26,41 @@ CREATE TABLE task (
     history_at   INTEGER,
     artifacts_at INTEGER,
     body         BLOB,                -- the task as JSON, once settled
-    events       BLOB                 -- the events of a one-row task, one per line; NULL: the body is event 1
+    events       BLOB,                -- the events of a one-row task, one per line; NULL: the body is event 1
+    child        INTEGER              -- 1: another task's child, see kin
 );
 
 -- Lists by owner, with and without a state.
 CREATE INDEX task_order ON task (scope, state, position, moved);
 -- Later tasks of a context, and all tasks of contexts that clients brought.
 CREATE INDEX task_context ON task (scope, context, position, state, moved) WHERE context IS NOT NULL;
+
+-- What waits for somebody, and children that are not settled: both small parts of the whole.
+CREATE INDEX task_asking ON task (position) WHERE state IN (6, 8);
+CREATE INDEX task_handed_over ON task (position) WHERE state = 9;
+CREATE INDEX task_child ON task (k) WHERE child IS NOT NULL AND body IS NULL;
+
+-- Children: tasks that agents opened with other agents, on behalf of a task of theirs.
+CREATE TABLE kin (
+    k           INTEGER PRIMARY KEY,  -- the child
+    parent      INTEGER NOT NULL,
+    parent_salt INTEGER NOT NULL,
+    root        INTEGER NOT NULL,     -- the top of the family
+    root_salt   INTEGER NOT NULL,
+    name        TEXT NOT NULL,        -- the parent's key for it
+    hops        INTEGER NOT NULL,     -- agents before it
+    path        TEXT NOT NULL,        -- those agents, as a JSON array
+    origin      TEXT,                 -- what the family is called where it began, if that was elsewhere
+    readonly    INTEGER NOT NULL,     -- its tools may only look
+    UNIQUE (parent, name)
+);
+CREATE INDEX kin_root ON kin (root);
+
+-- What the agents of a family say they have spent, by its root.
+CREATE TABLE spend (
+    k      INTEGER PRIMARY KEY,
+    micros INTEGER NOT NULL
+);
 
 -- Recent retry keys, read once at every start.
 CREATE INDEX task_retry ON task (k, salt, retry) WHERE retry IS NOT NULL;

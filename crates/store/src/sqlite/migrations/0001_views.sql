@@ -7,6 +7,15 @@ CREATE TABLE forgotten (
     k INTEGER PRIMARY KEY
 );
 
+-- Cancels that agents elsewhere have not acknowledged: what our agent needs to tell them again, and when.
+CREATE TABLE owed_cancel (
+    k        INTEGER PRIMARY KEY,
+    salt     INTEGER NOT NULL,
+    data     BLOB NOT NULL,
+    attempts INTEGER NOT NULL,
+    due      INTEGER NOT NULL         -- milliseconds
+);
+
 -- Waits for other agents: our task, theirs, and when it is next looked at. Times are milliseconds since 1970. What was
 -- needed only to wait is erased once the wait has ended. Credentials are configured and never kept here.
 CREATE TABLE continuation (

@@ -73,9 +73,7 @@ fn detail(detail: &Detail<'_>) -> Any {
     let short = |text: &str| cut(text, limits::DETAIL_BYTES_MAX);
     match detail {
         Detail::ErrorInfo { reason, domain, metadata } => {
-            let task = metadata.task_id.as_deref().map(|id| ("taskId".to_owned(), short(id)));
-            let extension = metadata.extension.map(|uri| ("extension".to_owned(), short(uri)));
-            let metadata: BTreeMap<_, _> = task.into_iter().chain(extension).collect();
+            let metadata: BTreeMap<_, _> = metadata.members().map(|(n, value)| (n.to_owned(), short(value))).collect();
             let info = ErrorInfo { reason: (*reason).to_owned(), domain: (*domain).to_owned(), metadata };
             any(ERROR_INFO, &info)
         }

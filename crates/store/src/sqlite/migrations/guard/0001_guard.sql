@@ -41,12 +41,42 @@ CREATE TABLE organisation (
     added_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Rises with every change of the above but uses, by whoever makes it, so that one number tells whether to look again.
+-- Agents that were added at run time; what stands in the configuration is not here.
+CREATE TABLE agent (
+    name     TEXT PRIMARY KEY,
+    url      TEXT NOT NULL,
+    profile  TEXT,
+    settings TEXT NOT NULL,               -- the other keys of an [[agent]] section, a JSON object; never a secret
+    enabled  INTEGER NOT NULL,
+    added_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Cards that agents elsewhere have shown, also those of the configuration: one is used, one may be held, others are past.
+CREATE TABLE agent_card (
+    agent    TEXT NOT NULL,
+    number   INTEGER NOT NULL,
+    at       INTEGER NOT NULL,            -- when it was first seen
+    url      TEXT,                        -- where it was found
+    card     TEXT NOT NULL,               -- as it was found
+    digest   TEXT NOT NULL,               -- of what it says, without signatures
+    binding  TEXT NOT NULL,               -- of the interface that is called
+    address  TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    signer   TEXT,                        -- the id of the key whose signature was good
+    changes  TEXT NOT NULL,               -- a JSON list
+    standing TEXT NOT NULL,               -- used, held or past
+    PRIMARY KEY (agent, number)
+);
+CREATE UNIQUE INDEX agent_card_standing ON agent_card (standing, agent) WHERE standing <> 'past';
+
+-- Each rises with every change, by whoever makes it, so that one number tells whether to look again: that of keys and
+-- organisations (their uses do not count), and that of agents and their cards.
 CREATE TABLE generation (
     one    INTEGER PRIMARY KEY CHECK (one = 1),
-    number INTEGER NOT NULL
+    number INTEGER NOT NULL,
+    agents INTEGER NOT NULL
 );
-INSERT INTO generation (one, number) VALUES (1, 1);
+INSERT INTO generation (one, number, agents) VALUES (1, 1, 1);
 CREATE TRIGGER key_made AFTER INSERT ON api_key BEGIN UPDATE generation SET number = number + 1; END;
 CREATE TRIGGER key_changed AFTER UPDATE ON api_key BEGIN UPDATE generation SET number = number + 1; END;
 CREATE TRIGGER key_gone AFTER DELETE ON api_key BEGIN UPDATE generation SET number = number + 1; END;
@@ -56,6 +86,12 @@ CREATE TRIGGER retiring_gone AFTER DELETE ON retiring BEGIN UPDATE generation SE
 CREATE TRIGGER organisation_made AFTER INSERT ON organisation BEGIN UPDATE generation SET number = number + 1; END;
 CREATE TRIGGER organisation_changed AFTER UPDATE ON organisation BEGIN UPDATE generation SET number = number + 1; END;
 CREATE TRIGGER organisation_gone AFTER DELETE ON organisation BEGIN UPDATE generation SET number = number + 1; END;
+CREATE TRIGGER agent_made AFTER INSERT ON agent BEGIN UPDATE generation SET agents = agents + 1; END;
+CREATE TRIGGER agent_changed AFTER UPDATE ON agent BEGIN UPDATE generation SET agents = agents + 1; END;
+CREATE TRIGGER agent_gone AFTER DELETE ON agent BEGIN UPDATE generation SET agents = agents + 1; END;
+CREATE TRIGGER agent_card_made AFTER INSERT ON agent_card BEGIN UPDATE generation SET agents = agents + 1; END;
+CREATE TRIGGER agent_card_changed AFTER UPDATE ON agent_card BEGIN UPDATE generation SET agents = agents + 1; END;
+CREATE TRIGGER agent_card_gone AFTER DELETE ON agent_card BEGIN UPDATE generation SET agents = agents + 1; END;
 
 -- Signed requests that were seen, each until the last moment at which it could be accepted.
 CREATE TABLE replay (

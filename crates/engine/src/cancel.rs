@@ -1,0 +1,151 @@
+//! Calling off work that goes on elsewhere.
+//!
+//! An agent that only stands for another one cannot decide how a cancel ends: the other one may have finished already, or
+//! never answer. It is given a grace in which to ask, and the task ends as the other one says. Where nobody answers, the
+//! task is canceled all the same, with a mark that something is not known; and that the other one is yet to be told is a
+//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged.
+
+use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
+use crate::engine::{Core, Engine, Resident};
+use crate::host::BoxFuture;
+use crate::record::Recorder;
+use sabir_proto::{AgentName, Seq, TaskId, Timestamp};
+use sabir_store::{Effect, OwedCancel, Step, StoreError};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long before they are told again, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+/// Rows read at a time.
+const PAGE: usize = 256;
+
+impl Core {
+    /// Asks an agent to call off its work, for as long as its grace lasts or until `stopping`.
+    pub(crate) async fn call_off(
+        &self,
+        agent: &Arc<dyn AnyAgent>,
+        canceled: Canceled,
+        stopping: impl Fn(&mut Context<'_>) -> bool,
+    ) -> CalledOff {
+        let (mut asked, mut grace) = (agent.any_call_off(canceled), self.host.sleep(agent.any_grace()));
+        poll_fn(|cx| {
+            match poll_quietly(&mut asked, cx) {
+                Some(Poll::Ready(off)) => return Poll::Ready(off),
+                Some(Poll::Pending) => {}
+                None => return Poll::Ready(CalledOff::unheard("the agent broke down while it was called off")),
+            }
+            if stopping(cx) {
+                return Poll::Ready(CalledOff::unheard("the server stopped before the agent answered the cancel"));
+            }
+            let late = || CalledOff::unheard("the agent did not answer the cancel in time");
+            grace.as_mut().poll(cx).map(|()| late())
+        })
+        .await
+    }
+
+    /// The row for a cancel that was not acknowledged.
+    pub(crate) fn owed_cancel(&self, off: &CalledOff, canceled: &Canceled) -> Option<OwedCancel> {
+        let data = canceled.checkpoint.clone().filter(|_| !off.acknowledged)?;
+        Some(OwedCancel { data, attempts: 0, due: later(self.host.now(), PAUSE_MIN) })
+    }
+
+    /// Tells an agent of a cancel again and again, until that has been acknowledged.
+    pub(crate) fn chase(self: &Arc<Self>, task: TaskId, agent: Arc<dyn AnyAgent>, mut owed: OwedCancel) {
+        let core = self.clone();
+        self.metrics.cancels_owed.inc();
+        self.host.spawn(Box::pin(async move {
+            loop {
+                let wait = owed.due.millis().saturating_sub(core.host.now().millis());
+                core.host.sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
+                if core.live.is_stopping() {
+                    return;
+                }
+                let mut told = agent.any_remind(Canceled { task, checkpoint: Some(owed.data.clone()) });
+                let told = poll_fn(|cx| poll_quietly(&mut told, cx).unwrap_or(Poll::Ready(false))).await;
+                if !told {
+                    owed.attempts = owed.attempts.saturating_add(1);
+                    owed.due = later(core.host.now(), (PAUSE_MIN * 2_u32.pow(owed.attempts.min(10))).min(PAUSE_MAX));
+                }
+                let effect = Effect::OweCancel((!told).then(|| Box::new(owed.clone())));
+                match core.log.append(bare(task, effect)).await {
+                    Ok(()) if told => break,
+                    // The task has been forgotten, and this with it.
+                    Err(sabir_store::AppendError::Stale) => break,
+                    Ok(()) => {}
+                    // It is told once more than needed then, which does no harm.
+                    Err(error) => tracing::warn!(%task, %error, "what is known of a cancel could not be stored"),
+                }
+            }
+            core.metrics.cancels_owed.dec();
+        }));
+    }
+}
+
+impl Engine {
+    /// Goes on telling agents elsewhere of cancels that they have not acknowledged.
+    pub(crate) async fn chase_owed(
+        &self,
+        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+    ) -> Result<(), StoreError> {
+        let mut after = None;
+        loop {
+            let page = self.core.log.owed_cancels(after, PAGE).await?;
+            let Some((last, ..)) = page.last() else { return Ok(()) };
+            after = Some(*last);
+            for (task, agent, owed) in page {
+                match resident(&agent) {
+                    Some(resident) => self.core.chase(task, resident.agent.clone(), owed),
+                    None => tracing::warn!(%task, %agent, "an agent that is gone owes a cancel; the row stays"),
+                }
+            }
+        }
+    }
+}
+
+impl Recorder {
+    /// Adds the end of a task that was called off.
+    pub(crate) fn call_off(&mut self, core: &Core, off: CalledOff) {
+        for (artifact, append) in off.artifacts {
+            self.artifact(artifact, append, true);
+        }
+        if let Some(reason) = off.gap {
+            self.gap(reason);
+        }
+        // A task that was called off does not go on asking.
+        let ending = match off.ending {
+            Ending::AskInput(parts) | Ending::AskAuth(parts) => Ending::Cancel(parts),
+            ending => ending,
+        };
+        self.end(core, ending);
+    }
+}
+
+/// Polls what an agent does; `None` if it panicked.
+fn poll_quietly<T>(future: &mut BoxFuture<'_, T>, cx: &mut Context<'_>) -> Option<Poll<T>> {
+    catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).ok()
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    Timestamp::from_millis(now.millis().saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// A step of nothing but an effect.
+fn bare(task: TaskId, effect: Effect) -> Step {
+    Step {
+        task,
+        opening: None,
+        after: Seq(0),
+        events: Vec::new(),
+        snapshot: None,
+        placement: None,
+        turn: None,
+        checkpoint: None,
+        retry: None,
+        notify: None,
+        effects: vec![effect],
+    }
+}

@@ -1,0 +1,116 @@
+//! The runaway guard: when a family of tasks has had enough.
+//!
+//! Agents that call agents can call each other for ever, and each of them looks reasonable. So one place counts for the
+//! whole family of a caller's task: how far a request has come (`hops_max`), whether it comes back to an agent that is
+//! waiting for it, how many tasks were opened (`calls_per_root_max`), for how long (`tree_time_max`) and at what expense
+//! (`spend_per_root_max`). Whoever is refused is told which limit it was and where it is set; what is at work goes on.
+
+use super::lineage::Lineage;
+use crate::engine::Core;
+use sabir_proto::{AgentName, Fault, Seq, TaskId};
+use sabir_store::{Effect, Step};
+use std::time::Duration;
+
+/// A limit that was reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// Too many agents one behind the other.
+    Hops { to: AgentName, hops: u32, max: u32 },
+    /// The agent is among those that wait for the answer.
+    Loop { to: AgentName },
+    /// Too many tasks.
+    Calls { max: u64 },
+    /// Too long ago.
+    Time { max: Duration },
+    /// Too expensive.
+    Spend { spent: u64, max: u64 },
+}
+
+impl Excess {
+    /// What the limit is called, in metrics and configuration.
+    pub(crate) const fn limit(&self) -> &'static str {
+        match self {
+            Self::Hops { .. } => "hops_max",
+            Self::Loop { .. } => "loop",
+            Self::Calls { .. } => "calls_per_root_max",
+            Self::Time { .. } => "tree_seconds_max",
+            Self::Spend { .. } => "spend_per_root_max",
+        }
+    }
+
+    fn words(&self) -> String {
+        let raise = format!("raise [limits] {} if this is wanted", self.limit());
+        match self {
+            Self::Hops { to, hops, max } => {
+                format!("the call of agent {to} would be number {hops} in a row, and {max} are allowed; {raise}")
+            }
+            Self::Loop { to } => {
+                format!("agent {to} is waiting for this very answer, so calling it again would go round in a circle")
+            }
+            Self::Calls { max } => {
+                format!("{max} tasks were opened on behalf of one message, and no more are allowed; {raise}")
+            }
+            Self::Time { max } => {
+                format!("the message that all this is for is older than {} s; {raise}", max.as_secs())
+            }
+            Self::Spend { spent, max } => {
+                format!("{spent} millionths were spent on one message, and {max} are allowed; {raise}")
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Says no, and counts it.
+    pub(crate) fn refuse(&self, excess: &Excess) -> Fault {
+        self.metrics.refused(excess);
+        tracing::warn!(limit = excess.limit(), "the runaway guard refused a call: {}", excess.words());
+        Fault::Exhausted(excess.words())
+    }
+
+    /// Whether an agent may call another. How many tasks there are is decided where the task is opened, by the log, since
+    /// many may be opened at the same moment.
+    pub(super) async fn within_budget(&self, lineage: &Lineage, from: &AgentName, to: &AgentName) -> Result<(), Fault> {
+        let fault = |e| self.store_fault("counting what was spent", &e);
+        if to == from || self.is_on(lineage.path(), to).await.map_err(fault)? {
+            return Err(self.refuse(&Excess::Loop { to: to.clone() }));
+        }
+        let max = self.limits.tree_time_max;
+        let age = self.host.now().millis().saturating_sub(lineage.root().stamp().time().millis());
+        if u128::try_from(age).unwrap_or(0) > max.as_millis() {
+            return Err(self.refuse(&Excess::Time { max }));
+        }
+        self.within_means(lineage.root()).await
+    }
+
+    async fn within_means(&self, root: TaskId) -> Result<(), Fault> {
+        let max = self.limits.spend_per_root_max;
+        if max == 0 {
+            return Ok(());
+        }
+        let toll = self.log.toll(root).await.map_err(|e| self.store_fault("counting what was spent", &e))?;
+        if toll.spent > max {
+            return Err(self.refuse(&Excess::Spend { spent: toll.spent, max }));
+        }
+        Ok(())
+    }
+
+    /// Adds to what a family has spent, and says whether that is too much.
+    pub(super) async fn spend(&self, task: TaskId, root: TaskId, micros: u64) -> Result<(), Fault> {
+        let step = Step {
+            task,
+            opening: None,
+            after: Seq(0),
+            events: Vec::new(),
+            snapshot: None,
+            placement: None,
+            turn: None,
+            checkpoint: None,
+            retry: None,
+            notify: None,
+            effects: vec![Effect::Spend { root, micros }],
+        };
+        self.log.append(step).await.map_err(|e| self.append_fault("counting what was spent", &e))?;
+        self.within_means(root).await
+    }
+}

@@ -1,0 +1,198 @@
+//! What came before a task: the family it belongs to, and the agents that stand before it.
+//!
+//! Within one server the log knows. From one server to the next it travels in the metadata of messages, under
+//! [`LINEAGE`]. What comes in that way is a claim of whoever sent it: it is used to count and to refuse, and never widens
+//! anything. Whoever lies about it can only have their own message refused, or be counted as if they were the first.
+//!
+//! An agent on the way is written as its name, `#`, and its task. So a request that comes back to us is recognised by a
+//! task of our own in its past, whatever address it came by.
+
+use crate::agent::Context;
+use crate::begin::Incoming;
+use crate::engine::{Core, Engine};
+use crate::kin::budget::Excess;
+use sabir_proto::{AgentName, Fault, Object, Task, TaskId, ToolMode};
+use sabir_store::{Kin, StoreError, Stored};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Under which name lineage travels in the metadata of a message.
+pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
+
+/// Agents of a foreign past that are kept; more are counted and forgotten.
+const PATH_MAX: usize = 64;
+/// Characters of one of them, and of a foreign root.
+const NAME_CHARS_MAX: usize = 256;
+
+/// What came before a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    root: TaskId,
+    parent: Option<TaskId>,
+    hops: u32,
+    path: Vec<Arc<str>>,
+    origin: Option<Arc<str>>,
+    readonly: bool,
+}
+
+impl Lineage {
+    /// A task that nothing came before. Costs nothing, as nearly all tasks are such.
+    pub(crate) const fn plain(task: TaskId) -> Self {
+        Self { root: task, parent: None, hops: 0, path: Vec::new(), origin: None, readonly: false }
+    }
+
+    /// A child's.
+    pub(crate) fn of(kin: &Kin) -> Self {
+        let Kin { parent, root, hops, path, origin, readonly, .. } = kin.clone();
+        Self { root, parent: Some(parent), hops, path, origin, readonly }
+    }
+
+    /// What a message claims, for the task that it opens; `None` if it claims nothing we understand.
+    fn claimed(metadata: Option<&Object>, task: TaskId) -> Option<Self> {
+        let Some(Value::Object(claim)) = metadata?.get(LINEAGE) else { return None };
+        let short = |value: &Value| {
+            let text = value.as_str().filter(|text| !text.is_empty())?;
+            Some(Arc::from(text.chars().take(NAME_CHARS_MAX).collect::<String>()))
+        };
+        let path: Vec<Arc<str>> = match claim.get("path") {
+            Some(Value::Array(agents)) => agents.iter().filter_map(short).collect(),
+            _ => Vec::new(),
+        };
+        // Whoever forgets to count has at least come past those it names.
+        let named = u32::try_from(path.len()).unwrap_or(u32::MAX);
+        let said = claim.get("hops").and_then(Value::as_u64).map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX));
+        let hops = said.max(named);
+        let path = path.split_at(path.len().saturating_sub(PATH_MAX)).1.to_vec();
+        let origin = claim.get("root").and_then(short);
+        Some(Self { root: task, parent: None, hops, path, origin, readonly: false })
+    }
+
+    /// The same for the task itself: one that was not opened for another of ours is its own root.
+    pub(crate) fn rooted(mut self, task: TaskId) -> Self {
+        if self.parent.is_none() {
+            self.root = task;
+        }
+        self
+    }
+
+    /// The task at the top of the family on this server; a task without a parent is its own root.
+    pub const fn root(&self) -> TaskId {
+        self.root
+    }
+
+    /// The task this one was opened for, if it was.
+    pub const fn parent(&self) -> Option<TaskId> {
+        self.parent
+    }
+
+    /// How many agents stand before this one, here and elsewhere.
+    pub const fn hops(&self) -> u32 {
+        self.hops
+    }
+
+    /// Those agents, farthest first, each as `name#task`.
+    pub fn path(&self) -> &[Arc<str>] {
+        &self.path
+    }
+
+    /// What the family is called where it began.
+    pub fn origin(&self) -> String {
+        self.origin.as_deref().map_or_else(|| self.root.to_string(), ToOwned::to_owned)
+    }
+
+    /// What tools may do: no more than those of the parent.
+    pub(crate) const fn tools(&self, own: ToolMode) -> ToolMode {
+        if self.readonly { ToolMode::ReadOnly } else { own }
+    }
+
+    /// A child of the turn at hand.
+    pub(super) fn child(&self, cx: &Context, to: &AgentName, key: &str) -> Result<Kin, Fault> {
+        let hops = self.hops.saturating_add(1);
+        let max = cx.turn.core.limits.hops_max;
+        if hops > max {
+            return Err(cx.turn.core.refuse(&Excess::Hops { to: to.clone(), hops, max }));
+        }
+        let mut path = self.path.clone();
+        path.push(step_of(cx).into());
+        Ok(Kin {
+            parent: cx.turn.task,
+            root: self.root,
+            key: key.into(),
+            hops,
+            path,
+            origin: self.origin.clone(),
+            readonly: cx.turn.tools == ToolMode::ReadOnly,
+        })
+    }
+}
+
+impl Context {
+    /// What an agent elsewhere is told of what came before: one member for the metadata of the message to it.
+    pub fn lineage_for_others(&self) -> Map<String, Value> {
+        let lineage = &self.turn.lineage;
+        let mut path: Vec<&str> = lineage.path.iter().map(|agent| &**agent).collect();
+        let own = step_of(self);
+        path.push(&own);
+        let claim = json!({"root": lineage.origin(), "hops": lineage.hops.saturating_add(1), "path": path});
+        Map::from_iter([(LINEAGE.to_owned(), claim)])
+    }
+}
+
+fn step_of(cx: &Context) -> String {
+    format!("{}#{}", cx.turn.scope.agent, cx.turn.task)
+}
+
+impl Core {
+    /// Whether an agent of ours is on this path already.
+    pub(super) async fn is_on(&self, path: &[Arc<str>], agent: &AgentName) -> Result<bool, StoreError> {
+        for step in path {
+            let Some((name, task)) = step.rsplit_once('#') else { continue };
+            if name != agent.as_str() {
+                continue;
+            }
+            // Another server may have an agent of that name, but not that task.
+            let Some(task) = TaskId::parse(task) else { continue };
+            if self.log.owner(task).await?.is_some_and(|scope| scope.agent == *agent) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Incoming<'_> {
+    /// Reads what a message claims of its past, and refuses one that has come too far or comes back.
+    pub(crate) async fn heed(&mut self) -> Result<(), Fault> {
+        let nobody = TaskId::new(sabir_proto::Stamp::default(), 0);
+        let Some(lineage) = Lineage::claimed(self.request.message.metadata.as_ref(), nobody) else { return Ok(()) };
+        let (core, to) = (self.core, &self.resident.name);
+        let (hops, max) = (lineage.hops, core.limits.hops_max);
+        if hops > max {
+            return Err(core.refuse(&Excess::Hops { to: to.clone(), hops, max }));
+        }
+        let looped = core.is_on(&lineage.path, to).await;
+        if looped.map_err(|e| core.store_fault("looking for a loop", &e))? {
+            return Err(core.refuse(&Excess::Loop { to: to.clone() }));
+        }
+        self.lineage = Some(Box::new(lineage));
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// What came before a task that is in the log.
+    pub(crate) async fn lineage_of(&self, stored: &Stored, task: &Task) -> Result<Lineage, Fault> {
+        self.lineage_from(stored, task).await.map_err(|e| self.core.store_fault("reading a task's parent", &e))
+    }
+
+    pub(crate) async fn lineage_from(&self, stored: &Stored, task: &Task) -> Result<Lineage, StoreError> {
+        if stored.is_child {
+            let kin = self.core.log.kin(stored.id).await?;
+            return Ok(kin.map_or_else(|| Lineage::plain(stored.id), |kin| Lineage::of(&kin)));
+        }
+        let opening = task.history.first().and_then(|message| message.metadata.as_ref());
+        let claimed = opening.filter(|metadata| metadata.as_str().contains(LINEAGE));
+        let claimed = claimed.and_then(|metadata| Lineage::claimed(Some(metadata), stored.id));
+        Ok(claimed.unwrap_or_else(|| Lineage::plain(stored.id)))
+    }
+}

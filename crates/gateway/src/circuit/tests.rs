@@ -1,0 +1,89 @@
+use super::*;
+
+const QUICK: Rules = Rules { failures: 2, ..Rules::UPSTREAM };
+
+fn down(name: &str) -> Verdict {
+    Verdict::Down(Blame::Upstream(name.into()))
+}
+
+fn advance(hub: &Hub, seconds: u64) {
+    *lock(&hub.ahead) += Duration::from_secs(seconds);
+}
+
+fn fails(circuit: &Arc<Circuit>, times: u32) {
+    for _ in 0..times {
+        circuit.pass().unwrap().report(&down(&circuit.name));
+    }
+}
+
+#[test]
+fn an_upstream_that_fails_is_left_alone_and_the_others_are_not() {
+    let hub = Hub::new(Metrics::default());
+    let (bad, good) = (hub.circuit("bad", QUICK), hub.circuit("good", QUICK));
+    fails(&bad, 2);
+    assert_eq!(bad.pass().unwrap_err().after, Duration::from_secs(300));
+    good.pass().unwrap().report(&Verdict::Alive);
+    advance(&hub, 300);
+    let probe = bad.pass().unwrap();
+    assert_eq!(bad.pass().unwrap_err().after, Duration::from_secs(1), "one at a time");
+    drop(probe);
+    bad.pass().unwrap().report(&Verdict::Alive);
+    assert_eq!(bad.standing(), Standing { upstream: State::Closed, trips: 1, hub: State::Closed, refused: None });
+}
+
+#[test]
+fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
+    let hub = Hub::with(Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB }, Metrics::default());
+    let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, Rules { failures: 1, ..QUICK }));
+    [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
+    assert_eq!(hub.state(), State::Open);
+    advance(&hub, 300);
+    // Its own breaker would let one go; the shared one does not, and nothing is held against the upstream for it.
+    assert_eq!(a.pass().unwrap_err().after, Duration::from_secs(600));
+    assert_eq!(a.standing().upstream, State::HalfOpen);
+    advance(&hub, 600);
+    a.pass().unwrap().report(&Verdict::Alive);
+    assert_eq!(a.standing(), Standing { upstream: State::Closed, trips: 1, hub: State::Closed, refused: None });
+}
+
+#[test]
+fn our_own_failures_are_nobody_elses() {
+    let hub = Hub::new(Metrics::default());
+    let circuit = hub.circuit("one", QUICK);
+    for _ in 0..5 {
+        circuit.pass().unwrap().report(&Verdict::Down(Blame::Ours));
+    }
+    assert_eq!(circuit.standing().upstream, State::Closed);
+    assert_eq!(hub.state(), State::Open);
+}
+
+#[test]
+fn a_failure_is_what_says_that_they_are_down() {
+    let name: Arc<str> = "one".into();
+    let unreachable =
+        |ours| Error::Unreachable { host: "h".into(), reason: "r".into(), safe: true, ours, retry_after: None };
+    let timeout = |millis| Error::Timeout { what: "it", after: Duration::from_millis(millis) };
+    let fault = |fault, transport| Error::Fault { fault, transport, retry_after: None };
+    let http = |status| Some(TransportCode::Http(status));
+    let ours = Verdict::Down(Blame::Ours);
+    for (error, expected) in [
+        (unreachable(false), down("one")),
+        (unreachable(true), ours),
+        (timeout(1000), down("one")),
+        (timeout(999), Verdict::Unknown),
+        (fault(Fault::Unavailable("x".into()), http(503)), down("one")),
+        (fault(Fault::InvalidAgentResponse("x".into()), http(500)), down("one")),
+        (fault(Fault::InvalidAgentResponse("x".into()), http(418)), Verdict::Alive),
+        (fault(Fault::InvalidAgentResponse("html".into()), http(200)), down("one")),
+        (fault(Fault::InvalidAgentResponse("another task".into()), None), down("one")),
+        (fault(Fault::Exhausted("x".into()), http(429)), Verdict::Alive),
+        (fault(Fault::Unavailable("x".into()), Some(TransportCode::JsonRpc(-32603))), Verdict::Alive),
+        (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), down("one")),
+        (Error::from(Refused { after: FAIR }), Verdict::Unknown),
+        (Error::Usage("x".into()), Verdict::Unknown),
+        (Error::AuthFailed { reason: "x".into(), transport: http(401) }, Verdict::Alive),
+        (Error::TooLarge { what: "it", limit: 1 }, down("one")),
+    ] {
+        assert_eq!(verdict(&error, &name), expected, "{error:?}");
+    }
+}

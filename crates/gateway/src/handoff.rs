@@ -1,0 +1,208 @@
+//! Our task leaves: prepare, create there, commit, activate — and the repair of each half-way point.
+//!
+//! An agent ends its turn with [`Ending::Transfer`]; this stands between it and the engine and sees to it. There is no
+//! transaction across servers, so there is a durable intent, a creation that may be repeated, a local commit, and a
+//! repetition of what follows from it:
+//!
+//! ```text
+//! A       T1: one step: the intent (PREPARING) is the turn's checkpoint; the task is working
+//! A → B   create: messageId = transfer_id, returnImmediately, the context, hold
+//! B       makes the task and holds it: submitted, nothing is done
+//! A       T2: one step: the task is Transferred, and says where it went
+//! A → B   activate, until B has heard it
+//! ```
+//!
+//! | Half-way point | Repair |
+//! |---|---|
+//! | before T1 | nothing has happened; the turn is begun again, or failed as its agent wants it |
+//! | after T1, before B has answered | the turn resumes with the intent and sends the same creation again |
+//! | B has made the task, its answer was lost | the same; B knows the transfer and answers with the task it has |
+//! | B has made the task, we crashed before T2 | the same, then T2 |
+//! | after T2, before the activation | the Transferred status is the note: at start it is activated again, for as long as B may hold it; our caller's first look at B does it too |
+//! | we never come back | B's hold runs out and it cancels its task: nobody works for nobody |
+//! | B refuses, or does not answer for too long | aborted: the task fails and says why; never Transferred |
+//! | B knows nothing of holds | created without; it may begin before T2, and is still made once only |
+//! | our caller cancels before T2 | the cancel wins: the task at B is canceled as well |
+//! | our caller cancels after T2 | not cancelable here; it is B's task now |
+//! | two handoffs of one task | a turn has one ending and a task one turn, so there are none |
+//! | T2 meets another ending of the task | whichever commits first has won; the loser cancels at B |
+//! | the card or the scope changed meanwhile | asked again before T2; what is no longer allowed is aborted |
+//!
+//! After any repair at most one of two things holds: our task is unsettled, or B's is active. And no Transferred status
+//! names a task that does not exist.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `intent` | what a crash must not lose: the checkpoint |
+//! | `peer` | the agent on the other side |
+//! | `carry` | the protocol above |
+//! | `relay` | callers that do not follow handoffs |
+
+mod carry;
+mod intent;
+mod peer;
+mod relay;
+
+pub use peer::{Face, Line, Peer, Taken};
+
+use intent::{Left, Stage};
+use sabir_engine::agent::Handover;
+use sabir_engine::{Agent, AnyAgent, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
+use sabir_guard::policy::lattice::Capabilities;
+use sabir_proto::{AgentName, Caller, TaskId, TaskRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an agent may hand over, to whom, and who keeps the books.
+pub struct Desk {
+    /// Our agent.
+    pub agent: AgentName,
+    /// Its URL, as others know it.
+    pub endpoint: String,
+    /// What it can do, and is allowed to pass on.
+    pub scope: Capabilities,
+    /// To whom, by the names of agents of this server.
+    pub targets: BTreeMap<String, Arc<dyn Peer>>,
+    /// How often a task may be handed on.
+    pub depth_max: usize,
+    /// What becomes of a task whose caller does not follow handoffs.
+    pub unaware: Unaware,
+    /// How long the other side is asked to take a task.
+    pub patience: Duration,
+    /// Who keeps the books.
+    pub ledger: Arc<dyn Ledger>,
+}
+
+/// What becomes of a task whose caller does not follow handoffs. Never a bare "completed".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unaware {
+    /// The task stays, and the other agent's work is shown in it.
+    #[default]
+    Relay,
+    /// The caller is told whom to turn to.
+    Ask,
+    /// It fails.
+    Fail,
+}
+
+/// One attempt to hand a task over, for the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt<'a> {
+    /// The name of the handoff on both sides.
+    pub transfer_id: &'a str,
+    /// Whose task.
+    pub caller: &'a Caller,
+    /// The task here, and the agent that gives it away.
+    pub task: TaskId,
+    /// Its agent.
+    pub from: &'a AgentName,
+    /// To which agent.
+    pub to: &'a str,
+    /// Where that is, once that is known.
+    pub endpoint: Option<&'a str>,
+    /// The task there, once there is one.
+    pub their_task: Option<&'a TaskRef>,
+    /// Agents that have had it, the last one us.
+    pub hops: usize,
+    /// What was asked for, what is allowed, and what of it is missing.
+    pub required: &'a [String],
+    /// What is allowed.
+    pub allowed: &'a [String],
+    /// What is not.
+    pub missing: &'a [String],
+    /// The digest of the other agent's card, and whether somebody has signed it.
+    pub card: Option<(&'a str, bool)>,
+    /// What became of it: a word of ours.
+    pub outcome: &'static str,
+}
+
+/// Who keeps the books. Never waits.
+pub trait Ledger: Send + Sync + 'static {
+    /// Writes down an attempt.
+    fn record(&self, attempt: &Attempt<'_>);
+}
+
+/// An agent that may hand its tasks over.
+pub struct Handing {
+    inner: Arc<dyn AnyAgent>,
+    desk: Desk,
+}
+
+impl Handing {
+    /// Lets an agent hand over what the desk allows.
+    pub const fn new(inner: Arc<dyn AnyAgent>, desk: Desk) -> Self {
+        Self { inner, desk }
+    }
+
+    async fn inner_turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        // To the engine every turn here can be resumed; whether this one can is for the agent behind us to say.
+        if cx.attempt() > 1 && self.inner.any_nature().recovery == Recovery::Fail {
+            return Ok(Ending::fail("the server stopped while the agent was at work; send the message again"));
+        }
+        match self.inner.any_turn(cx).await? {
+            Ending::Transfer(order) => self.hand_over(cx, *order).await,
+            ending => Ok(ending),
+        }
+    }
+
+    async fn hand_over(&self, cx: &mut Context, order: Handover) -> Result<Ending, Failure> {
+        let Some((name, peer)) = self.desk.targets.get_key_value(order.to.as_str()) else {
+            return Ok(Ending::fail(format!("{} is none of the agents that this one may hand tasks to", order.to)));
+        };
+        if cx.follows_handoffs() {
+            return carry::begin(&self.desk, &**peer, cx, order).await;
+        }
+        relay::begin(&self.desk, name, &**peer, cx, order).await
+    }
+}
+
+impl Agent for Handing {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let left = cx.checkpoint().and_then(Left::read);
+        match left {
+            Some(Left { stage: Stage::Preparing(intent), inner }) if intent.turn == cx.turn_id() => {
+                match self.desk.targets.get(intent.to.as_str()) {
+                    Some(peer) => carry::carry_out(&self.desk, &**peer, cx, *intent, inner).await,
+                    None => Ok(Ending::fail(format!("{} is no longer an agent to hand tasks to", intent.to))),
+                }
+            }
+            Some(Left { stage: Stage::Relaying { to }, .. }) => relay::go_on(&to, cx).await,
+            Some(Left { inner, .. }) => {
+                cx.set_checkpoint(inner.unwrap_or_default());
+                self.inner_turn(cx).await
+            }
+            None => self.inner_turn(cx).await,
+        }
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { recovery: Recovery::Resume, ..self.inner.any_nature() }
+    }
+
+    async fn canceled(&self, canceled: Canceled) {
+        match canceled.checkpoint.as_deref().and_then(Left::read) {
+            Some(Left { stage: Stage::Preparing(intent), .. }) => {
+                if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
+                    carry::call_off(&**peer, &intent).await;
+                }
+            }
+            // The child is called off by the engine.
+            Some(Left { stage: Stage::Relaying { .. }, .. }) => {}
+            Some(Left { stage: Stage::Over, inner }) => {
+                let checkpoint = inner.map(Into::into);
+                self.inner.any_canceled(Canceled { checkpoint, ..canceled }).await;
+            }
+            None => self.inner.any_canceled(canceled).await,
+        }
+    }
+
+    async fn handed_over(&self, handed_over: HandedOver) {
+        let HandedOver { transfer, .. } = handed_over;
+        let name = transfer.agent_name.as_deref().unwrap_or_default();
+        match self.desk.targets.get(name) {
+            Some(peer) => carry::activate(&**peer, &transfer).await,
+            None => tracing::warn!(transfer = transfer.transfer_id, name, "nobody knows how to activate this any more"),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The protocol: T1, create, T2, activate.
+
+use super::intent::{Intent, Left, Stage, parts, uuid};
+use super::peer::{Face, Peer, Taken};
+use super::{Attempt, Desk};
+use sabir_client::Error;
+use sabir_engine::agent::Handover;
+use sabir_engine::{Context, Ending, Failure};
+use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
+use sabir_proto::transfer::{Hop, Incoming, Order, check_chain};
+use sabir_proto::{Json, Message, MessageId, Part, Role, TaskRef, TaskState, TheirTask, Transfer, TransferContext};
+use serde_json::json;
+use std::time::Duration;
+
+/// The first pause before the other side is asked again, and the longest one.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// How often an activation is said; with the pauses in between that is longer than anybody holds a task.
+const ACTIVATIONS_MAX: u32 = 60;
+/// How often a task there is canceled before its hold has to do it.
+const CANCELS_MAX: u32 = 4;
+
+/// Checks whether a task may go, and lets it go.
+pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order: Handover) -> Result<Ending, Failure> {
+    let inner = cx.checkpoint().map(<[u8]>::to_vec);
+    let transfer_id = uuid(&["handoff", &cx.turn_id()]);
+    let face = match peer.face().await {
+        Ok(face) => face,
+        Err(error) => {
+            let verdict = Verdict { required: order.required.clone(), allowed: Vec::new(), missing: Vec::new() };
+            book(desk, cx, (&transfer_id, &order.to), None, &verdict, None, "unreachable");
+            tracing::warn!(task = %cx.task_id(), to = order.to, %error, "an agent to hand over to cannot be asked");
+            return Ok(Ending::fail(format!("{} cannot be reached, so the task was not handed over", order.to)));
+        }
+    };
+    let came = cx.transfer_context();
+    let scope = scope(desk, came.as_ref());
+    let verdict = lattice::check(order.required.iter().map(String::as_str), &face.caps, &scope);
+    let refuse = |outcome: &'static str, ending: Ending| {
+        book(desk, cx, (&transfer_id, &order.to), Some(&face), &verdict, None, outcome);
+        Ok(ending)
+    };
+    if !verdict.passes() {
+        return refuse(Verdict::CODE, exceeded(&order.to, &verdict));
+    }
+    let mut chain = came.as_ref().map(|came| came.chain.clone()).unwrap_or_default();
+    let skills = came.map(|came| came.required).unwrap_or_default();
+    let (task_id, at) = (cx.task_id().to_string(), cx.now());
+    chain.push(Hop { agent: desk.endpoint.clone(), task_id: task_id.clone(), at, skills });
+    if let Err(fault) = check_chain(&chain, &face.endpoint, &order.required, desk.depth_max) {
+        return refuse(fault.code(), coded(fault.code(), &fault.to_string()));
+    }
+    let context = TransferContext {
+        originating_task_id: task_id,
+        originating_agent: desk.endpoint.clone(),
+        state: order.state.clone(),
+        output_keys: order.output_keys.clone(),
+        transfer_id: transfer_id.clone(),
+        chain,
+        scope: Some(verdict.allowed.clone()),
+        required: order.required.clone(),
+        context_id: Some(cx.context_id().clone()),
+        summary: order.summary.clone(),
+        ..TransferContext::default()
+    };
+    if let Err(fault) = context.check() {
+        return refuse("TRANSFER_INVALID", coded("TRANSFER_INVALID", &format!("what was to be handed over {fault}")));
+    }
+    let hold = face.holds;
+    let mut message = Message {
+        message_id: MessageId::parse(&transfer_id)?,
+        context_id: None,
+        task_id: None,
+        role: Role::User,
+        parts: parts(&order, cx.message()),
+        metadata: None,
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    };
+    Incoming::Create { context: Box::new(context), hold }.stamp(&mut message);
+    let (turn, since) = (cx.turn_id(), cx.now().millis());
+    let Handover { to, required, reason, .. } = order;
+    let intent = Intent { turn, transfer_id, to, required, reason, message, hold, since };
+    // T1: from here on the other side may have the task.
+    cx.status(format!("handing this over to {}", intent.to)).await?;
+    let stage = Stage::Preparing(Box::new(intent.clone()));
+    cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
+    cx.commit().await?;
+    carry_out(desk, peer, cx, intent, inner).await
+}
+
+/// Creates the task there and lets go of ours; the first time, and after every crash since.
+pub(super) async fn carry_out(
+    desk: &Desk,
+    peer: &dyn Peer,
+    cx: &mut Context,
+    intent: Intent,
+    inner: Option<Vec<u8>>,
+) -> Result<Ending, Failure> {
+    let task = match create(desk, peer, cx, &intent).await {
+        Ok(task) => task,
+        Err(why) => return Ok(abort(desk, peer, cx, (&intent, inner), None, ("refused", &why)).await),
+    };
+    // Asked again: the card or what we may pass on can have changed since.
+    let scope = scope(desk, cx.transfer_context().as_ref());
+    let face = match peer.face().await {
+        Ok(face) => face,
+        Err(error) => {
+            let why = format!("its card can no longer be read: {error}");
+            return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", &why)).await);
+        }
+    };
+    let verdict = lattice::check(intent.required.iter().map(String::as_str), &face.caps, &scope);
+    if !verdict.passes() {
+        let why = format!("{} is no longer allowed", verdict.missing.join(", "));
+        abort(desk, peer, cx, (&intent, inner), Some(&task.id), (Verdict::CODE, &why)).await;
+        return Ok(exceeded(&intent.to, &verdict));
+    }
+    let names = (&*intent.transfer_id, &*intent.to);
+    book(desk, cx, names, Some(&face), &verdict, Some(&task.id), "committed");
+    // T2: the engine commits the state, where the task went and what is owed to webhooks in one step.
+    cx.waits_for(None);
+    Ok(Ending::Transferred(Box::new(transfer(cx, &intent, &face, &task))))
+}
+
+fn transfer(cx: &Context, intent: &Intent, face: &Face, task: &TheirTask) -> Transfer {
+    let chain = match Incoming::of(&intent.message) {
+        Some(Ok(Incoming::Create { context, .. })) => context.chain,
+        _ => Vec::new(),
+    };
+    Transfer {
+        agent_endpoint: face.endpoint.clone(),
+        task_id: task.id.clone(),
+        agent_name: Some(intent.to.clone()),
+        reason: intent.reason.clone(),
+        context_id: task.context_id.clone(),
+        card_url: None,
+        protocol_binding: Some(face.binding.clone()),
+        transfer_id: intent.transfer_id.clone(),
+        chain,
+        transferred_at: Some(cx.now()),
+    }
+}
+
+/// Has the task made there. The same message each time, so it is made once.
+async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent) -> Result<TheirTask, String> {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let error = match peer.send(intent.message.clone()).await {
+            Ok(Taken::Task(task)) => match task.status.state {
+                TaskState::Failed | TaskState::Rejected | TaskState::Canceled => {
+                    return Err(format!("it is {} there", task.status.state));
+                }
+                _ => return Ok(*task),
+            },
+            Ok(Taken::Words) => return Err("it answered, and made no task".into()),
+            Err(error) => error,
+        };
+        let waited = cx.now().millis().saturating_sub(intent.since);
+        let patient = u128::try_from(waited).unwrap_or(0) < desk.patience.as_millis();
+        if !(may_pass(&error) && patient) {
+            tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "a handoff was not taken");
+            return Err(match error {
+                Error::Fault { fault, .. } => fault.to_string(),
+                _ => "it could not be reached".into(),
+            });
+        }
+        cx.sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Whether it may work later. A creation may be repeated whatever became of it.
+fn may_pass(error: &Error) -> bool {
+    error.is_passing() || error.cannot_have_arrived()
+}
+
+/// Gives it up: the task stays ours, and fails.
+async fn abort(
+    desk: &Desk,
+    peer: &dyn Peer,
+    cx: &mut Context,
+    (intent, inner): (&Intent, Option<Vec<u8>>),
+    task: Option<&TaskRef>,
+    (outcome, why): (&'static str, &str),
+) -> Ending {
+    let verdict = Verdict { required: intent.required.clone(), allowed: Vec::new(), missing: Vec::new() };
+    book(desk, cx, (&intent.transfer_id, &intent.to), None, &verdict, task, outcome);
+    if let Some(task) = task {
+        cancel(peer, task, &intent.transfer_id).await;
+    }
+    cx.set_checkpoint(Left { stage: Stage::Over, inner }.write());
+    Ending::fail(format!("the task was not handed over to {}: {why}", intent.to))
+}
+
+/// Our caller canceled before T2: whatever is there has to go as well. What the task there is called may not be known, and
+/// is found out by asking for it once more.
+pub(super) async fn call_off(peer: &dyn Peer, intent: &Intent) {
+    if !intent.hold {
+        tracing::warn!(transfer = intent.transfer_id, "canceled while it was handed over; the other side may go on");
+        return;
+    }
+    match peer.send(intent.message.clone()).await {
+        Ok(Taken::Task(task)) => cancel(peer, &task.id, &intent.transfer_id).await,
+        Ok(Taken::Words) => {}
+        Err(error) => {
+            tracing::warn!(transfer = intent.transfer_id, %error, "not called off there; its hold will run out");
+        }
+    }
+}
+
+async fn cancel(peer: &dyn Peer, task: &TaskRef, transfer: &str) {
+    let mut pause = PAUSE_MIN;
+    for _ in 0..CANCELS_MAX {
+        match peer.cancel(task.clone()).await {
+            Ok(()) => return,
+            Err(error) if may_pass(&error) => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Err(error) => {
+                tracing::warn!(transfer, %error, "not canceled there; its hold will run out");
+                return;
+            }
+        }
+    }
+}
+
+/// Tells the other side that we have let go, until it has heard it.
+pub(super) async fn activate(peer: &dyn Peer, transfer: &Transfer) {
+    let id = uuid(&["activate", &transfer.transfer_id]);
+    let Ok(message_id) = MessageId::parse(&id) else { return };
+    let mut message = Message::text(message_id, Role::User, "The task is yours.");
+    message.task_id = Some(transfer.task_id.clone());
+    message.context_id = transfer.context_id.clone();
+    Incoming::Activate(Order { transfer_id: transfer.transfer_id.clone(), activate: true }).stamp(&mut message);
+    let mut pause = PAUSE_MIN;
+    for _ in 0..ACTIVATIONS_MAX {
+        match peer.send(message.clone()).await {
+            Ok(_) => {
+                tracing::info!(transfer = transfer.transfer_id, task = %transfer.task_id, "a handoff is complete");
+                return;
+            }
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(transfer = transfer.transfer_id, %error, "not activated yet; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Err(error) => {
+                // It has begun or ended without us, or it holds nothing: either way there is nothing to activate.
+                tracing::info!(transfer = transfer.transfer_id, %error, "nothing to activate there");
+                return;
+            }
+        }
+    }
+}
+
+/// What we may pass on: what is ours, and of a task that was handed to us no more than came with it.
+fn scope(desk: &Desk, came: Option<&TransferContext>) -> Capabilities {
+    match came.and_then(|came| came.scope.clone()) {
+        Some(granted) => desk.scope.meet(&Capabilities::named(granted)),
+        None => desk.scope.clone(),
+    }
+}
+
+fn exceeded(to: &str, verdict: &Verdict) -> Ending {
+    let words = format!("the task was not handed over to {to}: {} is not allowed there", verdict.missing.join(", "));
+    let body = json!({
+        "code": Verdict::CODE,
+        "required": verdict.required,
+        "allowed": verdict.allowed,
+        "missing": verdict.missing,
+    });
+    told(words, &body)
+}
+
+fn coded(code: &str, words: &str) -> Ending {
+    told(words.to_owned(), &json!({ "code": code }))
+}
+
+/// A failure in words, and for programs.
+fn told(words: String, body: &serde_json::Value) -> Ending {
+    let mut parts = vec![Part::text(words)];
+    parts.extend(Json::of(body).ok().map(Part::data));
+    Ending::Fail(parts)
+}
+
+fn book(
+    desk: &Desk,
+    cx: &Context,
+    (transfer_id, to): (&str, &str),
+    face: Option<&Face>,
+    verdict: &Verdict,
+    their_task: Option<&TaskRef>,
+    outcome: &'static str,
+) {
+    let hops = cx.transfer_context().map_or(0, |came| came.chain.len()) + 1;
+    desk.ledger.record(&Attempt {
+        transfer_id,
+        caller: cx.caller(),
+        task: cx.task_id(),
+        from: &desk.agent,
+        to,
+        endpoint: face.map(|face| &*face.endpoint),
+        their_task,
+        hops,
+        required: &verdict.required,
+        allowed: &verdict.allowed,
+        missing: &verdict.missing,
+        card: face.map(|face| (&*face.digest, face.signed)),
+        outcome,
+    });
+}

@@ -1,0 +1,112 @@
+//! What a crash must not lose.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sabir_engine::agent::Handover;
+use sabir_proto::Message;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// How our checkpoints begin; those of the agents behind us do not.
+const MARK: &[u8] = b"handoff/1\n";
+
+/// A checkpoint of ours, with the last one of the agent behind us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) stage: Stage,
+    pub(super) inner: Option<Vec<u8>>,
+}
+
+/// How far it got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// The other side may have the task by now.
+    Preparing(Box<Intent>),
+    /// The other agent's work is shown in our task.
+    Relaying { to: String },
+    /// It came to nothing, and the agent behind us goes on.
+    Over,
+}
+
+/// A handoff that was decided on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Intent {
+    /// The turn that decided.
+    pub(super) turn: String,
+    /// Its name on both sides.
+    pub(super) transfer_id: String,
+    pub(super) to: String,
+    pub(super) required: Vec<String>,
+    pub(super) reason: Option<String>,
+    /// What is sent, the same each time.
+    pub(super) message: Message,
+    /// The other side holds the task until it is activated.
+    pub(super) hold: bool,
+    /// When it was decided, in milliseconds.
+    pub(super) since: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    stage: Stage,
+    inner: Option<String>,
+}
+
+impl Left {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let written: Written = serde_json::from_slice(bytes.strip_prefix(MARK)?).ok()?;
+        let inner = written.inner.and_then(|text| STANDARD.decode(text).ok());
+        Some(Self { stage: written.stage, inner })
+    }
+
+    pub(super) fn write(self) -> Vec<u8> {
+        let written = Written { stage: self.stage, inner: self.inner.map(|bytes| STANDARD.encode(bytes)) };
+        let mut bytes = MARK.to_vec();
+        bytes.extend(serde_json::to_vec(&written).unwrap_or_default());
+        bytes
+    }
+}
+
+/// A UUID (version 8) made from words: the same however often a turn is begun.
+pub(super) fn uuid(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        hash.update(word.len().to_be_bytes());
+        hash.update(word.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
+    bytes[6] = (bytes[6] & 0x0f) | 0x80;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex = sabir_proto::digest::hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// The words for whoever gets the task: the agent's own, or what its caller said last.
+pub(super) fn parts(order: &Handover, said: &Message) -> Vec<sabir_proto::Part> {
+    match &order.text {
+        Some(text) => vec![sabir_proto::Part::text(text)],
+        None => said.parts.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written_and_no_other_is_taken_for_one() {
+        let left = Left { stage: Stage::Relaying { to: "b".into() }, inner: Some(vec![0, 255]) };
+        assert_eq!(Left::read(&left.clone().write()), Some(left));
+        assert_eq!(Left::read(br#"{"stage":"over"}"#), None);
+        assert_eq!(Left::read(b"handoff/1\nnonsense"), None);
+    }
+
+    #[test]
+    fn names_are_uuids_and_the_same_every_time() {
+        let id = sabir_proto::MessageId::parse(&uuid(&["handoff", "t/1"])).unwrap();
+        assert!(id.is_unique_by_form());
+        assert_eq!(uuid(&["handoff", "t/1"]), id.as_str());
+    }
+}

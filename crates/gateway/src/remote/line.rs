@@ -1,0 +1,122 @@
+//! A line to an agent elsewhere, behind its breakers: every call passes them, and tells them what became of it.
+
+use super::replica::Replica;
+use crate::circuit::Passage;
+use sabir_client::{Agent, Error, Events, Follow, Said};
+use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a stream that was opened may be silent before it counts as an answer all the same.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+
+/// A way to call one replica.
+pub(super) struct Line {
+    agent: Agent,
+    replica: Arc<Replica>,
+}
+
+impl Line {
+    pub(super) const fn new(agent: Agent, replica: Arc<Replica>) -> Self {
+        Self { agent, replica }
+    }
+
+    /// What its card says and what was made of that.
+    pub(super) const fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    pub(super) async fn send(&self, request: SendMessage) -> Result<Answer, Error> {
+        self.through(self.agent.send(request)).await.map(|said| said.value)
+    }
+
+    pub(super) async fn task(&self, id: &TaskRef) -> Result<TheirTask, Error> {
+        self.through(self.agent.task(id)).await.map(|said| said.value)
+    }
+
+    pub(super) async fn list(&self, request: ListTasks) -> Result<Answer, Error> {
+        self.through(self.agent.list(request)).await.map(|said| said.value)
+    }
+
+    pub(super) async fn cancel(&self, request: CancelTask) -> Result<TheirTask, Error> {
+        self.through(self.agent.cancel(request)).await.map(|said| said.value)
+    }
+
+    pub(super) async fn stream(&self, request: SendMessage, follow: Follow) -> Result<Stream, Error> {
+        self.open(self.agent.stream(request, follow)).await
+    }
+
+    pub(super) async fn resume(&self, task: TaskRef, after: Option<String>, follow: Follow) -> Result<Stream, Error> {
+        self.open(self.agent.resume(task, after, follow)).await
+    }
+
+    async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let passage = self.replica.pass()?;
+        let answer = call.await;
+        passage.judge(answer.as_ref().err());
+        answer.inspect_err(|error| self.doubt(error))
+    }
+
+    async fn open(&self, call: impl Future<Output = Result<Events, Error>>) -> Result<Stream, Error> {
+        let passage = self.replica.pass()?;
+        match call.await {
+            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now() }),
+            Err(error) => {
+                passage.judge(Some(&error));
+                self.doubt(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whoever no longer knows the version or the methods of its card has another card by now.
+    fn doubt(&self, error: &Error) {
+        if has_changed(error) {
+            self.replica.hang_up();
+        }
+    }
+}
+
+/// Whether they speak otherwise than their card says.
+pub(super) fn has_changed(error: &Error) -> bool {
+    match error {
+        Error::Fault { fault, transport: Some(_), .. } => {
+            matches!(fault.code(), Code::VersionNotSupported | Code::MethodNotFound)
+        }
+        _ => false,
+    }
+}
+
+/// Their events.
+pub(super) struct Stream {
+    events: Events,
+    /// Until they have said something: that a stream could be opened is not yet an answer.
+    passage: Option<Passage>,
+    opened: Instant,
+}
+
+impl Stream {
+    pub(super) async fn next(&mut self) -> Result<Option<TheirEvent>, Error> {
+        let mut next = std::pin::pin!(self.events.next());
+        let said = match self.passage.take() {
+            None => next.await,
+            Some(passage) => match tokio::time::timeout_at(self.opened + FIRST_WORD, &mut next).await {
+                Ok(said) => {
+                    passage.judge(said.as_ref().and_then(|said| said.as_ref().err()));
+                    said
+                }
+                Err(_) => {
+                    passage.judge(None);
+                    next.await
+                }
+            },
+        };
+        said.map(|said| said.map(|said: Said<TheirEvent>| said.value)).transpose()
+    }
+
+    /// After which event to go on, where they number them.
+    pub(super) fn resume_point(&self) -> Option<&str> {
+        self.events.resume_point()
+    }
+}

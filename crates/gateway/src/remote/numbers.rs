@@ -1,0 +1,67 @@
+//! The numbers of their events: whether one goes on where the last one was.
+//!
+//! Numbers need not be without holes, but they rise. Some agents begin anew with every stream, and some have none.
+
+/// How an event stands to what came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// It follows.
+    Next,
+    /// Nobody can say.
+    Unknown,
+    /// It was there before, or is late.
+    Behind,
+}
+
+/// The numbers of one stream.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    /// Where the stream was to go on.
+    after: Option<String>,
+    /// The highest number in this stream.
+    highest: Option<u64>,
+}
+
+impl Numbers {
+    /// A stream that was to go on after an event, if there was one.
+    pub(super) const fn after(after: Option<String>) -> Self {
+        Self { after, highest: None }
+    }
+
+    /// Takes the number of the next event.
+    pub(super) fn takes(&mut self, id: Option<&str>) -> Order {
+        let Some(number) = id.and_then(|id| id.parse::<u64>().ok()) else { return Order::Unknown };
+        if self.highest.is_some_and(|highest| number <= highest) {
+            return Order::Behind;
+        }
+        let first = self.highest.replace(number).is_none();
+        match self.after.take() {
+            // They were asked to go on after that event and began with a higher one.
+            Some(after) if first && after.parse::<u64>().is_ok_and(|after| number > after) => Order::Next,
+            None if !first => Order::Next,
+            _ => Order::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(after: Option<&str>, ids: &[Option<&str>], expected: &[Order]) {
+        let mut numbers = Numbers::after(after.map(str::to_owned));
+        let told: Vec<Order> = ids.iter().map(|id| numbers.takes(*id)).collect();
+        assert_eq!(told, expected, "{after:?} {ids:?}");
+    }
+
+    #[test]
+    fn numbers_rise_and_what_does_not_is_behind() {
+        use Order::{Behind, Next, Unknown};
+        check(None, &[Some("1"), Some("2"), Some("2"), Some("4"), Some("3")], &[Unknown, Next, Behind, Next, Behind]);
+        check(Some("7"), &[Some("8"), Some("9")], &[Next, Next]);
+        // Begun anew: the numbers are others, and say nothing about what was missed.
+        check(Some("7"), &[Some("1"), Some("2")], &[Unknown, Next]);
+        check(None, &[None, None], &[Unknown, Unknown]);
+        check(Some("x"), &[Some("x1")], &[Unknown]);
+    }
+}

@@ -1,0 +1,162 @@
+//! An engine with one agent elsewhere behind it, in the test's own process.
+
+use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
+use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Rules, Upstream};
+use sabir_proto::{
+    AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Role, SendConfiguration, SendMessage, Sent,
+    Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, TaskLog};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+struct Real(AtomicU64);
+
+impl Host for Real {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap())
+    }
+
+    fn random(&self) -> u64 {
+        self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        drop(tokio::spawn(future));
+    }
+}
+
+/// Settings of an agent elsewhere that a test can wait for.
+pub(crate) fn upstream(url: &str) -> Upstream {
+    let pause = Duration::from_millis(10);
+    Upstream {
+        name: "far".into(),
+        url: url.into(),
+        credentials: Credentials::default(),
+        egress: Egress::public().and_loopback(),
+        patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
+        idempotent: false,
+        breaker: Rules { failures: 100, ..Rules::UPSTREAM },
+        cancel_grace: Duration::from_secs(20),
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) remote: Arc<RemoteAgent>,
+    resident: Arc<Resident>,
+    scope: Arc<Scope>,
+}
+
+impl Bench {
+    pub(crate) async fn new(upstream: Upstream) -> Self {
+        Self::on(Arc::new(MemoryLog::new()), upstream).await
+    }
+
+    /// Another process on the same log.
+    pub(crate) async fn on(log: Arc<dyn TaskLog>, upstream: Upstream) -> Self {
+        Self::limited(log, upstream, Limits::default()).await
+    }
+
+    pub(crate) async fn limited(log: Arc<dyn TaskLog>, upstream: Upstream, limits: Limits) -> Self {
+        let hub = Hub::new(sabir_gateway::Metrics::default());
+        let name = AgentName::parse("far").unwrap();
+        let remote = Arc::new(RemoteAgent::new(upstream, &hub).unwrap());
+        let host = Arc::new(Real(AtomicU64::new(std::process::id().into())));
+        let engine = Engine::open(log, host, limits, Metrics::default()).await.unwrap();
+        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() });
+        let resident = Arc::new(Resident { name, agent: remote.clone(), push: false, tools: ToolMode::Full });
+        Self { engine, remote, resident, scope }
+    }
+
+    fn request(&self, text: &str, to: Option<&Task>) -> Box<SendMessage> {
+        let id = MessageId::parse(self.engine.mint().as_str()).unwrap();
+        let mut message = Message::text(id, Role::User, text);
+        message.task_id = to.map(|task| task.id.into());
+        let configuration = SendConfiguration::default();
+        let (tenant, wants_task) = (Tenant::none(), true);
+        Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task })
+    }
+
+    async fn deliver(&self, request: Box<SendMessage>) -> Result<Task, Fault> {
+        match self.engine.send(&self.resident, self.scope.clone(), request, &Terms::default()).await? {
+            Sent::Task(task, _) => Ok(task.thaw().unwrap()),
+            Sent::Message(message) => panic!("a reply without a task: {message:?}"),
+        }
+    }
+
+    /// Sends, and gives the task as it rests.
+    pub(crate) async fn send(&self, text: &str) -> Task {
+        self.deliver(self.request(text, None)).await.unwrap()
+    }
+
+    /// Sends, and gives the task as it begins.
+    pub(crate) async fn begin(&self, text: &str) -> Task {
+        let mut request = self.request(text, None);
+        request.configuration.return_immediately = true;
+        self.deliver(request).await.unwrap()
+    }
+
+    /// Sends, and gives every event as JSON.
+    pub(crate) async fn stream(&self, text: &str) -> Vec<Value> {
+        let request = self.request(text, None);
+        let mut watch =
+            self.engine.stream(&self.resident, self.scope.clone(), request, &Terms::default()).await.unwrap();
+        let mut events = Vec::new();
+        while let Some(item) = watch.next().await {
+            if let sabir_engine::watch::Item::Event(event) = item.unwrap() {
+                events.push(serde_json::from_slice(&event.json).unwrap());
+            }
+        }
+        events
+    }
+
+    pub(crate) async fn task(&self, id: TaskId) -> Task {
+        let call = GetTask { tenant: Tenant::none(), id: id.into(), history_length: None };
+        self.engine.get(&self.scope, &call).await.unwrap().0.thaw().unwrap()
+    }
+
+    /// The task, once it is in a state.
+    pub(crate) async fn reaches(&self, id: TaskId, state: TaskState) -> Task {
+        eventually(&format!("the task is {state}"), async || {
+            let task = self.task(id).await;
+            (task.status.state == state).then_some(task)
+        })
+        .await
+    }
+
+    /// Takes up what another process left.
+    pub(crate) async fn recover(&self) {
+        let resident = self.resident.clone();
+        self.engine.recover(|name| (*name == resident.name).then(|| resident.clone())).await.unwrap();
+    }
+
+    pub(crate) async fn cancel(&self, id: TaskId) -> Result<Task, Fault> {
+        let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+        self.engine.cancel(&self.scope, &self.resident, &call).await.map(|task| task.thaw().unwrap())
+    }
+}
+
+/// What comes true within a minute; machines can be slow.
+pub(crate) async fn eventually<T>(what: &str, mut there: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..6000 {
+        if let Some(found) = there().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: this did not happen");
+}
+
+/// The closing words of a task.
+pub(crate) fn words(task: &Task) -> String {
+    task.status.message.as_ref().map(Message::joined_text).unwrap_or_default()
+}

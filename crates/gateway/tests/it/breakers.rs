@@ -1,0 +1,55 @@
+//! An agent that fails is left alone, and asked once before it is asked again.
+
+use crate::agent::{Do, Stub, task};
+use crate::bench::{Bench, eventually, upstream};
+use sabir_gateway::{Rules, State};
+use sabir_proto::TaskState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn answer(healthy: bool) -> Do {
+    if healthy {
+        return Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")));
+    }
+    Do::Answer(503, "content-type: text/plain\r\n".into(), "oh no".into())
+}
+
+#[tokio::test]
+async fn who_fails_is_not_called_until_the_cool_down_is_over_and_then_once() {
+    let healthy = Arc::new(AtomicBool::new(false));
+    let now = healthy.clone();
+    let stub = Stub::start(|base| crate::agent::card(base, "{}", ""), move |_, _| answer(now.load(Ordering::Relaxed)));
+    let stub = stub.await;
+    let rules = Rules { failures: 2, cooldown: Duration::from_secs(2), ..Rules::UPSTREAM };
+    let bench = Bench::new(sabir_gateway::Upstream { breaker: rules, idempotent: true, ..upstream(&stub.url) }).await;
+    // Three tasks at once: the two calls that fail are all that leave, whosever they are.
+    let mut tasks = Vec::new();
+    for text in ["a", "b", "c"] {
+        tasks.push(bench.begin(text).await);
+    }
+    eventually("the breaker is open", async || (bench.remote.standing().upstream == State::Open).then_some(())).await;
+    let called = stub.calls().len();
+    assert!((2..=3).contains(&called), "those that were under way, and no other: {called}");
+    assert!(bench.remote.standing().refused.is_some());
+    tasks.push(bench.begin("d").await);
+    healthy.store(true, Ordering::Relaxed);
+    for task in tasks {
+        bench.reaches(task.id, TaskState::Completed).await;
+    }
+    let sent = stub.calls().iter().filter(|call| call.method() == "SendMessage").count();
+    assert_eq!(sent, called + 4, "one to see, then everybody else");
+    let standing = bench.remote.standing();
+    assert_eq!((standing.upstream, standing.trips, standing.refused), (State::Closed, 1, None));
+}
+
+#[tokio::test]
+async fn who_refuses_is_alive() {
+    let stub = Stub::agent(|_, _| Do::Error(-32602, "not like this")).await;
+    let rules = Rules { failures: 1, ..Rules::UPSTREAM };
+    let bench = Bench::new(sabir_gateway::Upstream { breaker: rules, ..upstream(&stub.url) }).await;
+    for _ in 0..3 {
+        assert_eq!(bench.send("x").await.status.state, TaskState::Failed);
+    }
+    assert_eq!(bench.remote.standing().upstream, State::Closed);
+}

@@ -1,0 +1,128 @@
+//! What is canceled here ends as it ended there; where nobody answers, that is said, and they are told again.
+
+use crate::agent::{After, Do, Heard, Stub, chunk, frame, task};
+use crate::bench::{Bench, eventually, upstream};
+use sabir_gateway::Upstream;
+use sabir_proto::{Fault, Gap, TaskId, TaskState};
+use sabir_store::TaskLog;
+use sabir_store::memory::MemoryLog;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Works, with a chunk told, until it is canceled.
+fn works(heard: &Heard, cancel: Do, get: Do) -> Do {
+    match heard.method().as_str() {
+        "SendStreamingMessage" | "SubscribeToTask" => {
+            let whole = format!(r#"{{"task":{}}}"#, task("WORKING"));
+            Do::Stream(vec![frame(None, &whole), frame(None, &chunk("one"))], After::Silence)
+        }
+        "CancelTask" => cancel,
+        _ => get,
+    }
+}
+
+/// Their task, with both chunks.
+fn whole(state: &str) -> String {
+    format!(
+        r#"{{"id":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_{state}","message":{{"messageId":"m","role":"ROLE_AGENT","parts":[{{"text":"as it was"}}]}}}},
+        "artifacts":[{{"artifactId":"a","parts":[{{"text":"one"}},{{"text":"two"}}]}}]}}"#
+    )
+}
+
+async fn at_work(bench: &Bench) -> TaskId {
+    let id = bench.begin("go").await.id;
+    eventually("something was told", async || (!bench.task(id).await.artifacts.is_empty()).then_some(())).await;
+    id
+}
+
+fn texts(task: &sabir_proto::Task) -> Vec<&str> {
+    task.artifacts.iter().flat_map(|artifact| &artifact.parts).filter_map(|part| part.as_text()).collect()
+}
+
+#[tokio::test]
+async fn a_cancel_ends_as_it_ended_there_with_what_was_made_meanwhile() {
+    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = at_work(&bench).await;
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!(task.status.state, TaskState::Canceled);
+    assert_eq!((texts(&task), crate::bench::words(&task)), (vec!["one", "two"], "as it was".into()));
+    assert_eq!(Gap::of(task.metadata.as_ref()), None, "everything is known");
+}
+
+#[tokio::test]
+async fn who_is_canceled_too_late_has_completed_here_as_well() {
+    let asked = AtomicUsize::new(0);
+    let stub = Stub::agent(move |_, heard| {
+        let late = asked.load(Ordering::Relaxed) > 1;
+        if heard.method() == "GetTask" {
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        let get = if late { whole("COMPLETED") } else { whole("WORKING") };
+        works(heard, Do::Error(-32002, "too late"), Do::Result(get))
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = at_work(&bench).await;
+    let refused = bench.cancel(id).await.unwrap_err();
+    assert!(matches!(refused, Fault::TaskNotCancelable { state: TaskState::Completed, .. }), "{refused}");
+    assert_eq!(texts(&bench.task(id).await), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_canceled_is_canceled_there_too() {
+    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+        "CancelTask" => Do::Result(whole("REJECTED")),
+        _ => Do::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("INPUT_REQUIRED")))], After::End),
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = bench.send("go").await.id;
+    let refused = bench.cancel(id).await.unwrap_err();
+    assert!(matches!(refused, Fault::TaskNotCancelable { state: TaskState::Rejected, .. }), "{refused}");
+    assert_eq!(texts(&bench.task(id).await), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
+    let there = Arc::new(AtomicBool::new(false));
+    let now = there.clone();
+    let stub = Stub::agent(move |_, heard| {
+        let cancel = if now.load(Ordering::Relaxed) { Do::Result(whole("CANCELED")) } else { Do::HangUp };
+        works(heard, cancel, Do::HangUp)
+    })
+    .await;
+    let impatient = || Upstream { cancel_grace: Duration::from_millis(300), ..upstream(&stub.url) };
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), impatient()).await;
+    let id = at_work(&bench).await;
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!(task.status.state, TaskState::Canceled);
+    let gap = Gap::of(task.metadata.as_ref()).expect("it is not known what became of it there");
+    assert!(gap.reason.contains("did not answer the cancel"), "{}", gap.reason);
+    assert!(gap.after.0 >= 2, "{gap:?}");
+    let owed = async || log.owed_cancels(None, 10).await.unwrap();
+    assert_eq!(owed().await.iter().map(|(task, ..)| *task).collect::<Vec<_>>(), [id]);
+    // The process ends; another one finds the row and tells them, though its task has long settled.
+    bench.engine.stop().await;
+    there.store(true, Ordering::Relaxed);
+    let told = stub.calls().iter().filter(|call| call.method() == "CancelTask").count();
+    let next = Bench::on(log.clone(), impatient()).await;
+    next.recover().await;
+    eventually("it is acknowledged", async || owed().await.is_empty().then_some(())).await;
+    assert!(stub.calls().iter().filter(|call| call.method() == "CancelTask").count() > told);
+    assert_eq!(next.task(id).await.status.state, TaskState::Canceled, "what is settled stays settled");
+}
+
+#[tokio::test]
+async fn who_cannot_cancel_is_not_told_again() {
+    let stub = Stub::agent(|_, heard| works(heard, Do::Error(-32004, "not here"), Do::HangUp)).await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
+    let id = at_work(&bench).await;
+    let task = bench.cancel(id).await.unwrap();
+    let gap = Gap::of(task.metadata.as_ref()).expect("it may go on there");
+    assert!(gap.reason.contains("cannot cancel"), "{}", gap.reason);
+    assert!(log.owed_cancels(None, 10).await.unwrap().is_empty());
+}

@@ -1,0 +1,77 @@
+//! The agents that are served: who is here, now.
+//!
+//! Agents come and go while the server runs, so whoever looks one up gets a share of it and keeps it for as long as it is
+//! of use: a call that has begun ends with the agent it began with. A lookup takes a lock that is free but for the moment
+//! in which an agent comes or goes, and one step in a map.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | here | looking up, coming and going |
+//! | `workshop` | making an agent as it is served, from its configuration |
+//!
+//! The default agent is one of the file and stays as long as the server does.
+
+mod workshop;
+
+pub(crate) use workshop::{Served, Workshop};
+
+use sabir_engine::Resident;
+use sabir_proto::AgentName;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// All agents, by name, as of one moment.
+pub(crate) type Agents = BTreeMap<String, Arc<Served>>;
+
+/// Who is here.
+pub(crate) struct Directory {
+    agents: RwLock<Arc<Agents>>,
+    default: Option<Arc<Served>>,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.all().keys()).finish()
+    }
+}
+
+impl Directory {
+    /// The agents of the file. What is wrong with one is said with its name.
+    pub(crate) fn open(workshop: &Workshop) -> Result<Self, String> {
+        let (mut agents, mut default) = (Agents::new(), None);
+        for entry in &workshop.config().agent {
+            let wrong = |problem: String| format!("agent {:?}: {problem}", entry.name);
+            let served = workshop.make(entry).map_err(wrong)?;
+            if agents.insert(entry.name.clone(), served.clone()).is_some() {
+                return Err(wrong("there are two agents with this name".into()));
+            }
+            if entry.default && default.replace(served).is_some() {
+                return Err(wrong("another agent is the default already".into()));
+            }
+        }
+        if agents.is_empty() {
+            return Err("no agent is configured; add an [[agent]] section".into());
+        }
+        Ok(Self { agents: RwLock::new(Arc::new(agents)), default })
+    }
+
+    /// The agent of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Served>> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The same, as the engine knows it.
+    pub(crate) fn resident(&self, name: &AgentName) -> Option<Arc<Resident>> {
+        self.get(name.as_str()).map(|served| served.resident.clone())
+    }
+
+    /// The agent at the root.
+    pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
+        self.default.as_ref()
+    }
+
+    /// Everybody, as of now.
+    pub(crate) fn all(&self) -> Arc<Agents> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

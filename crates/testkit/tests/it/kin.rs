@@ -1,0 +1,436 @@
+//! Tasks that agents open with other agents: found again, answered once, called off with their parent, and bounded.
+
+use crate::desk::Desk;
+use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, LINEAGE, Limits, Nature, Recovery, Resident};
+use sabir_proto::{
+    AgentName, Caller, CancelTask, Fault, GetTask, Json, ListTasks, Object, Part, Sent, Task, TaskId, TaskState,
+    Tenant, Terms, ToolMode,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Family, Scope};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Asks another agent and repeats what it says; a question travels up, and the answer down.
+///
+/// The first message names the other agent and what to say to it: `echo: hello`.
+#[derive(Clone)]
+struct Boss {
+    recovery: Recovery,
+    /// The children it saw.
+    children: Arc<Mutex<Vec<TaskId>>>,
+}
+
+impl Agent for Boss {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let first = cx.before().and_then(|task| task.history.first()).unwrap_or(cx.message()).joined_text();
+        let (to, words) = first.split_once(": ").unwrap_or(("echo", &first));
+        let mut child = cx.delegate(&AgentName::parse(to)?, "only", vec![Part::text(words)], None).await?;
+        self.children.lock().unwrap().push(child.id());
+        if cx.before().is_some() {
+            child.answer(cx.message().parts.clone()).await?;
+        }
+        let task = child.rest().await?.thaw().unwrap();
+        let said = task.status.message.map(|message| message.parts).unwrap_or_default();
+        Ok(match task.status.state {
+            TaskState::Completed => Ending::Complete(said),
+            TaskState::InputRequired => Ending::AskInput(said),
+            TaskState::AuthRequired => Ending::AskAuth(said),
+            state => Ending::fail(format!("{to} is {state}")),
+        })
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { instant: false, recovery: self.recovery }
+    }
+}
+
+fn resident(name: &str, agent: impl AnyAgent) -> Arc<Resident> {
+    let name = AgentName::parse(name).unwrap();
+    Arc::new(Resident { name, agent: Arc::new(agent), push: false, tools: ToolMode::Full })
+}
+
+fn boss(recovery: Recovery) -> Boss {
+    Boss { recovery, children: Arc::default() }
+}
+
+fn desk() -> (Desk, Boss) {
+    within(Limits::default())
+}
+
+fn within(limits: Limits) -> (Desk, Boss) {
+    let (desk, boss) = (Desk::within(Arc::new(MemoryLog::new()), limits), boss(Recovery::Resume));
+    desk.move_in([resident("boss", boss.clone())]);
+    (desk, boss)
+}
+
+fn pass(desk: &Desk, seconds: u64) {
+    desk.run(desk.executor.sleep(Duration::from_secs(seconds)));
+}
+
+fn get(desk: &Desk, agent: &str, id: TaskId) -> Task {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    let call = GetTask { tenant: Tenant::none(), id: id.into(), history_length: None };
+    desk.run(async move { engine.get(&scope, &call).await }).unwrap().0.thaw().unwrap()
+}
+
+fn cancel(desk: &Desk, agent: &str, id: TaskId) {
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
+    let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+    desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
+}
+
+fn count(desk: &Desk, agent: &str) -> u64 {
+    let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
+    desk.run(async move { engine.list(scope, &ListTasks::default()).await }).unwrap().total_size
+}
+
+fn words(task: &Task) -> String {
+    task.status.message.as_ref().map(sabir_proto::Message::joined_text).unwrap_or_default()
+}
+
+#[test]
+fn a_child_is_a_task_of_the_same_caller_in_the_log_of_its_agent() {
+    let (mut desk, boss) = desk();
+    let task = desk.send("boss", "echo: hello", None);
+    assert_eq!(task.status.state, TaskState::Completed);
+    let child = boss.children.lock().unwrap()[0];
+    assert_eq!(get(&desk, "echo", child).status.state, TaskState::Completed);
+    let (log, id) = (desk.log.clone(), task.id);
+    let kin = desk.run(async move { log.kin(child).await }).unwrap().unwrap();
+    assert_eq!((kin.parent, kin.root, &*kin.key, kin.hops), (id, id, "only", 1));
+    assert_eq!(kin.path.iter().map(|step| step.to_string()).collect::<Vec<_>>(), [format!("boss#{id}")]);
+    assert_eq!(desk.metrics.delegations.get(), 1);
+}
+
+#[test]
+fn a_question_travels_up_and_the_answer_down() {
+    let (mut desk, boss) = desk();
+    let asked = desk.send("boss", "asks: 2", None);
+    assert_eq!((asked.status.state, &*words(&asked)), (TaskState::InputRequired, "question 0"));
+    let again = desk.send("boss", "so", Some(&asked));
+    assert_eq!((again.status.state, &*words(&again)), (TaskState::InputRequired, "question 1"));
+    let done = desk.send("boss", "so then", Some(&asked));
+    assert_eq!((done.status.state, &*words(&done)), (TaskState::Completed, "thank you"));
+    let children = boss.children.lock().unwrap().clone();
+    assert_eq!(children, [children[0]; 3], "one child for all turns");
+    let said: Vec<String> =
+        get(&desk, "asks", children[0]).history.iter().map(sabir_proto::Message::joined_text).collect();
+    assert_eq!(said.iter().filter(|text| text.starts_with("so")).collect::<Vec<_>>(), ["so", "so then"]);
+}
+
+/// The parent is killed at every moment; whatever happens there is one child, and it is answered once.
+#[test]
+fn a_turn_that_is_begun_again_finds_its_child_and_answers_it_once() {
+    for moment in (0..200).step_by(5) {
+        let (mut desk, boss) = desk();
+        let asked = desk.send("boss", "asks: 1", None);
+        let mut request = desk.request("an answer", Some(&asked));
+        request.configuration.return_immediately = true;
+        drop(desk.deliver("boss", request));
+        desk.run(desk.executor.sleep(Duration::from_millis(moment)));
+        desk.crash();
+        pass(&desk, 5);
+        assert_eq!(get(&desk, "boss", asked.id).status.state, TaskState::Completed, "killed after {moment} ms");
+        assert_eq!(count(&desk, "asks"), 1);
+        let child = get(&desk, "asks", boss.children.lock().unwrap()[0]);
+        let answers = child.history.iter().filter(|message| message.joined_text() == "an answer").count();
+        assert_eq!(answers, 1, "killed after {moment} ms");
+    }
+}
+
+#[test]
+fn a_cancel_travels_down_to_children_at_work_and_at_rest() {
+    for words in ["tardy: wait", "asks: 1", "middle: tardy: wait"] {
+        let (mut desk, _) = desk();
+        desk.move_in([resident("middle", boss(Recovery::Resume))]);
+        let task = desk.begin("boss", words);
+        pass(&desk, 1);
+        assert_eq!(desk.engine.running() == 0, words.starts_with("asks"), "{words}");
+        cancel(&desk, "boss", task.id);
+        pass(&desk, 1);
+        assert_eq!(desk.engine.running(), 0, "{words}");
+        let log = desk.log.clone();
+        let family = desk.run(async move { log.descendants(task.id, None, 9).await }).unwrap();
+        assert!(!family.is_empty() && family.iter().all(|child| child.state == TaskState::Canceled), "{family:?}");
+    }
+}
+
+#[test]
+fn a_parent_that_is_lost_takes_its_children_with_it() {
+    let (mut desk, _) = desk();
+    let mortal = boss(Recovery::Fail);
+    desk.move_in([resident("mortal", mortal.clone())]);
+    let task = desk.begin("mortal", "streams: 1000");
+    pass(&desk, 1);
+    let child = mortal.children.lock().unwrap()[0];
+    assert_eq!(get(&desk, "streams", child).status.state, TaskState::Working);
+    desk.crash();
+    pass(&desk, 1);
+    assert_eq!(get(&desk, "mortal", task.id).status.state, TaskState::Failed);
+    assert_eq!(get(&desk, "streams", child).status.state, TaskState::Canceled);
+}
+
+/// The parent's cancel is in the log and the child's is not: what a crash between the two leaves behind.
+#[test]
+fn a_child_that_a_crash_left_behind_is_called_off_at_the_next_start() {
+    for words in ["streams: 1000", "asks: 1"] {
+        let (mut desk, boss) = desk();
+        let task = desk.begin("boss", words);
+        pass(&desk, 1);
+        desk.die();
+        // Nobody has taken anything up: only the parent is there to be canceled, and the process dies at once.
+        let (engine, scope, resident) = (desk.engine.clone(), desk.scope("boss"), desk.agent("boss"));
+        let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
+        desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
+        desk.crash();
+        pass(&desk, 5);
+        let agent = words.split_once(':').unwrap().0;
+        let child = get(&desk, agent, boss.children.lock().unwrap()[0]);
+        assert_eq!(child.status.state, TaskState::Canceled, "{words}");
+        assert_eq!(desk.engine.running(), 0);
+    }
+}
+
+#[test]
+fn the_kill_switch_ends_the_whole_family_from_any_of_its_tasks() {
+    let (mut desk, boss) = desk();
+    let middle = self::boss(Recovery::Resume);
+    desk.move_in([resident("middle", middle.clone())]);
+    let task = desk.begin("boss", "middle: tardy: wait");
+    pass(&desk, 1);
+    let leaf = middle.children.lock().unwrap()[0];
+    let engine = desk.engine.clone();
+    let mut canceled: Vec<TaskId> =
+        desk.run(async move { engine.cancel_tree(leaf).await }).unwrap().iter().map(|relative| relative.id).collect();
+    canceled.sort_unstable();
+    assert_eq!(canceled, [task.id, boss.children.lock().unwrap()[0], leaf]);
+    pass(&desk, 1);
+    assert_eq!(desk.engine.running(), 0);
+    let engine = desk.engine.clone();
+    let again = desk.run(async move { engine.cancel_tree(leaf).await }).unwrap();
+    assert!(again.is_empty(), "nothing is left to cancel: {again:?}");
+}
+
+#[test]
+fn an_agent_that_is_waiting_for_the_answer_is_not_called_again() {
+    let (mut desk, _) = desk();
+    desk.move_in([resident("middle", boss(Recovery::Resume))]);
+    for (words, whom) in [("boss: echo: x", "boss"), ("middle: boss: echo: x", "boss"), ("middle: middle: x", "middle")]
+    {
+        let task = desk.send("boss", words, None);
+        assert_eq!(task.status.state, TaskState::Failed, "{words}");
+        let refused = desk.metrics.runaways_refused.get_or_create(&[("limit", "loop")]).get();
+        assert!(refused > 0, "{words}: {}", self::words(&task));
+        if !words.starts_with("middle: ") {
+            assert!(self::words(&task).contains(&format!("agent {whom} is waiting")), "{}", self::words(&task));
+        }
+    }
+}
+
+#[test]
+fn a_chain_of_agents_has_an_end() {
+    let (mut desk, _) = within(Limits { hops_max: 2, ..Limits::default() });
+    desk.move_in(["a", "b"].map(|name| resident(name, boss(Recovery::Resume))));
+    assert_eq!(desk.send("boss", "a: echo: x", None).status.state, TaskState::Completed);
+    let task = desk.send("boss", "a: b: echo: x", None);
+    assert_eq!(task.status.state, TaskState::Failed);
+    assert_eq!(desk.metrics.runaways_refused.get_or_create(&[("limit", "hops_max")]).get(), 1);
+}
+
+/// Asks as many others at once as it is told.
+struct Crowd;
+
+impl Agent for Crowd {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let echo = AgentName::parse("echo")?;
+        let many: usize = cx.message().joined_text().parse()?;
+        let cx: &Context = cx;
+        let keys: Vec<String> = (0..many).map(|n| n.to_string()).collect();
+        let mut asking: Vec<_> =
+            keys.iter().map(|key| Box::pin(cx.delegate(&echo, key, vec![Part::text("x")], None))).collect();
+        let mut outcomes: Vec<Option<Result<(), Fault>>> = vec![None; many];
+        std::future::poll_fn(|cx| {
+            for (asking, outcome) in asking.iter_mut().zip(&mut outcomes) {
+                if outcome.is_none()
+                    && let std::task::Poll::Ready(done) = asking.as_mut().poll(cx)
+                {
+                    *outcome = Some(done.map(drop));
+                }
+            }
+            if outcomes.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        let refused: Vec<Fault> = outcomes.into_iter().flatten().filter_map(Result::err).collect();
+        Ok(Ending::complete_with(format!(
+            "{} refused: {}",
+            refused.len(),
+            refused.first().map_or_else(String::new, ToString::to_string)
+        )))
+    }
+}
+
+#[test]
+fn those_who_all_ask_at_once_are_counted_one_by_one() {
+    let (mut desk, _) = within(Limits { calls_per_root_max: 10, ..Limits::default() });
+    desk.move_in([resident("crowd", Crowd)]);
+    assert!(words(&desk.send("crowd", "10", None)).starts_with("0 refused"));
+    assert_eq!(count(&desk, "echo"), 10);
+    let said = words(&desk.send("crowd", "25", None));
+    assert!(said.starts_with("15 refused") && said.contains("raise [limits] calls_per_root_max"), "{said}");
+    assert_eq!(count(&desk, "echo"), 20);
+}
+
+#[test]
+fn what_is_for_an_old_message_opens_nothing_any_more() {
+    let (mut desk, _) = within(Limits { tree_time_max: Duration::from_secs(60), ..Limits::default() });
+    desk.move_in([resident("late", Late)]);
+    let task = desk.send("late", "59", None);
+    assert_eq!(task.status.state, TaskState::Completed);
+    let task = desk.send("late", "61", None);
+    assert!(words(&task).contains("raise [limits] tree_seconds_max"), "{}", words(&task));
+}
+
+/// Waits so many seconds, and asks then.
+struct Late;
+
+impl Agent for Late {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        cx.sleep(Duration::from_secs(cx.message().joined_text().parse()?)).await;
+        let child = cx.delegate(&AgentName::parse("echo")?, "x", vec![Part::text("x")], None).await?;
+        child.rest().await?;
+        Ok(Ending::complete())
+    }
+}
+
+/// Spends what it is told, and what its child spends.
+struct Spender;
+
+impl Agent for Spender {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let text = cx.message().joined_text();
+        let (own, rest) = text.split_once(' ').unwrap_or((&text, ""));
+        cx.spend(own.parse()?).await?;
+        if !rest.is_empty() {
+            let to = AgentName::parse(if cx.agent().as_str() == "spender" { "heir" } else { "spender" })?;
+            let child = cx.delegate(&to, "heir", vec![Part::text(rest)], None).await?;
+            let task = child.rest().await?.thaw().unwrap();
+            if task.status.state != TaskState::Completed {
+                return Ok(Ending::Fail(task.status.message.map(|message| message.parts).unwrap_or_default()));
+            }
+        }
+        Ok(Ending::complete())
+    }
+}
+
+#[test]
+fn what_a_family_spends_is_counted_for_its_root() {
+    let (mut desk, _) = within(Limits { spend_per_root_max: 100, ..Limits::default() });
+    desk.move_in(["spender", "heir"].map(|name| resident(name, Spender)));
+    assert_eq!(desk.send("spender", "60 40", None).status.state, TaskState::Completed);
+    let task = desk.send("spender", "60 41", None);
+    let said = words(&task);
+    assert!(said.contains("101 millionths") && said.contains("raise [limits] spend_per_root_max"), "{said}");
+    let log = desk.log.clone();
+    let toll = desk.run(async move { log.toll(task.id).await }).unwrap();
+    assert_eq!((toll.calls, toll.spent), (1, 101));
+}
+
+fn claim(json: &str) -> Object {
+    Object::new(Json::parse(&format!("{{\"{LINEAGE}\": {json}}}")).unwrap()).unwrap()
+}
+
+fn send_claiming(desk: &mut Desk, agent: &str, words: &str, json: &str) -> Result<Task, Fault> {
+    let mut request = desk.request(words, None);
+    request.message.metadata = Some(claim(json));
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
+    match desk.run(async move { engine.send(&resident, scope, request, &Terms::default()).await })? {
+        Sent::Task(image, _) => Ok(image.thaw().unwrap()),
+        Sent::Message(message) => panic!("{message:?}"),
+    }
+}
+
+#[test]
+fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
+    let (mut desk, boss) = desk();
+    // What an agent here tells one elsewhere …
+    let told = Arc::new(Mutex::new(String::new()));
+    desk.move_in([resident("herald", Herald(told.clone()))]);
+    drop(send_claiming(&mut desk, "herald", "x", r#"{"root": "theirs", "hops": 3, "path": ["far#1"]}"#).unwrap());
+    let told = told.lock().unwrap().clone();
+    assert!(told.starts_with(r#"{"hops":4,"path":["far#1","herald#"#), "{told}");
+    assert!(told.ends_with(r#""],"root":"theirs"}"#), "{told}");
+    // … brings it back to the same agent, but not to another one, nor to one that is called the same elsewhere.
+    let back = send_claiming(&mut desk, "herald", "x", &told);
+    assert!(matches!(&back, Err(Fault::Exhausted(why)) if why.contains("agent herald is waiting")), "{back:?}");
+    assert!(send_claiming(&mut desk, "boss", "echo: x", &told).is_ok());
+    let child = boss.children.lock().unwrap()[0];
+    let log = desk.log.clone();
+    let kin = desk.run(async move { log.kin(child).await }).unwrap().unwrap();
+    assert_eq!((kin.hops, kin.origin.as_deref(), kin.path.len()), (5, Some("theirs"), 3));
+    let elsewhere = r#"{"root": "x", "hops": 1, "path": ["boss#01890a5d-ac96-774b-bcce-b302099a8057"]}"#;
+    assert!(send_claiming(&mut desk, "boss", "echo: x", elsewhere).is_ok());
+    let far = send_claiming(&mut desk, "boss", "echo: x", r#"{"hops": 9}"#);
+    assert!(matches!(&far, Err(Fault::Exhausted(why)) if why.contains("hops_max")), "{far:?}");
+    for nonsense in ["7", "[]", r#"{"hops": -1, "path": 7, "root": []}"#, r#"{"path": [1, null, ""]}"#] {
+        assert!(send_claiming(&mut desk, "boss", "echo: x", nonsense).is_ok(), "{nonsense}");
+    }
+}
+
+/// Writes down what it would tell an agent elsewhere.
+struct Herald(Arc<Mutex<String>>);
+
+impl Agent for Herald {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        *self.0.lock().unwrap() = cx.lineage_for_others()[LINEAGE].to_string();
+        Ok(Ending::complete())
+    }
+}
+
+/// Says what its tools may do, or asks the other one to.
+struct Tools;
+
+impl Agent for Tools {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        if cx.message().joined_text() == "you" {
+            return Ok(Ending::complete_with(cx.tools().name()));
+        }
+        let child = cx.delegate(&AgentName::parse("free")?, "x", vec![Part::text("you")], None).await?;
+        Ok(Ending::Complete(child.rest().await?.thaw().unwrap().status.message.unwrap().parts))
+    }
+}
+
+#[test]
+fn a_child_has_no_better_tools_than_its_parent() {
+    let (mut desk, _) = desk();
+    let bound = AgentName::parse("bound").unwrap();
+    let bound = Resident { name: bound, agent: Arc::new(Tools), push: false, tools: ToolMode::ReadOnly };
+    desk.move_in([resident("free", Tools), Arc::new(bound)]);
+    assert_eq!(words(&desk.send("free", "you", None)), "full");
+    assert_eq!(words(&desk.send("bound", "me", None)), "readonly");
+}
+
+#[test]
+fn children_belong_to_the_caller_and_nobody_else_sees_them() {
+    let (mut desk, boss) = desk();
+    drop(desk.send("boss", "echo: hello", None));
+    let child = boss.children.lock().unwrap()[0];
+    let caller = Caller::named("key:other");
+    let scope = Scope { tenant: Tenant::none(), caller, agent: AgentName::parse("echo").unwrap() };
+    let engine = desk.engine.clone();
+    let call = GetTask { tenant: Tenant::none(), id: child.into(), history_length: None };
+    let seen = desk.run(async move { engine.get(&scope, &call).await });
+    assert!(matches!(seen, Err(Fault::TaskNotFound(_))), "{seen:?}");
+}
+
+#[test]
+fn an_orderly_stop_puts_parent_and_child_aside_together() {
+    let (mut desk, _) = desk();
+    let task = desk.begin("boss", "streams: 100");
+    pass(&desk, 1);
+    desk.stop();
+    assert_eq!(get(&desk, "boss", task.id).status.state, TaskState::Submitted);
+    desk.crash();
+    pass(&desk, 60);
+    assert_eq!(get(&desk, "boss", task.id).status.state, TaskState::Completed);
+}

@@ -1,0 +1,130 @@
+//! How a task that was handed over is shown.
+//!
+//! No version of A2A has a state for it, and a strict reader refuses a message with a state that it does not know. So it
+//! depends on what the reader has activated:
+//!
+//! | Activated | State | Where the task went |
+//! |---|---|---|
+//! | `urn:sabir:ext:handoff:v1` | completed, which is over and no error | `metadata` of the status message and of the task |
+//! | `urn:sabir:ext:handoff:v1:literal` | `TRANSFERRED`, in 1.0 as JSON; elsewhere as above | beside that in `status.transfer` |
+//! | neither | failed: "completed" would say that all is done | the same metadata, and in words |
+//!
+//! The log has a state of its own. Encoders that know nothing of this show it as completed, which is right for whoever has
+//! activated the extension; so only the other two need work, and only for tasks that were handed over.
+
+use sabir_proto::transfer::TRANSFERRED;
+use sabir_proto::{
+    Event, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Part, Reply, Sent, Task, TaskState, TaskStatus,
+    Transfer,
+};
+use serde_json::Value;
+
+/// What a reader has activated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handoffs {
+    /// Nothing.
+    Unaware,
+    /// The extension.
+    Aware,
+    /// Its literal form.
+    Literal,
+}
+
+impl Handoffs {
+    /// By the extensions that are active.
+    pub fn of(active: &[String]) -> Self {
+        let has = |uri: &str| active.iter().any(|active| active == uri);
+        match (has(HANDOFF_LITERAL), has(HANDOFF)) {
+            (true, _) => Self::Literal,
+            (false, true) => Self::Aware,
+            (false, false) => Self::Unaware,
+        }
+    }
+
+    /// A reply as this reader sees it.
+    pub fn show<S>(self, reply: Reply<S>) -> Reply<S> {
+        match reply {
+            Reply::Sent(Sent::Task(task, view)) => Reply::Sent(Sent::Task(self.task(task), view)),
+            Reply::Task(task, view) => Reply::Task(self.task(task), view),
+            Reply::Tasks(mut page) => {
+                page.tasks = page.tasks.into_iter().map(|task| self.task(task)).collect();
+                Reply::Tasks(page)
+            }
+            other => other,
+        }
+    }
+
+    /// A task as this reader sees it.
+    pub fn task(self, task: FrozenTask) -> FrozenTask {
+        if task.state != TaskState::Transferred || self == Self::Aware {
+            return task;
+        }
+        let Some(mut thawed) = task.thaw() else { return task };
+        if self == Self::Literal {
+            return literal_task(&thawed);
+        }
+        unaware(&mut thawed.status);
+        FrozenTask::freeze(&thawed)
+    }
+
+    /// An event as this reader sees it.
+    pub fn event(self, event: FrozenEvent) -> FrozenEvent {
+        if event.state != Some(TaskState::Transferred) || self == Self::Aware {
+            return event;
+        }
+        let Some(mut thawed) = event.thaw() else { return event };
+        let status = match &mut thawed {
+            Event::Task(task) => &mut task.status,
+            Event::StatusUpdate(update) => &mut update.status,
+            Event::Message(_) | Event::ArtifactUpdate(_) => return event,
+        };
+        if self == Self::Unaware {
+            unaware(status);
+            return FrozenEvent { heard: event.heard, ..FrozenEvent::freeze(event.seq, &thawed) };
+        }
+        let member = if matches!(thawed, Event::Task(_)) { "task" } else { "statusUpdate" };
+        let Ok(mut json) = serde_json::to_value(&thawed) else { return event };
+        literal(&mut json[member]);
+        let json = json.to_string().into_bytes().into();
+        FrozenEvent { seq: event.seq, state: Some(TaskState::Completed), json, heard: event.heard }
+    }
+}
+
+/// To whoever did not ask for handoffs the task did not end well here, and the words say where it went.
+fn unaware(status: &mut TaskStatus) {
+    status.state = TaskState::Failed;
+    let said = status.message.as_ref().and_then(|message| Transfer::of_metadata(message.metadata.as_ref()));
+    if let (Some(message), Some(transfer)) = (&mut status.message, said) {
+        tell(message, &transfer);
+    }
+}
+
+fn tell(message: &mut Message, transfer: &Transfer) {
+    let words = format!("{} This client did not ask to follow handoffs ({HANDOFF}).", transfer.words());
+    message.parts = vec![Part::text(words)];
+}
+
+/// Puts the state and the target where the literal form has them, in a task or an update.
+fn literal(json: &mut Value) {
+    let target = json["status"]["message"]["metadata"][HANDOFF]["transfer"].clone();
+    json["status"]["state"] = TRANSFERRED.into();
+    if !target.is_null() {
+        json["status"]["transfer"] = target;
+    }
+}
+
+/// The bytes of the literal form. The members that readers may not want come last, as in any frozen task.
+fn literal_task(task: &Task) -> FrozenTask {
+    let mut head = task.clone();
+    let (history, artifacts) = (std::mem::take(&mut head.history), std::mem::take(&mut head.artifacts));
+    let whole = FrozenTask::freeze(&Task { history, artifacts, ..head.clone() });
+    let head = FrozenTask::freeze(&head);
+    let Ok(mut json) = serde_json::from_slice::<Value>(&head.json) else { return whole };
+    literal(&mut json);
+    let mut bytes = json.to_string().into_bytes();
+    bytes.pop();
+    let at = |offset: u32| u32::try_from(bytes.len()).unwrap_or(u32::MAX) + (offset - whole.history_at);
+    let (history_at, artifacts_at) = (at(whole.history_at), at(whole.artifacts_at));
+    bytes.extend_from_slice(&whole.json[whole.history_at as usize..]);
+    FrozenTask { json: bytes.into(), state: TaskState::Completed, history_at, artifacts_at }
+}
