@@ -5,6 +5,7 @@
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
+//! | `files` | how many connections the system lets us have |
 //! | `tls` | the certificate of this server, and whose certificates it takes |
 //! | `peer` | who is at the other end of a connection, as far as sockets can tell |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
@@ -50,6 +51,7 @@ mod cors;
 mod deliver;
 mod directory;
 mod door;
+mod files;
 mod front;
 mod gate;
 mod handed;
@@ -69,3 +71,4 @@ mod watched;
 
 pub use app::{Server, StartError};
 pub use config::Config;
+pub use files::raise_file_limit;
