@@ -155,7 +155,7 @@ impl Server {
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
         let ours = authorities(&public, address);
-        let books = agents::Books { guard: guard.clone(), metrics: metrics.clone() };
+        let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
