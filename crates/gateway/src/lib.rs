@@ -6,29 +6,36 @@
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
 //! | `delegate` | another agent's task, mirrored into ours |
+//! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
+mod balance;
 mod breaker;
+mod budget;
 mod circuit;
 mod courier;
 mod delegate;
 mod destination;
 pub mod handoff;
+mod health;
 mod metrics;
 mod outbound;
 mod remote;
 
+pub use balance::{Candidate, choose};
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
+pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use health::{Checks, Condition, Health};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
-pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
+pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
 pub use sabir_client::{Credentials, Egress, Error, Tls, egress::Lookup};

@@ -39,6 +39,9 @@ pub(crate) fn make(
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
         ("continuation", config.continuation != ContinuationConfig::default()),
+        ("replicas", !config.replicas.is_empty()),
+        ("bulkhead", config.bulkhead != 0),
+        ("health_seconds", config.health_seconds != 30),
         ("breaker", config.breaker != BreakerConfig::default()),
     ] {
         if given && !is_elsewhere {

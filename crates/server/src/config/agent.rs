@@ -2,7 +2,7 @@
 
 use super::ToolModeConfig;
 use super::retention::AgentRetention;
-use super::upstream::BreakerConfig;
+use super::upstream::{BreakerConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -52,6 +52,15 @@ pub struct AgentConfig {
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: where the agent is, in place of `url`, if it is in several places.
+    #[serde(default)]
+    pub replicas: Vec<ReplicaConfig>,
+    /// `a2a`: calls to it that may be under way at the same time; 0 for any number.
+    #[serde(default)]
+    pub bulkhead: usize,
+    /// `a2a`: seconds between two looks at how it is doing; 0 for none.
+    #[serde(default = "half_a_minute")]
+    pub health_seconds: u64,
     /// `a2a`: when it is left alone.
     #[serde(default)]
     pub breaker: BreakerConfig,
@@ -138,6 +147,9 @@ impl AgentConfig {
             idempotent: false,
             continuation: ContinuationConfig::default(),
             cancel_grace_seconds: None,
+            replicas: Vec::new(),
+            bulkhead: 0,
+            health_seconds: half_a_minute(),
             breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
@@ -262,6 +274,10 @@ pub enum Requirements {
     All(BTreeMap<String, Vec<String>>),
     /// Any of these.
     Any(Vec<BTreeMap<String, Vec<String>>>),
+}
+
+const fn half_a_minute() -> u64 {
+    30
 }
 
 const fn yes() -> bool {
