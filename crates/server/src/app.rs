@@ -20,7 +20,7 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
@@ -153,7 +153,8 @@ impl Server {
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
         let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
         let route = Route::new(engine);
-        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
+        route.know(directory.clone());
+        let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }

@@ -15,7 +15,7 @@ mod workshop;
 
 pub(crate) use workshop::{Served, Workshop};
 
-use sabir_engine::Resident;
+use sabir_engine::{Resident, Residents};
 use sabir_proto::AgentName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -60,11 +60,6 @@ impl Directory {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// The same, as the engine knows it.
-    pub(crate) fn resident(&self, name: &AgentName) -> Option<Arc<Resident>> {
-        self.get(name.as_str()).map(|served| served.resident.clone())
-    }
-
     /// The agent at the root.
     pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
         self.default.as_ref()
@@ -73,5 +68,12 @@ impl Directory {
     /// Everybody, as of now.
     pub(crate) fn all(&self) -> Arc<Agents> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whom tasks are passed on to: everybody who is here.
+impl Residents for Directory {
+    fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
+        self.get(name.as_str()).map(|served| served.resident.clone())
     }
 }
