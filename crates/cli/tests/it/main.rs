@@ -6,6 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
+//! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
@@ -25,6 +26,7 @@
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | what agents can grant each other is known before anything runs | `lattice` |
+//! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -46,6 +48,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod anything;
 mod backup;
 mod bad_agents;
 mod bad_clients;
@@ -58,6 +61,7 @@ mod cancel;
 mod card;
 mod cards;
 mod cassettes;
+mod catalog;
 mod chat;
 mod conformance;
 mod convert;
@@ -68,6 +72,7 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod handoff;
 mod history;
 mod inbox;
 mod kill_stream;
@@ -86,6 +91,7 @@ mod production;
 mod protocols;
 mod proxies;
 mod push;
+mod registry;
 mod remote;
 mod remote_waits;
 mod resume;
@@ -104,4 +110,5 @@ mod tls_files;
 mod trust;
 mod turns;
 mod v03;
+mod workspace;
 mod xpr;

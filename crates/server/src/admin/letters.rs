@@ -167,7 +167,11 @@ async fn attempt(log: &dyn TaskLog, order: Order) -> Result<Said, StoreError> {
 }
 
 async fn shown(log: &dyn TaskLog, letter: sabir_store::Letter) -> Result<Letter, StoreError> {
-    let receiver = log.receiver(letter.task, &letter.config).await?;
+    // What cannot be read is shown all the same, so that it can be dropped.
+    let receiver = match log.receiver(letter.task, &letter.config).await {
+        Err(StoreError::Corrupt(_)) => None,
+        read => read?,
+    };
     let (buried, reason) = letter.buried.unzip();
     Ok(Letter {
         number: letter.number,
