@@ -17,6 +17,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
 //! | old tasks are forgotten, and nobody waits for it | `retention` |
@@ -73,6 +74,7 @@ mod doctor;
 mod door;
 mod handoff;
 mod history;
+mod inbox;
 mod kill_stream;
 mod lattice;
 mod leftovers;
