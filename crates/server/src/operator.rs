@@ -103,6 +103,11 @@ pub(crate) async fn ask(socket: &Path, order: &Order) -> Result<Said, String> {
     within(asked).await.map_err(|error| error.to_string())
 }
 
+/// Whether anybody listens.
+pub(crate) async fn answers(socket: &Path) -> bool {
+    UnixStream::connect(socket).await.is_ok()
+}
+
 async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
     tokio::time::timeout(ORDER_TIME_MAX, work).await.unwrap_or_else(late)
