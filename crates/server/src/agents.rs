@@ -40,7 +40,11 @@ pub(crate) fn make(
         ("bearer", config.bearer.is_some()),
         ("api_key", config.api_key.is_some()),
         ("idempotent", config.idempotent),
+        ("on_drift", config.on_drift.is_some()),
         ("continuation", config.continuation != ContinuationConfig::default()),
+        ("replicas", !config.replicas.is_empty()),
+        ("bulkhead", config.bulkhead != 0),
+        ("health_seconds", config.health_seconds != 30),
         ("breaker", config.breaker != BreakerConfig::default()),
     ] {
         if given && !is_elsewhere {

@@ -91,16 +91,17 @@ impl Handoffs<'_> {
         let target = self.config.agent.iter().find(|agent| agent.name == name && agent.name != from.name);
         let target = target.ok_or("no other agent of the configuration has this name")?;
         let policy = self.config.egress.policy();
-        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, &target.url) {
-            (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
-            (Kind::A2a, None) => return Err("it has no url".into()),
-            _ => {
-                let base = &self.public.url;
-                let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
-                let egress = written_down(policy, &url);
-                (url, Credentials::default(), egress)
-            }
-        };
+        let (url, credentials, egress): (String, Credentials, Egress) =
+            match (target.kind, target.url.as_ref().or(target.replicas.first().map(|replica| &replica.url))) {
+                (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
+                (Kind::A2a, None) => return Err("it has no url".into()),
+                _ => {
+                    let base = &self.public.url;
+                    let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
+                    let egress = written_down(policy, &url);
+                    (url, Credentials::default(), egress)
+                }
+            };
         Line::new(&url, credentials, egress).map_err(|error| error.to_string())
     }
 }
