@@ -1,4 +1,5 @@
-//! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its files.
+//! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its
+//! files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
@@ -13,6 +14,7 @@ pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
+pub(crate) mod rank;
 mod span;
 
 use crate::output::Output;
@@ -35,9 +37,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether anything was typed.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.config.is_some() || self.data.is_some()
+    /// The same, for commands whose own flags are called otherwise.
+    pub(crate) const fn new(config: Option<PathBuf>, data: Option<PathBuf>) -> Self {
+        Self { config, data }
     }
 
     /// The configuration, as `serve` would read it.

@@ -143,16 +143,6 @@ impl RemoteAgent {
         Err(failure.unwrap_or_else(|| Error::Usage("an agent elsewhere is at some place".into())))
     }
 
-    /// Looks at it before anybody calls it.
-    pub fn scout(&self) -> Scout {
-        self.replicas[0].scout(&self.upstream.egress)
-    }
-
-    /// Forgets the card that is called by: the next call asks anew which one counts.
-    pub fn hang_up(&self) {
-        self.replicas.iter().for_each(|replica| replica.hang_up());
-    }
-
     /// Looks how every place is doing.
     pub async fn check(&self) {
         for replica in &self.replicas {
@@ -173,6 +163,16 @@ impl RemoteAgent {
             (Some(Condition::Down), _) => Condition::Down,
             _ => Condition::Degraded,
         }
+    }
+
+    /// Looks at its first place before anybody calls it.
+    pub fn scout(&self) -> Scout {
+        self.replicas[0].scout(&self.upstream.egress)
+    }
+
+    /// Forgets the cards that are called by: the next call asks anew which one counts.
+    pub fn hang_up(&self) {
+        self.replicas.iter().for_each(|replica| replica.hang_up());
     }
 
     /// Where the breakers of the first place stand.

@@ -7,7 +7,7 @@ use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
-use sabir_client::{Agent, Client, Egress, Error, Found, Reference, Timeouts, Version};
+use sabir_client::{Agent, Client, Egress, Error, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -69,12 +69,12 @@ pub(super) struct Replica {
     client: Client,
     reference: Reference,
     kept: RwLock<Option<(Instant, Agent)>>,
-    keeper: Option<Arc<dyn Keeper>>,
-    on_behalf: Option<OnBehalf>,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
     fetching: tokio::sync::Mutex<()>,
+    keeper: Option<Arc<dyn Keeper>>,
+    on_behalf: Option<OnBehalf>,
 }
 
 impl Replica {
@@ -98,9 +98,6 @@ impl Replica {
             .version(Version::Any)
             .credentials(upstream.credentials.clone())
             .build()?;
-        // What other places show is theirs alone: one may be a version on trial.
-        let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(place));
-        let on_behalf = upstream.on_behalf.clone();
         // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (&reference, upstream.places.len()) {
             (Reference::Origin(url) | Reference::At(url), 2..) => {
@@ -111,6 +108,9 @@ impl Replica {
         };
         let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
+        // What other places show is theirs alone: one may be a version on trial.
+        let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
+        let on_behalf = upstream.on_behalf.clone();
         let fetching = tokio::sync::Mutex::default();
         Ok(Self {
             place,
@@ -178,14 +178,6 @@ impl Replica {
         Scout::new(self.client.clone(), egress.clone(), self.reference.clone())
     }
 
-    /// The card that counts.
-    async fn found(&self) -> Result<Found, Error> {
-        let found = self.client.card(&self.reference).await?;
-        let Some(keeper) = &self.keeper else { return Ok(found) };
-        let voucher = vouch(&self.client, &found).await;
-        keeper.settle(found, voucher).await
-    }
-
     /// A line to the agent on behalf of a caller, where it is called on behalf of anybody.
     pub(super) async fn line(self: &Arc<Self>, caller: &str) -> Result<Line, Error> {
         let agent = self.agent().await?;
@@ -240,9 +232,16 @@ impl Replica {
         self.keep(agent);
     }
 
-    /// Finds the agent.
+    /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
-        let agent = self.client.agent(self.found().await?)?;
+        let agent = match &self.keeper {
+            None => self.client.connect(&self.reference).await?,
+            Some(keeper) => {
+                let found = self.client.card(&self.reference).await?;
+                let voucher = vouch(&self.client, &found).await;
+                self.client.agent(keeper.settle(found, voucher).await?)?
+            }
+        };
         if !self.first_version.load(Ordering::Relaxed) {
             return Ok(agent);
         }

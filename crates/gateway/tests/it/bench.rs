@@ -38,8 +38,6 @@ impl Host for Real {
 pub(crate) fn upstream(url: &str) -> Upstream {
     let pause = Duration::from_millis(10);
     Upstream {
-        keeper: None,
-        on_behalf: None,
         name: "far".into(),
         places: vec![Place::only(url)],
         bulkhead: None,
@@ -47,6 +45,8 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         egress: Egress::public().and_loopback(),
         patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
         idempotent: false,
+        keeper: None,
+        on_behalf: None,
         breaker: Rules { failures: 100, ..Rules::UPSTREAM },
         cancel_grace: Duration::from_secs(20),
     }

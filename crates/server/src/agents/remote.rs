@@ -26,15 +26,7 @@ pub(crate) fn remote(
         return Ok(None);
     }
     let places = places(config.url.as_ref(), &config.replicas)?;
-    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
-        let Some(reference) = reference else { return Ok(None) };
-        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
-    };
-    let credentials = Credentials {
-        bearer: secret("bearer", &config.bearer)?,
-        api_key: secret("api_key", &config.api_key)?,
-        ..Credentials::default()
-    };
+    let credentials = credentials(config, secrets)?;
     let waits = config.continuation;
     if waits.attempts == 0 || waits.poll_ms == 0 {
         return Err("continuation: attempts and poll_ms are at least 1".into());
@@ -75,9 +67,22 @@ async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
     }
 }
 
+/// What the agent is shown.
+pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result<Credentials, String> {
+    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
+        let Some(reference) = reference else { return Ok(None) };
+        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
+    };
+    Ok(Credentials {
+        bearer: secret("bearer", &config.bearer)?,
+        api_key: secret("api_key", &config.api_key)?,
+        ..Credentials::default()
+    })
+}
+
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,
 /// are held to the policy: neither is the operator's to say.
-fn written_down(policy: Egress, url: &str) -> Egress {
+pub(super) fn written_down(policy: Egress, url: &str) -> Egress {
     match url::Url::parse(url).ok().as_ref().and_then(url::Url::host) {
         Some(url::Host::Ipv4(address)) => policy.and(IpAddr::from(address).into()),
         Some(url::Host::Ipv6(address)) => policy.and(IpAddr::from(address).into()),
