@@ -304,6 +304,11 @@ impl Incoming {
         Ok(body.freeze())
     }
 
+    /// How long a stream may be silent.
+    pub(crate) fn idle(&self) -> Duration {
+        self.door.timeouts().idle
+    }
+
     /// Reads on, as patiently as any answer is read.
     pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.chunk(self.door.timeouts().answer).await

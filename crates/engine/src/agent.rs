@@ -22,8 +22,8 @@ pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
 pub use sabir_proto::transfer::Handover;
 use sabir_proto::{
-    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode, Transfer,
-    TransferContext,
+    Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
+    Transfer, TransferContext,
 };
 use sabir_store::{Continuation, Scope};
 use std::collections::BTreeMap;
@@ -57,6 +57,11 @@ pub trait Agent: Send + Sync + 'static {
     /// How the engine may treat this agent.
     fn nature(&self) -> Nature {
         Nature::default()
+    }
+
+    /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
+    fn admits(&self) -> Result<(), Fault> {
+        Ok(())
     }
 
     /// How long the agent may take to call off its work when a task is canceled, before the task ends without it.
@@ -250,6 +255,8 @@ pub struct Context {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) turn: Arc<TurnInfo>,
     pub(crate) checkpoint: Option<Bytes>,
+    /// The message as the agent hears it, where that is more than was said.
+    pub(crate) heard: Option<Box<Message>>,
 }
 
 /// What does not change during a turn.
@@ -284,7 +291,16 @@ impl fmt::Debug for TurnInfo {
 impl Context {
     /// The message to answer.
     pub fn message(&self) -> &Message {
-        &self.turn.message
+        self.heard.as_deref().unwrap_or(&self.turn.message)
+    }
+
+    /// Puts parts before those of the message, for the rest of this turn: for whoever stands before an agent and knows
+    /// something that the agent should hear first. What is kept is the message as it was said.
+    pub fn hear_first(&mut self, mut parts: Vec<Part>) {
+        let mut message = self.message().clone();
+        parts.append(&mut message.parts);
+        message.parts = parts;
+        self.heard = Some(Box::new(message));
     }
 
     /// The task.
@@ -419,6 +435,8 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::admits`].
+    fn any_admits(&self) -> Result<(), Fault>;
     /// See [`Agent::grace`].
     fn any_grace(&self) -> Duration;
     /// See [`Agent::call_off`].
@@ -438,6 +456,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_admits(&self) -> Result<(), Fault> {
+        self.admits()
     }
 
     fn any_grace(&self) -> Duration {

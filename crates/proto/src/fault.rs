@@ -71,6 +71,17 @@ pub struct FieldViolation {
     pub description: String,
 }
 
+/// Why a task is not taken from whoever hands it over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The word for programs.
+    pub reason: &'static str,
+    /// Why.
+    pub words: String,
+    /// What is needed and not allowed.
+    pub missing: Vec<String>,
+}
+
 /// Why a call was not served, in words a peer may read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -116,15 +127,8 @@ pub enum Fault {
         transfer: Box<Transfer>,
     },
     /// A task that cannot be handed over as it was asked.
-    #[error("{words}")]
-    Handoff {
-        /// The word for programs.
-        reason: &'static str,
-        /// Why.
-        words: String,
-        /// What is needed and not allowed.
-        missing: Vec<String>,
-    },
+    #[error("{}", .0.words)]
+    Handoff(Box<Unfit>),
     /// Subscribing to a settled task.
     #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
     NothingToSubscribe {
@@ -169,6 +173,14 @@ pub enum Fault {
     /// Not now; trying again later may help.
     #[error("{0}")]
     Unavailable(String),
+    /// Not now, and when: whoever stands behind is left alone, or has enough to do.
+    #[error("{words}")]
+    Shed {
+        /// Why.
+        words: String,
+        /// When to try again, in seconds.
+        retry_after: u64,
+    },
     /// A named limit was reached.
     #[error("{0}")]
     Exhausted(String),
@@ -221,7 +233,7 @@ impl Fault {
             Self::UnsupportedOperation(_)
             | Self::TaskSettled { .. }
             | Self::TaskTransferred { .. }
-            | Self::Handoff { .. }
+            | Self::Handoff(_)
             | Self::NothingToSubscribe { .. } => Code::UnsupportedOperation,
             Self::ContentTypeNotSupported(_) => Code::ContentTypeNotSupported,
             Self::InvalidAgentResponse(_) => Code::InvalidAgentResponse,
@@ -234,7 +246,7 @@ impl Fault {
             Self::InvalidParams(_) => Code::InvalidParams,
             Self::RetryConflict => Code::Conflict,
             Self::Internal(_) => Code::Internal,
-            Self::Unavailable(_) => Code::Unavailable,
+            Self::Unavailable(_) | Self::Shed { .. } => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,
             Self::Unauthenticated(_) => Code::Unauthenticated,
             Self::Forbidden(_) => Code::Forbidden,
@@ -247,7 +259,7 @@ impl Fault {
     /// When it is worth trying again, in seconds, where that is known.
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::TooMany { retry_after, .. } => Some(*retry_after),
+            Self::TooMany { retry_after, .. } | Self::Shed { retry_after, .. } => Some(*retry_after),
             Self::Closed { retry_after, .. } => *retry_after,
             _ => None,
         }

@@ -31,6 +31,7 @@ mod notes;
 mod outbox;
 mod pulse;
 mod queue;
+mod ranking;
 mod reader;
 mod schema;
 mod scopes;
@@ -43,6 +44,7 @@ pub use backup::{Copied, CopyError, Over, backup, restore};
 pub use check::{Checked, Looked, PROBLEMS_MAX, check};
 pub use forget::forgettable;
 pub use guard::SqliteGuard;
+pub use ranking::FullText;
 
 use crate::outbox::Change;
 use crate::{

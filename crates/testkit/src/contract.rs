@@ -56,7 +56,8 @@ promises! {
         an_opening_that_goes_on_is_unfinished, an_id_is_taken_only_once, a_stranger_with_the_same_stamp_is_not_found;
     steps: steps_follow_each_other_and_the_stale_leave_no_trace, settled_means_settled, a_snapshot_shortens_the_tail,
         any_cursor_replays_to_the_same_end, what_was_heard_is_kept, progress_is_kept_until_the_task_settles,
-        unfinished_tasks_are_found_oldest_first, stamps_rise_above_everything_stored;
+        unfinished_tasks_are_found_oldest_first, tasks_that_were_handed_over_are_found,
+        stamps_rise_above_everything_stored;
     lists: lists_are_ordered_by_the_last_status, lists_filter_by_state_and_time, owners_see_only_their_own,
         totals_follow_every_move, counts_since_a_time_are_capped, a_list_shows_everything_after_a_restart;
     walks: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,

@@ -2,12 +2,15 @@
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
-use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Upstream};
+use crate::config::upstream::places;
+use crate::host::TokioHost;
+use sabir_engine::Host as _;
+use sabir_gateway::{Credentials, Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Makes the agent elsewhere that a configuration describes; none where it describes another kind.
@@ -17,20 +20,13 @@ pub(crate) fn remote(
     egress: &EgressConfig,
     cancel_grace: Duration,
     hub: &Arc<Hub>,
+    (keeper, on_behalf): (Arc<dyn Keeper>, Option<OnBehalf>),
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
     }
-    let url = config.url.clone().ok_or("kind = \"a2a\" needs the url of the agent")?;
-    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
-        let Some(reference) = reference else { return Ok(None) };
-        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
-    };
-    let credentials = Credentials {
-        bearer: secret("bearer", &config.bearer)?,
-        api_key: secret("api_key", &config.api_key)?,
-        ..Credentials::default()
-    };
+    let places = places(config.url.as_ref(), &config.replicas)?;
+    let credentials = credentials(config, secrets)?;
     let waits = config.continuation;
     if waits.attempts == 0 || waits.poll_ms == 0 {
         return Err("continuation: attempts and poll_ms are at least 1".into());
@@ -40,23 +36,53 @@ pub(crate) fn remote(
         silence: (waits.minutes > 0).then(|| Duration::from_secs(waits.minutes.saturating_mul(60))),
         pause: Duration::from_millis(waits.poll_ms),
     };
-    let egress = written_down(egress.policy(), &url);
+    let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
     let upstream = Upstream {
         name: config.name.clone(),
-        url,
+        places,
+        bulkhead: (config.bulkhead > 0).then_some(config.bulkhead),
         credentials,
         egress,
         patience,
         idempotent: config.idempotent,
+        keeper: Some(keeper),
+        on_behalf,
         breaker: config.breaker.rules()?,
         cancel_grace,
     };
-    RemoteAgent::new(upstream, hub).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
+    let remote = RemoteAgent::new(upstream, hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
+    if config.health_seconds > 0 {
+        let every = Duration::from_secs(config.health_seconds);
+        TokioHost.spawn(Box::pin(look_after(Arc::downgrade(&remote), every)));
+    }
+    Ok(Some(remote))
+}
+
+/// Looks now and then how an agent is doing, for as long as it is served.
+async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(remote) = remote.upgrade() else { return };
+        remote.check().await;
+    }
+}
+
+/// What the agent is shown.
+pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result<Credentials, String> {
+    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
+        let Some(reference) = reference else { return Ok(None) };
+        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
+    };
+    Ok(Credentials {
+        bearer: secret("bearer", &config.bearer)?,
+        api_key: secret("api_key", &config.api_key)?,
+        ..Credentials::default()
+    })
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,
 /// are held to the policy: neither is the operator's to say.
-fn written_down(policy: Egress, url: &str) -> Egress {
+pub(super) fn written_down(policy: Egress, url: &str) -> Egress {
     match url::Url::parse(url).ok().as_ref().and_then(url::Url::host) {
         Some(url::Host::Ipv4(address)) => policy.and(IpAddr::from(address).into()),
         Some(url::Host::Ipv6(address)) => policy.and(IpAddr::from(address).into()),
