@@ -1,6 +1,6 @@
 //! An agent that can be called: the operations of A2A, checked against its card before anything is sent.
 
-use crate::choose::{Binding, Chosen};
+use crate::choose::{Binding, Chosen, Version};
 use crate::client::Client;
 use crate::discover::Found;
 use crate::events::{Events, Follow};
@@ -63,6 +63,21 @@ impl Agent {
     /// Whether the agent can be followed by a stream.
     pub fn streams(&self) -> bool {
         self.dialect().reach().streams && self.card().capabilities.streaming.unwrap_or(false)
+    }
+
+    /// Whether a stream tells as much as asking does. Those of agent-native name their task late, and tell a question as
+    /// if it were the answer.
+    pub fn streams_faithfully(&self) -> bool {
+        self.streams() && self.dialect() != Dialect::Native
+    }
+
+    /// The same agent, spoken to in 0.1. A card that names no version may be of that, and whoever speaks it knows nothing
+    /// of later methods and has done nothing with them. `None` where the card says otherwise.
+    pub fn in_the_first_version(&self) -> Option<Self> {
+        if !matches!(self.dialect(), Dialect::V03 | Dialect::V02) {
+            return None;
+        }
+        self.client.speaking(Version::Exactly(Dialect::V01)).agent((*self.found).clone()).ok()
     }
 
     /// Whether a message that is sent twice is recognised: the dialect has a place for a retry key, which is used.

@@ -149,6 +149,11 @@ impl Client {
         Builder::default()
     }
 
+    /// The same client, for other dialects.
+    pub(crate) fn speaking(&self, version: Version) -> Self {
+        Self { finder: self.finder.clone(), settings: Arc::new(Settings { version, ..(*self.settings).clone() }) }
+    }
+
     /// Finds the card of an agent. No credential is shown for it. It is believed as [`Client::believe`] has it.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
         let found = async { self.believe(self.finder.find(reference).await?).await };

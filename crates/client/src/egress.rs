@@ -67,7 +67,8 @@ impl Class {
             | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
             | [0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe] => Self::Metadata,
             [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
-            [0xfc00..=0xfdff, ..] => Self::Private,
+            // 64:ff9b:1::/48 is NAT64 for local use: where in it the other address stands is its operator's affair.
+            [0xfc00..=0xfdff, ..] | [0x64, 0xff9b, 1, ..] => Self::Private,
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
             // Documentation, benchmarks, discards, multicast, and Teredo, which is a tunnel to an IPv4 address.
             [0x2001, 0 | 0xdb8, ..]
@@ -97,8 +98,6 @@ fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     };
     match s {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
-        // 64:ff9b:1::/48, the NAT64 prefix for local use.
-        [0x64, 0xff9b, 1, _, _, _, high, low] => Some(join(high, low)),
         [0x2002, high, low, ..] => Some(join(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(join(high, low)),
         _ => None,
@@ -290,7 +289,15 @@ mod tests {
         {
             assert_eq!(class(text), Class::Loopback, "{text}");
         }
-        for text in ["10.0.0.1", "172.31.0.1", "192.168.1.1", "100.64.0.1", "fd12::1", "::ffff:10.1.2.3"] {
+        for text in [
+            "10.0.0.1",
+            "172.31.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "fd12::1",
+            "::ffff:10.1.2.3",
+            "64:ff9b:1:a9fe:a9:fe00:808:808",
+        ] {
             assert_eq!(class(text), Class::Private, "{text}");
         }
         for text in [

@@ -22,8 +22,8 @@ pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
 pub use sabir_proto::transfer::Handover;
 use sabir_proto::{
-    Artifact, ArtifactId, Caller, ContextId, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode, Transfer,
-    TransferContext,
+    Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
+    Transfer, TransferContext,
 };
 use sabir_store::{Continuation, Scope};
 use std::collections::BTreeMap;
@@ -57,6 +57,11 @@ pub trait Agent: Send + Sync + 'static {
     /// How the engine may treat this agent.
     fn nature(&self) -> Nature {
         Nature::default()
+    }
+
+    /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
+    fn admits(&self) -> Result<(), Fault> {
+        Ok(())
     }
 
     /// How long the agent may take to call off its work when a task is canceled, before the task ends without it.
@@ -430,6 +435,8 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::admits`].
+    fn any_admits(&self) -> Result<(), Fault>;
     /// See [`Agent::grace`].
     fn any_grace(&self) -> Duration;
     /// See [`Agent::call_off`].
@@ -449,6 +456,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_admits(&self) -> Result<(), Fault> {
+        self.admits()
     }
 
     fn any_grace(&self) -> Duration {

@@ -252,7 +252,7 @@ impl<'a> Incoming<'a> {
             },
         };
         let begun = match target {
-            Target::Open(name) => match self.open(id, key, name)? {
+            Target::Open(name) => match self.resident.agent.any_admits().and_then(|()| self.open(id, key, name))? {
                 Opened::Begun(begun) => begun,
                 Opened::Committing { answer, rested } => {
                     let outcome = Outcome { core: self.core, answer: Some(answer), pending };

@@ -30,6 +30,8 @@ pub struct Hub {
 #[derive(Debug)]
 pub struct Circuit {
     name: Arc<str>,
+    /// Whose failure it is: several places may belong to one upstream.
+    upstream: Arc<str>,
     breaker: Mutex<Breaker>,
     hub: Arc<Hub>,
 }
@@ -72,9 +74,10 @@ impl Hub {
         })
     }
 
-    /// The breakers of an upstream of this name.
-    pub fn circuit(self: &Arc<Self>, name: &str, rules: Rules) -> Arc<Circuit> {
-        let circuit = Circuit { name: name.into(), breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
+    /// The breakers of one place of an upstream, and what to call it.
+    pub fn circuit(self: &Arc<Self>, upstream: &str, name: &str, rules: Rules) -> Arc<Circuit> {
+        let (name, upstream) = (name.into(), upstream.into());
+        let circuit = Circuit { name, upstream, breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
         circuit.show(State::Closed);
         Arc::new(circuit)
     }
@@ -136,7 +139,7 @@ impl Circuit {
 
     /// Tells what became of a call, going by how it failed, if it did.
     pub(crate) fn judge(&self, error: Option<&Error>) -> Verdict {
-        error.map_or(Verdict::Alive, |error| verdict(error, &self.name))
+        error.map_or(Verdict::Alive, |error| verdict(error, &self.upstream))
     }
 
     fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict) {

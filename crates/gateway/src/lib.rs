@@ -6,29 +6,45 @@
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
 //! | `delegate` | another agent's task, mirrored into ours |
+//! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
+//! | `behalf` | calling on behalf of our caller, among those who know each other's users |
+//! | `keeper` | which card of an agent elsewhere counts |
+//! | `scout` | looking at an agent before anybody calls it |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
 
+mod balance;
+mod behalf;
 mod breaker;
+mod budget;
 mod circuit;
 mod courier;
 mod delegate;
 mod destination;
 pub mod handoff;
+mod health;
+mod keeper;
 mod metrics;
 mod outbound;
 mod remote;
+mod scout;
 
+pub use balance::{Candidate, choose};
+pub use behalf::OnBehalf;
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
+pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use health::{Checks, Condition, Health};
+pub use keeper::{Keeper, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
-pub use remote::{CARD_FRESH, Patience, RemoteAgent, Upstream};
+pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Timeouts, Tls, egress::Lookup};
+pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Found, Timeouts, Tls, egress::Lookup};
+pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};

@@ -28,14 +28,20 @@ mod shown;
 mod trouble;
 mod work;
 
+use crate::balance::{Candidate, choose};
+use crate::behalf::OnBehalf;
 use crate::breaker::Rules;
+use crate::budget::Budget;
 use crate::circuit::{Hub, Standing};
+use crate::health::{Condition, Health};
+use crate::keeper::Keeper;
+use crate::scout::Scout;
 use known::Known;
 use line::Line;
-use replica::Replica;
+use replica::{Bulkhead, Replica};
 use sabir_client::{Credentials, Egress, Error, Pace};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
-use sabir_proto::AgentCard;
+use sabir_proto::{AgentCard, Fault};
 use std::sync::Arc;
 use std::time::Duration;
 use work::Work;
@@ -47,8 +53,10 @@ pub const CARD_FRESH: Duration = Duration::from_secs(300);
 pub struct Upstream {
     /// What it is called here.
     pub name: String,
-    /// Where it is: an origin, a card's URL, or an agent's URL.
-    pub url: String,
+    /// Where it is; at least one place.
+    pub places: Vec<Place>,
+    /// Calls that may be under way at the same time; `None` for any number.
+    pub bulkhead: Option<usize>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
     /// Where we may connect.
@@ -58,10 +66,32 @@ pub struct Upstream {
     /// It recognises a message it has seen before, or does no harm by answering twice: a message whose fate nobody knows
     /// may be sent again.
     pub idempotent: bool,
+    /// Who decides which of its cards counts; where nobody does, the latest.
+    pub keeper: Option<Arc<dyn Keeper>>,
+    /// How it is called on behalf of our caller, where it is one of those who know each other's users.
+    pub on_behalf: Option<OnBehalf>,
     /// When it is left alone.
     pub breaker: Rules,
     /// How long its own end is waited for when a task is canceled.
     pub cancel_grace: Duration,
+}
+
+/// One place where an agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// An origin, a card's URL, or an agent's URL.
+    pub url: String,
+    /// How much of the work it gets, compared with the others.
+    pub weight: u32,
+    /// Percent of all conversations instead, for a version on trial.
+    pub canary: Option<u8>,
+}
+
+impl Place {
+    /// The only one.
+    pub fn only(url: &str) -> Self {
+        Self { url: url.to_owned(), weight: 1, canary: None }
+    }
 }
 
 /// How long an agent is waited for.
@@ -84,29 +114,102 @@ impl Default for Patience {
 /// An agent elsewhere.
 pub struct RemoteAgent {
     upstream: Upstream,
-    replica: Arc<Replica>,
+    replicas: Vec<Arc<Replica>>,
+    budget: Budget,
+    bulkhead: Arc<Bulkhead>,
 }
 
 impl RemoteAgent {
     /// Stands for an agent. Nothing is asked of it yet; what is wrong with the settings is said here.
     pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
-        let replica = Arc::new(Replica::new(&upstream, &upstream.url, hub)?);
-        Ok(Self { upstream, replica })
+        let bulkhead = Arc::new(Bulkhead::new(upstream.bulkhead));
+        let make = |place: &Place| Replica::new(&upstream, place, hub, bulkhead.clone()).map(Arc::new);
+        let replicas = upstream.places.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        if replicas.is_empty() {
+            return Err(Error::Usage("an agent elsewhere is at some place".into()));
+        }
+        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead })
     }
 
-    /// Fetches the agent's card.
+    /// Fetches the agent's card, from the first place that shows one.
     pub async fn card(&self) -> Result<AgentCard, Error> {
-        self.replica.card().await
+        let mut failure = None;
+        for replica in &self.replicas {
+            match replica.card().await {
+                Ok(card) => return Ok(card),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| Error::Usage("an agent elsewhere is at some place".into())))
     }
 
-    /// Where its breakers stand.
+    /// Looks how every place is doing.
+    pub async fn check(&self) {
+        for replica in &self.replicas {
+            replica.check().await;
+        }
+    }
+
+    /// How every place is doing.
+    pub fn health(&self) -> Vec<Health> {
+        self.replicas.iter().map(|replica| replica.health()).collect()
+    }
+
+    /// The same in one word: as good as the best place, unless some are worse.
+    pub fn condition(&self) -> Condition {
+        let all = self.replicas.iter().map(|replica| replica.condition());
+        match (all.clone().min(), all.max()) {
+            (Some(best), Some(worst)) if best == worst => best,
+            (Some(Condition::Down), _) => Condition::Down,
+            _ => Condition::Degraded,
+        }
+    }
+
+    /// Looks at its first place before anybody calls it.
+    pub fn scout(&self) -> Scout {
+        self.replicas[0].scout(&self.upstream.egress)
+    }
+
+    /// Forgets the cards that are called by: the next call asks anew which one counts.
+    pub fn hang_up(&self) {
+        self.replicas.iter().for_each(|replica| replica.hang_up());
+    }
+
+    /// Where the breakers of the first place stand.
     pub fn standing(&self) -> Standing {
-        self.replica.circuit.standing()
+        self.replicas[0].circuit.standing()
+    }
+
+    /// How long nobody can be called, if nobody can.
+    fn refusal(&self) -> Option<Duration> {
+        let all: Option<Vec<Duration>> = self.replicas.iter().map(|replica| replica.circuit.refusal()).collect();
+        all?.into_iter().min()
+    }
+
+    /// The place where the task is, or the best one for it; not one of those that have just failed, if others are there.
+    fn replica(&self, known: &Known, chance: u64, shunned: &[String]) -> &Arc<Replica> {
+        let at = known.at.as_deref().filter(|_| known.tried || known.task.is_some());
+        if let Some(replica) = at.and_then(|at| self.replicas.iter().find(|replica| replica.place.url == at)) {
+            return replica;
+        }
+        let choose = |usable: &dyn Fn(&Replica) -> bool| {
+            let candidate = |replica: &Arc<Replica>| {
+                let Place { weight, canary, .. } = replica.place;
+                Candidate { weight, canary, usable: usable(replica) }
+            };
+            let candidates: Vec<Candidate> = self.replicas.iter().map(candidate).collect();
+            choose(&candidates, chance)
+        };
+        let fresh = |replica: &Replica| !shunned.contains(&replica.place.url);
+        let chosen = choose(&|replica| replica.is_usable() && fresh(replica))
+            .or_else(|| choose(&Replica::is_usable))
+            .or_else(|| choose(&|_| true));
+        &self.replicas[chosen.unwrap_or(0)]
     }
 
     /// A line to the agent, wherever the task is.
-    async fn line(&self, _: &Known) -> Result<Line, Error> {
-        self.replica.line().await
+    async fn line(&self, known: &Known) -> Result<Line, Error> {
+        self.replica(known, 0, &[]).line(&known.caller).await
     }
 
     /// Asked at this pace where there is no stream.
@@ -117,7 +220,7 @@ impl RemoteAgent {
 
 impl std::fmt::Debug for RemoteAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteAgent").field("url", &self.upstream.url).finish_non_exhaustive()
+        f.debug_struct("RemoteAgent").field("name", &self.upstream.name).finish_non_exhaustive()
     }
 }
 
@@ -127,7 +230,21 @@ impl Agent for RemoteAgent {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
+        Nature { instant: true, recovery: Recovery::Resume }
+    }
+
+    /// Not while nobody can be called: whoever comes now would only wait.
+    fn admits(&self) -> Result<(), Fault> {
+        if let Some(after) = self.refusal() {
+            let words = "the agent behind this one fails again and again and is left alone for now; try again later";
+            return Err(Fault::Shed { words: words.into(), retry_after: after.as_secs().max(1) });
+        }
+        if self.bulkhead.is_full() {
+            let words = "the agent behind this one has enough to do; try again later";
+            return Err(Fault::Shed { words: words.into(), retry_after: 1 });
+        }
+        Ok(())
     }
 
     /// A moment more than they get: it is for us to say what is not known.

@@ -169,6 +169,14 @@ pub enum Fault {
     /// Not now; trying again later may help.
     #[error("{0}")]
     Unavailable(String),
+    /// Not now, and when: whoever stands behind is left alone, or has enough to do.
+    #[error("{words}")]
+    Shed {
+        /// Why.
+        words: String,
+        /// When to try again, in seconds.
+        retry_after: u64,
+    },
     /// A named limit was reached.
     #[error("{0}")]
     Exhausted(String),
@@ -234,7 +242,7 @@ impl Fault {
             Self::InvalidParams(_) => Code::InvalidParams,
             Self::RetryConflict => Code::Conflict,
             Self::Internal(_) => Code::Internal,
-            Self::Unavailable(_) => Code::Unavailable,
+            Self::Unavailable(_) | Self::Shed { .. } => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,
             Self::Unauthenticated(_) => Code::Unauthenticated,
             Self::Forbidden(_) => Code::Forbidden,
@@ -247,7 +255,7 @@ impl Fault {
     /// When it is worth trying again, in seconds, where that is known.
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::TooMany { retry_after, .. } => Some(*retry_after),
+            Self::TooMany { retry_after, .. } | Self::Shed { retry_after, .. } => Some(*retry_after),
             Self::Closed { retry_after, .. } => *retry_after,
             _ => None,
         }

@@ -56,7 +56,7 @@ pub(crate) fn make(
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 12] = [
+    let keys: [(&str, bool, &[Kind]); 16] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -64,6 +64,10 @@ pub(crate) fn make(
         ("api_key", config.api_key.is_some(), &[A2a]),
         ("idempotent", config.idempotent, &[A2a, Web, Model]),
         ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
+        ("on_drift", config.on_drift.is_some(), &[A2a]),
+        ("replicas", !config.replicas.is_empty(), &[A2a]),
+        ("bulkhead", config.bulkhead != 0, &[A2a]),
+        ("health_seconds", config.health_seconds != 30, &[A2a]),
         ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
         ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
         ("http", config.http.is_some(), &[Web]),

@@ -6,7 +6,7 @@ use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
-use crate::directory::{Directory, Workshop};
+use crate::directory::{Directory, Registrar, Workshop};
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
@@ -20,7 +20,7 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
@@ -68,6 +68,7 @@ pub struct Server {
     operator: Option<Operator>,
     drain: Duration,
     keeper: Option<Keeper>,
+    registrar: Registrar,
 }
 
 /// What every request sees.
@@ -90,6 +91,8 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// Where we are reached, as cards say.
+    pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
 }
@@ -132,7 +135,8 @@ impl Server {
         let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone())?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
+        let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
+        let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -150,24 +154,26 @@ impl Server {
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
-        let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
-        workshop.introduce(&directory);
+        let ours = authorities(&public, address);
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()))
+            .with_registry(kept_for_guard, ours.clone());
+        let registrar = Registrar::open(workshop).await?;
+        let directory = registrar.directory().clone();
         let route = Route::new(engine);
         route.know(directory.clone());
-        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
+        let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(courier));
-        let operator = listen_to_operator(&config, log);
+        let operator = listen_to_operator(&config, log, route.for_operators());
         let app = App {
             guard,
             route,
             root_rules,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+            door: Door::new(ours, address.ip().is_unspecified())
                 .inviting(invited)
                 .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
@@ -182,11 +188,12 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            public,
             registry,
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper })
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
     }
 
     /// The address it listens on.
@@ -224,6 +231,7 @@ impl Server {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
             () = keeping => {}
+            () = self.registrar.follow() => {}
             () = operator => {}
         }
         app.route.stop().await;
@@ -303,12 +311,12 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, 
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>) -> Option<Operator> {
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log) {
+    match Operator::listen(&path, log, engine) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no socket beside the store: sabir push needs this server stopped");
+            tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
             None
         }
     }
@@ -364,7 +372,7 @@ fn url(secured: bool, address: SocketAddr) -> String {
 }
 
 /// The names under which this server may be called.
-fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
+pub(crate) fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
     let port = address.port();
     let mut names = vec![public.authority.clone(), address.to_string(), format!("localhost:{port}")];
     names.extend([format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);

@@ -9,10 +9,12 @@ pub mod http;
 pub mod network;
 pub mod openai;
 pub mod push;
+pub mod registry;
 pub mod retention;
 pub mod signing;
 pub mod tls;
 pub mod upstream;
+pub mod workspace;
 
 mod aliases;
 mod platform;
@@ -21,6 +23,7 @@ use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
+use registry::RegistryConfig;
 use retention::RetentionConfig;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
@@ -34,6 +37,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tls::TlsConfig;
+use workspace::WorkspaceConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -47,12 +51,16 @@ pub struct Config {
     pub egress: EgressConfig,
     /// How hard webhooks are tried.
     pub push: PushConfig,
+    /// What is asked of agents elsewhere.
+    pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.
     pub limits: LimitsConfig,
+    /// Apps that belong together.
+    pub workspace: Option<WorkspaceConfig>,
     /// The agents.
     pub agent: Vec<AgentConfig>,
     /// The directory of the file; relative paths start here.
@@ -397,7 +405,7 @@ impl Config {
         let mut config = Self::parse(&text, &origin, variables.into_iter())?;
         config.base = base;
         config.platform = platform;
-        Ok(config)
+        config.with_apps().map_err(|problem| ConfigError::Invalid { origin, problem })
     }
 
     /// The variables of this process that may name keys. Those that the binary has for itself are none.

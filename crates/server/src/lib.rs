@@ -18,6 +18,7 @@
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | `catalog` | who is served here, for programs and for people |
 //! | `directory` | who is served, now; agents come and go |
 //! | `deliver` | webhooks: who delivers, where to, and what is written |
 //! | [`admin`] | keys, organisations and the audit, for commands |
@@ -43,6 +44,7 @@ mod bind;
 mod body;
 mod call;
 mod card;
+mod catalog;
 mod cors;
 mod deliver;
 mod directory;

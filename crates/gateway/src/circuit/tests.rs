@@ -19,7 +19,7 @@ fn fails(circuit: &Arc<Circuit>, times: u32) {
 #[test]
 fn an_upstream_that_fails_is_left_alone_and_the_others_are_not() {
     let hub = Hub::new(Metrics::default());
-    let (bad, good) = (hub.circuit("bad", QUICK), hub.circuit("good", QUICK));
+    let (bad, good) = (hub.circuit("bad", "bad", QUICK), hub.circuit("good", "good", QUICK));
     fails(&bad, 2);
     assert_eq!(bad.pass().unwrap_err().after, Duration::from_secs(300));
     good.pass().unwrap().report(&Verdict::Alive);
@@ -34,7 +34,7 @@ fn an_upstream_that_fails_is_left_alone_and_the_others_are_not() {
 #[test]
 fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
     let hub = Hub::with(Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB }, Metrics::default());
-    let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, Rules { failures: 1, ..QUICK }));
+    let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, name, Rules { failures: 1, ..QUICK }));
     [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
     assert_eq!(hub.state(), State::Open);
     advance(&hub, 300);
@@ -49,7 +49,7 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
 #[test]
 fn our_own_failures_are_nobody_elses() {
     let hub = Hub::new(Metrics::default());
-    let circuit = hub.circuit("one", QUICK);
+    let circuit = hub.circuit("one", "one", QUICK);
     for _ in 0..5 {
         circuit.pass().unwrap().report(&Verdict::Down(Blame::Ours));
     }

@@ -12,10 +12,14 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Known {
     /// The turn in which this was written.
     pub(super) turn: String,
+    /// For whom it is.
+    pub(super) caller: String,
     /// Our message may have left.
     pub(super) tried: bool,
     /// Our message has arrived: they have said something since.
     pub(super) sent: bool,
+    /// Where their task is, or our message may be.
+    pub(super) at: Option<String>,
     /// They choose their conversations themselves.
     pub(super) chooses_context: bool,
     /// Their task, while it is open.
@@ -58,6 +62,7 @@ impl Known {
         }
         Self {
             turn,
+            caller: cx.caller().name().to_owned(),
             tried: unreadable,
             sent: false,
             last: None,
@@ -78,6 +83,12 @@ impl Known {
 /// The name of our message: the same however often the turn is begun, and made to be recognised.
 pub(super) fn message_id(cx: &Context) -> MessageId {
     MessageId::parse(&name(&["message", &cx.turn_id()])).expect("a UUID is a legal id")
+}
+
+/// A number for choosing among places: the same for all tasks of a conversation.
+pub(super) fn chance(cx: &Context) -> u64 {
+    let digest = Sha256::digest(context_id(cx).to_string());
+    u64::from_be_bytes(std::array::from_fn(|i| digest[i]))
 }
 
 /// What we call the conversation when we speak to them. Not by its name here: two callers of ours may have chosen the

@@ -1,6 +1,6 @@
 //! A line to an agent elsewhere, behind its breakers: every call passes them, and tells them what became of it.
 
-use super::replica::Replica;
+use super::replica::{Replica, Room};
 use crate::circuit::Passage;
 use sabir_client::{Agent, Error, Events, Follow, Said};
 use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
@@ -52,22 +52,30 @@ impl Line {
     }
 
     async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let passage = self.replica.pass()?;
+        let (passage, _room) = self.replica.pass()?;
         let answer = call.await;
         passage.judge(answer.as_ref().err());
         answer.inspect_err(|error| self.doubt(error))
     }
 
     async fn open(&self, call: impl Future<Output = Result<Events, Error>>) -> Result<Stream, Error> {
-        let passage = self.replica.pass()?;
+        let (passage, room) = self.replica.pass()?;
         match call.await {
-            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now() }),
+            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now(), _room: room }),
             Err(error) => {
                 passage.judge(Some(&error));
                 self.doubt(&error);
                 Err(error)
             }
         }
+    }
+
+    /// From now on 0.1 is spoken, if their card leaves that open.
+    pub(super) fn try_the_first_version(&self) -> bool {
+        self.agent.in_the_first_version().is_some_and(|agent| {
+            self.replica.speak_the_first_version(agent);
+            true
+        })
     }
 
     /// Whoever no longer knows the version or the methods of its card has another card by now.
@@ -82,7 +90,7 @@ impl Line {
 pub(super) fn has_changed(error: &Error) -> bool {
     match error {
         Error::Fault { fault, transport: Some(_), .. } => {
-            matches!(fault.code(), Code::VersionNotSupported | Code::MethodNotFound)
+            matches!(fault.code(), Code::VersionNotSupported | Code::MethodNotFound | Code::InvalidRequest)
         }
         _ => false,
     }
@@ -94,6 +102,8 @@ pub(super) struct Stream {
     /// Until they have said something: that a stream could be opened is not yet an answer.
     passage: Option<Passage>,
     opened: Instant,
+    /// As long as it is listened to, it is a call under way.
+    _room: Room,
 }
 
 impl Stream {

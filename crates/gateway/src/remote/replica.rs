@@ -1,26 +1,91 @@
 //! One of the places where an agent elsewhere is: its card, kept for a while, and the breakers before it.
 
 use super::line::Line;
-use super::{CARD_FRESH, Upstream};
+use super::{CARD_FRESH, Place, Upstream};
+use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
-use sabir_client::{Agent, Client, Error, Reference, Timeouts, Version};
-use sabir_proto::AgentCard;
-use std::sync::{Arc, PoisonError, RwLock};
+use crate::health::{Checks, Condition, Health};
+use crate::keeper::Keeper;
+use crate::scout::{Scout, vouch};
+use sabir_client::{Agent, Client, Egress, Error, Reference, Timeouts, Version};
+use sabir_proto::{AgentCard, Fault};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+/// How long a check may take.
+const CHECK_TIME: Duration = Duration::from_secs(10);
+
+/// How many calls to an upstream may be under way at the same time: one that hangs must not hold everything that we have.
+#[derive(Debug)]
+pub(super) struct Bulkhead {
+    most: Option<usize>,
+    under_way: AtomicUsize,
+}
+
+/// Room for one call, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Room(Arc<Bulkhead>);
+
+impl Bulkhead {
+    pub(super) const fn new(most: Option<usize>) -> Self {
+        Self { most, under_way: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.under_way() >= most)
+    }
+
+    fn enter(self: &Arc<Self>) -> Option<Room> {
+        let room = Room(self.clone());
+        // Counted first and given back by the drop, so that two cannot take the last place.
+        let before = self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.most.is_none_or(|most| before < most).then_some(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Nobody was called.
+pub(super) fn held(why: &str) -> Error {
+    let (fault, retry_after) = (Fault::Unavailable(why.into()), Some(Duration::from_secs(1)));
+    Error::Fault { fault, transport: None, retry_after }
+}
 
 /// A place where the agent is.
 pub(super) struct Replica {
-    pub(super) url: String,
+    pub(super) place: Place,
     pub(super) circuit: Arc<Circuit>,
+    bulkhead: Arc<Bulkhead>,
+    checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
     kept: RwLock<Option<(Instant, Agent)>>,
+    /// They have shown that they speak 0.1 and nothing later.
+    first_version: AtomicBool,
+    /// Whoever needs a fresh card waits for the one who fetches it.
+    fetching: tokio::sync::Mutex<()>,
+    keeper: Option<Arc<dyn Keeper>>,
+    on_behalf: Option<OnBehalf>,
 }
 
 impl Replica {
     /// Nothing is asked of it yet; what is wrong with the settings is said here.
-    pub(super) fn new(upstream: &Upstream, url: &str, hub: &Arc<Hub>) -> Result<Self, Error> {
-        let reference = Reference::parse(url)?;
+    pub(super) fn new(
+        upstream: &Upstream,
+        place: &Place,
+        hub: &Arc<Hub>,
+        bulkhead: Arc<Bulkhead>,
+    ) -> Result<Self, Error> {
+        let reference = Reference::parse(&place.url)?;
         if matches!(reference, Reference::File(_)) {
             return Err(Error::Usage("an agent elsewhere is given by its URL".into()));
         }
@@ -33,51 +98,155 @@ impl Replica {
             .version(Version::Any)
             .credentials(upstream.credentials.clone())
             .build()?;
-        let circuit = hub.circuit(&upstream.name, upstream.breaker);
-        Ok(Self { url: url.to_owned(), circuit, client, reference, kept: RwLock::new(None) })
+        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
+        let name = match (&reference, upstream.places.len()) {
+            (Reference::Origin(url) | Reference::At(url), 2..) => {
+                format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
+                    + &url.port().map(|port| format!(":{port}")).unwrap_or_default()
+            }
+            _ => upstream.name.clone(),
+        };
+        let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
+        let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
+        let (keeper, on_behalf) = (upstream.keeper.clone(), upstream.on_behalf.clone());
+        let fetching = tokio::sync::Mutex::default();
+        Ok(Self {
+            place,
+            circuit,
+            bulkhead,
+            checks,
+            client,
+            reference,
+            kept,
+            first_version: AtomicBool::new(false),
+            fetching,
+            keeper,
+            on_behalf,
+        })
     }
 
-    /// Asks the breakers for a call.
-    pub(super) fn pass(&self) -> Result<Passage, Error> {
-        self.circuit.pass().map_err(Error::from)
+    /// Asks for room, and the breakers for a call.
+    pub(super) fn pass(&self) -> Result<(Passage, Room), Error> {
+        let room = self.bulkhead.enter().ok_or_else(|| held("as many calls as may be are under way"))?;
+        Ok((self.circuit.pass()?, room))
+    }
+
+    /// Whether a call may succeed, as far as anybody knows.
+    pub(super) fn is_usable(&self) -> bool {
+        self.circuit.refusal().is_none() && self.condition() != Condition::Down
+    }
+
+    /// Fetches the card for the sake of knowing how they are.
+    pub(super) async fn check(&self) {
+        let begun = Instant::now();
+        let problem = match tokio::time::timeout(CHECK_TIME, self.card()).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("its card took longer than {CHECK_TIME:?}")),
+        };
+        self.checks().note(begun.elapsed(), problem);
+    }
+
+    pub(super) fn condition(&self) -> Condition {
+        self.checks().condition(self.circuit.standing().upstream)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let breaker = self.circuit.standing().upstream;
+        let checks = self.checks().clone();
+        let condition = checks.condition(breaker);
+        Health { url: self.place.url.clone(), condition, checks, breaker, in_flight: self.bulkhead.under_way() }
+    }
+
+    fn checks(&self) -> MutexGuard<'_, Checks> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fetches the card, whatever the breakers say: where it is fetched for its own sake, nobody waits for an answer, and
     /// that a card is there says little about the agent.
     pub(super) async fn card(&self) -> Result<AgentCard, Error> {
-        let agent = self.client.connect(&self.reference).await?;
+        let agent = self.connect().await?;
         let card = agent.card().clone();
         self.keep(agent);
         Ok(card)
     }
 
-    /// A line to the agent. A card that is old is fetched again; where that fails, the old one has to do.
-    pub(super) async fn line(self: &Arc<Self>) -> Result<Line, Error> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let old = match kept {
-            Some((since, agent)) if since.elapsed() < CARD_FRESH => return Ok(Line::new(agent, self.clone())),
-            other => other.map(|(_, agent)| agent),
-        };
-        let passage = self.pass()?;
-        let found = self.client.connect(&self.reference).await;
-        passage.judge(found.as_ref().err());
-        let agent = match (found, old) {
-            (Ok(agent), _) => {
-                self.keep(agent.clone());
-                agent
-            }
-            (Err(error), Some(agent)) => {
-                tracing::warn!(agent = %self.url, %error, "its card cannot be fetched; the old one is used");
-                agent
-            }
-            (Err(error), None) => return Err(error),
+    /// Looks at it before anybody calls it.
+    pub(super) fn scout(&self, egress: &Egress) -> Scout {
+        Scout::new(self.client.clone(), egress.clone(), self.reference.clone())
+    }
+
+    /// A line to the agent on behalf of a caller, where it is called on behalf of anybody.
+    pub(super) async fn line(self: &Arc<Self>, caller: &str) -> Result<Line, Error> {
+        let agent = self.agent().await?;
+        let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
+        let agent = match shown {
+            Some(credentials) => self.client.agent_with(agent.found().clone(), &credentials)?,
+            None => agent,
         };
         Ok(Line::new(agent, self.clone()))
+    }
+
+    /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
+    async fn agent(&self) -> Result<Agent, Error> {
+        if let Some(agent) = self.fresh() {
+            return Ok(agent);
+        }
+        let _fetching = self.fetching.lock().await;
+        if let Some(agent) = self.fresh() {
+            return Ok(agent);
+        }
+        let old = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
+        let (passage, _room) = self.pass()?;
+        let found = self.connect().await;
+        passage.judge(found.as_ref().err());
+        let kept = || self.client.agent(self.keeper.as_ref()?.kept()?).ok();
+        match (found, old.or_else(kept)) {
+            (Ok(agent), _) => {
+                self.keep(agent.clone());
+                Ok(agent)
+            }
+            (Err(error), Some(agent)) => {
+                tracing::warn!(agent = %self.place.url, %error, "its card cannot be fetched; the old one is used");
+                Ok(agent)
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// The agent of a card that is still believed.
+    fn fresh(&self) -> Option<Agent> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|(since, _)| since.elapsed() < CARD_FRESH).map(|(_, agent)| agent.clone())
     }
 
     /// Forgets the card: the next line is made from a fresh one.
     pub(super) fn hang_up(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn speak_the_first_version(&self, agent: Agent) {
+        self.first_version.store(true, Ordering::Relaxed);
+        self.keep(agent);
+    }
+
+    /// Finds the agent, by the card that counts.
+    async fn connect(&self) -> Result<Agent, Error> {
+        let agent = match &self.keeper {
+            None => self.client.connect(&self.reference).await?,
+            Some(keeper) => {
+                let found = self.client.card(&self.reference).await?;
+                let voucher = vouch(&self.client, &found).await;
+                self.client.agent(keeper.settle(found, voucher).await?)?
+            }
+        };
+        if !self.first_version.load(Ordering::Relaxed) {
+            return Ok(agent);
+        }
+        let first = agent.in_the_first_version();
+        // Its card names another version by now.
+        self.first_version.store(first.is_some(), Ordering::Relaxed);
+        Ok(first.unwrap_or(agent))
     }
 
     fn keep(&self, agent: Agent) {

@@ -1,6 +1,6 @@
 //! What a call that failed means for the turn.
 
-use sabir_client::Error;
+use sabir_client::{Error, TransportCode};
 use sabir_engine::Ending;
 use sabir_engine::agent::Ended;
 use sabir_proto::Code;
@@ -32,7 +32,11 @@ impl From<Error> for Trouble {
         match error {
             error if is_held(&error) => Self::Held { why: error.to_string(), after },
             error if may_pass(&error) => Self::Passing { why: error.to_string(), after },
-            Error::Fault { fault, .. } => Self::Over(Ending::fail(format!("the agent refused: {fault}"))),
+            Error::Fault { fault, .. } => {
+                let broken = matches!(fault.code(), Code::Internal | Code::InvalidAgentResponse | Code::Unavailable);
+                let verb = if broken { "failed" } else { "refused" };
+                Self::Over(Ending::fail(format!("the agent {verb}: {fault}")))
+            }
             Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
                 tracing::error!(%error, "a remote agent does not accept the credentials that are configured for it");
                 Self::Over(Ending::fail("the agent behind this one did not accept our credentials"))
@@ -55,12 +59,30 @@ pub(super) fn is_held(error: &Error) -> bool {
     matches!(error, Error::Fault { fault, transport: None, .. } if fault.code() == Code::Unavailable)
 }
 
-/// Whether they have answered that it is not the time.
+/// Whether they themselves have answered that it is not the time, and so have done nothing. Whoever stands between us may
+/// say the same of an agent that is at work: that a gateway gave up waiting says nothing about what it waited for.
 pub(super) fn is_put_off(error: &Error) -> bool {
+    let Error::Fault { fault, transport: Some(transport), retry_after } = error else { return false };
+    if !matches!(fault.code(), Code::Unavailable | Code::Exhausted | Code::TooMany) {
+        return false;
+    }
+    match transport {
+        TransportCode::JsonRpc(_) => true,
+        TransportCode::Http(status) => *status == 429 || (*status == 503 && retry_after.is_some()),
+        TransportCode::Grpc(name) => *name == "RESOURCE_EXHAUSTED" || (*name == "UNAVAILABLE" && retry_after.is_some()),
+    }
+}
+
+/// Whether there was an answer that says nothing about what became of the request.
+pub(super) fn is_unreadable(error: &Error) -> bool {
     match error {
-        Error::Fault { fault, transport: Some(_), .. } => {
-            matches!(fault.code(), Code::Unavailable | Code::Exhausted | Code::TooMany)
-        }
+        Error::TooLarge { .. } => true,
+        Error::Fault { fault, transport, .. } => match (fault.code(), transport) {
+            (Code::InvalidAgentResponse, Some(TransportCode::Http(status))) => !(300..500).contains(status),
+            (Code::InvalidAgentResponse, _) => true,
+            (Code::Unavailable, Some(_)) => !is_put_off(error),
+            _ => false,
+        },
         _ => false,
     }
 }

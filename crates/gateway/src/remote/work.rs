@@ -3,7 +3,8 @@
 //! | After | Then |
 //! |---|---|
 //! | a call that cannot have arrived, or was put off by them | the same again, after a pause |
-//! | a send whose fate nobody knows | look for its task; send again only if it is not there, or if that does no harm |
+//! | a send whose fate nobody knows, or an answer that nobody can read | look for its task; send again only if that does no harm |
+//! | any other trouble once our message has arrived | the task goes on there: the same again, after a pause |
 //! | a stream that broke, or told of another task | subscribe again, after the last event where they number them |
 //! | a subscription that does not go on where the last one broke off | what is new is told, with the mark of a gap |
 //! | an event that came before, or out of order | left out; at the end the task is compared with what was told |
@@ -13,10 +14,10 @@
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
-use super::known::{Known, context_id, message_id};
+use super::known::{Known, chance, context_id, message_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
-use super::trouble::{Trouble, is_held, is_put_off};
+use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
 use crate::delegate::outgoing;
 use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
@@ -48,15 +49,10 @@ pub(super) struct Work<'a> {
     pub(super) broken: Option<String>,
     /// What was told may not be what they have: it is compared before the end.
     doubt: bool,
-    /// Their card was fetched anew, since they no longer spoke as it said.
-    rediscovered: bool,
-}
-
-/// What became of a message that may have arrived.
-enum Fate {
-    Arrived(Box<TheirTask>),
-    Lost,
-    Unknown,
+    /// Places that failed before anything began.
+    shunned: Vec<String>,
+    /// How often they did not know the version or the method.
+    misunderstood: u32,
 }
 
 impl<'a> Work<'a> {
@@ -68,7 +64,18 @@ impl<'a> Work<'a> {
             known.attempts += 1;
         }
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
-        Self { remote, cx, known, problem: None, quiet: 0, calls: 0, broken, doubt: false, rediscovered: false }
+        Self {
+            remote,
+            cx,
+            known,
+            problem: None,
+            quiet: 0,
+            calls: 0,
+            broken,
+            doubt: false,
+            shunned: Vec::new(),
+            misunderstood: 0,
+        }
     }
 
     pub(super) async fn run(mut self) -> Result<Ending, Failure> {
@@ -103,7 +110,16 @@ impl<'a> Work<'a> {
 
     /// One call: what ended the turn, or nothing yet.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
-        let line = self.remote.line(&self.known).await?;
+        match self.known.attempts {
+            0 => self.remote.budget.first(),
+            _ => self.remote.budget.again().map_err(|after| Trouble::Held {
+                why: "it was tried again more often than may be".into(),
+                after: Some(after),
+            })?,
+        }
+        let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
+        self.known.at = Some(replica.place.url.clone());
+        let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,
             _ => self.send(&line).await,
@@ -112,20 +128,20 @@ impl<'a> Work<'a> {
 
     async fn send(&mut self, line: &Line) -> Result<Option<Ending>, Trouble> {
         if self.known.tried {
-            match self.look(line).await? {
-                Fate::Arrived(task) => return self.task(*task).await,
-                Fate::Unknown if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() => {
-                    let words = "it is not known whether the agent received the message; send it again if that is safe";
-                    return Err(Trouble::Over(Ending::fail(words)));
-                }
-                Fate::Lost | Fate::Unknown => {}
+            if let Some(task) = self.look(line).await? {
+                return self.task(task).await;
+            }
+            if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() {
+                let words = "it is not known whether the agent received the message; send it again if that is safe";
+                return Err(Trouble::Over(Ending::fail(words)));
             }
         }
         self.known.tried = true;
         self.put_down(None);
         self.cx.commit().await?;
         let mut request = send_message(self.message());
-        if line.agent().streams() {
+        // Their streams name the task late and tell questions as answers; asked, they say how it stands.
+        if line.agent().streams_faithfully() {
             return match line.stream(request, self.follow()).await {
                 Ok(events) => self.tail(line, events, None).await,
                 Err(error) => self.refused(line, error).await,
@@ -149,11 +165,16 @@ impl<'a> Work<'a> {
     async fn refused(&mut self, line: &Line, error: Error) -> Result<Option<Ending>, Trouble> {
         if error.cannot_have_arrived() || is_held(&error) || is_put_off(&error) {
             self.known.tried = false;
+            self.shun(&error);
             return Err(error.into());
         }
-        if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) {
+        if has_changed(&error) && self.speak_otherwise(line) {
             self.known.tried = false;
             return Err(Trouble::Passing { why: error.to_string(), after: None });
+        }
+        // It may have been taken by somebody behind whoever answered this.
+        if is_unreadable(&error) {
+            return Err(Trouble::Passing { why: error.to_string(), after: error.retry_after() });
         }
         if let Error::Fault { fault, transport: Some(_), .. } = &error {
             self.known.tried = false;
@@ -166,7 +187,7 @@ impl<'a> Work<'a> {
                 }
                 // It went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
-                    let task = line.task(task).await?;
+                    let task = line.task(task).await.map_err(|error| self.later(error))?;
                     if !task.status.state.is_interrupted() {
                         return self.task(task).await;
                     }
@@ -177,41 +198,48 @@ impl<'a> Work<'a> {
         Err(error.into())
     }
 
-    /// Looks what became of a message that may have arrived.
-    async fn look(&mut self, line: &Line) -> Result<Fate, Trouble> {
+    /// Whoever does not speak as its card says is asked for its card again, then spoken to in 0.1 if that may be it.
+    fn speak_otherwise(&mut self, line: &Line) -> bool {
+        self.misunderstood += 1;
+        self.misunderstood == 1 || (self.misunderstood == 2 && line.try_the_first_version())
+    }
+
+    /// Nothing has begun where this happened, so the next attempt may go elsewhere.
+    fn shun(&mut self, error: &Error) {
+        if !self.known.tried && self.known.task.is_none() && !is_held(error) {
+            self.shunned.extend(self.known.at.clone());
+        }
+    }
+
+    /// Looks for a message that may have arrived. That it is found proves something; that it is not, nothing: agents answer
+    /// without a task, name their task late, or keep no history. So looking does not count as an answer either.
+    async fn look(&mut self, line: &Line) -> Result<Option<TheirTask>, Trouble> {
         let id = message_id(self.cx);
         let heard = |task: &TheirTask| task.history.iter().any(|message| message.message_id == id);
         if let Some(task) = self.known.task.clone() {
-            let task = line.task(&task).await?;
-            self.known.attempts = 0;
+            let task = line.task(&task).await.map_err(|error| self.later(error))?;
             // It asked and asks no more: somebody has answered it, and it is nobody's but ours.
-            if heard(&task) || !task.status.state.is_interrupted() {
-                return Ok(Fate::Arrived(Box::new(task)));
-            }
-            return Ok(if task.history.is_empty() { Fate::Unknown } else { Fate::Lost });
+            return Ok((heard(&task) || !task.status.state.is_interrupted()).then_some(task));
         }
         if !line.agent().dialect().reach().lists_tasks || self.known.chooses_context {
-            return Ok(Fate::Unknown);
+            return Ok(None);
         }
         let context_id = Some(context_id(self.cx));
         let listing = ListTasks { context_id, history_length: Some(100), ..ListTasks::default() };
         let tasks = match line.list(listing).await {
             Ok(Answer::Tasks { tasks, .. }) => tasks,
             Err(error) if error.is_passing() => return Err(error.into()),
-            Ok(_) | Err(_) => return Ok(Fate::Unknown),
+            Ok(_) | Err(_) => return Ok(None),
         };
-        self.known.attempts = 0;
-        let mut unclear = false;
         for task in tasks.into_iter().take(LOOKED_AT_MAX) {
             if heard(&task) || task.history.is_empty() {
-                let whole = line.task(&task.id).await?;
+                let whole = line.task(&task.id).await.map_err(|error| self.later(error))?;
                 if heard(&whole) {
-                    return Ok(Fate::Arrived(Box::new(whole)));
+                    return Ok(Some(whole));
                 }
-                unclear |= whole.history.is_empty();
             }
         }
-        Ok(if unclear { Fate::Unknown } else { Fate::Lost })
+        Ok(None)
     }
 
     /// Goes on with a task that has our message.
@@ -226,12 +254,20 @@ impl<'a> Work<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        match line.task(&task).await {
-            Ok(task) => self.task(task).await,
-            Err(error) if has_changed(&error) && !std::mem::replace(&mut self.rediscovered, true) => {
-                Err(Trouble::Passing { why: error.to_string(), after: None })
+        let task = line.task(&task).await.map_err(|error| self.later(error))?;
+        self.task(task).await
+    }
+
+    /// Trouble with a task that is at work there. It is theirs to end; what cannot be read, is refused for now or is
+    /// broken leaves it as it is.
+    fn later(&mut self, error: Error) -> Trouble {
+        match &error {
+            Error::Fault { fault, transport: Some(_), .. } if fault.code() == Code::TaskNotFound => {
+                Trouble::Over(Ending::fail("the agent does not know the task any more"))
             }
-            Err(error) => Err(error.into()),
+            Error::Refused(_) | Error::Usage(_) => error.into(),
+            _ if is_held(&error) => error.into(),
+            _ => Trouble::Passing { why: error.to_string(), after: error.retry_after() },
         }
     }
 
@@ -290,14 +326,17 @@ impl<'a> Work<'a> {
     /// A stream has ended before its time. What an agent says of another task, or in no language we know, is no news of
     /// ours; once ours is known, it can be asked for.
     fn broke(&mut self, error: Error) -> Trouble {
-        let nonsense = matches!(&error, Error::Fault { fault, .. } if fault.code() == Code::InvalidAgentResponse);
-        if !self.known.sent || self.known.task.is_none() || !(nonsense || error.is_passing()) {
-            return error.into();
+        if !self.known.sent || self.known.task.is_none() {
+            return if is_unreadable(&error) {
+                Trouble::Passing { why: error.to_string(), after: error.retry_after() }
+            } else {
+                error.into()
+            };
         }
-        let reason =
-            if nonsense { "what the agent told could not be used" } else { "the stream from the agent broke off" };
+        let lost = error.is_passing();
+        let reason = if lost { "the stream from the agent broke off" } else { "what the agent told could not be used" };
         self.broken = Some(reason.into());
-        Trouble::Passing { why: error.to_string(), after: error.retry_after() }
+        self.later(error)
     }
 
     /// The first words of a stream that does not go on where the last one broke off. A task tells by itself what is new.
@@ -364,7 +403,7 @@ impl<'a> Work<'a> {
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
             let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
-            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.url, problem, "a remote agent is given up");
+            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
             let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
             return Some(Ending::fail(words));
         }
@@ -395,7 +434,7 @@ impl<'a> Work<'a> {
             Timestamp::from_millis(self.cx.now().millis().saturating_add(millis))
         };
         self.cx.waits_for(Some(Continuation {
-            url: self.remote.upstream.url.clone(),
+            url: self.known.at.clone().unwrap_or_else(|| self.remote.upstream.places[0].url.clone()),
             message: message_id(self.cx).as_str().to_owned(),
             task: self.known.task.as_ref().map(ToString::to_string),
             context: self.known.context.as_ref().map(ToString::to_string),

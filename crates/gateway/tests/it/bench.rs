@@ -1,7 +1,7 @@
 //! An engine with one agent elsewhere behind it, in the test's own process.
 
 use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
-use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Rules, Upstream};
+use sabir_gateway::{Credentials, Egress, Hub, Patience, Place, RemoteAgent, Rules, Upstream};
 use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Role, SendConfiguration, SendMessage, Sent,
     Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
@@ -39,11 +39,14 @@ pub(crate) fn upstream(url: &str) -> Upstream {
     let pause = Duration::from_millis(10);
     Upstream {
         name: "far".into(),
-        url: url.into(),
+        places: vec![Place::only(url)],
+        bulkhead: None,
         credentials: Credentials::default(),
         egress: Egress::public().and_loopback(),
         patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
         idempotent: false,
+        keeper: None,
+        on_behalf: None,
         breaker: Rules { failures: 100, ..Rules::UPSTREAM },
         cancel_grace: Duration::from_secs(20),
     }
@@ -100,9 +103,13 @@ impl Bench {
 
     /// Sends, and gives the task as it begins.
     pub(crate) async fn begin(&self, text: &str) -> Task {
+        self.try_begin(text).await.unwrap()
+    }
+
+    pub(crate) async fn try_begin(&self, text: &str) -> Result<Task, Fault> {
         let mut request = self.request(text, None);
         request.configuration.return_immediately = true;
-        self.deliver(request).await.unwrap()
+        self.deliver(request).await
     }
 
     /// Sends, and gives every event as JSON.

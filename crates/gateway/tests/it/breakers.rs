@@ -32,13 +32,13 @@ async fn who_fails_is_not_called_until_the_cool_down_is_over_and_then_once() {
     let called = stub.calls().len();
     assert!((2..=3).contains(&called), "those that were under way, and no other: {called}");
     assert!(bench.remote.standing().refused.is_some());
-    tasks.push(bench.begin("d").await);
+    assert!(bench.try_begin("d").await.unwrap_err().retry_after().is_some(), "who comes new is sent away");
     healthy.store(true, Ordering::Relaxed);
     for task in tasks {
         bench.reaches(task.id, TaskState::Completed).await;
     }
     let sent = stub.calls().iter().filter(|call| call.method() == "SendMessage").count();
-    assert_eq!(sent, called + 4, "one to see, then everybody else");
+    assert_eq!(sent, called + 3, "one to see, then everybody else");
     let standing = bench.remote.standing();
     assert_eq!((standing.upstream, standing.trips, standing.refused), (State::Closed, 1, None));
 }

@@ -12,5 +12,6 @@ mod delegate;
 mod egress;
 mod outbound;
 mod parcel;
+mod places;
 mod rogues;
 mod stub;

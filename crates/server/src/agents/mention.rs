@@ -8,7 +8,7 @@
 //! Where mentions come from is a trait: names in texts are one source, and others may know more.
 
 use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
-use sabir_proto::{AgentName, Message, Object, Part, Task, TaskState};
+use sabir_proto::{AgentName, Fault, Message, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,6 +145,10 @@ impl AnyAgent for Mentioning {
 
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
         self.inner.any_canceled(canceled)
+    }
+
+    fn any_admits(&self) -> Result<(), Fault> {
+        self.inner.any_admits()
     }
 
     fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {

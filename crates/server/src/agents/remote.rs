@@ -2,12 +2,15 @@
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
-use sabir_gateway::{Credentials, Egress, Hub, Patience, RemoteAgent, Upstream};
+use crate::config::upstream::places;
+use crate::host::TokioHost;
+use sabir_engine::Host as _;
+use sabir_gateway::{Credentials, Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Makes the agent elsewhere that a configuration describes; none where it describes another kind.
@@ -17,11 +20,12 @@ pub(crate) fn remote(
     egress: &EgressConfig,
     cancel_grace: Duration,
     hub: &Arc<Hub>,
+    (keeper, on_behalf): (Arc<dyn Keeper>, Option<OnBehalf>),
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
     }
-    let url = config.url.clone().ok_or("kind = \"a2a\" needs the url of the agent")?;
+    let places = places(config.url.as_ref(), &config.replicas)?;
     let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
         let Some(reference) = reference else { return Ok(None) };
         secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
@@ -40,18 +44,35 @@ pub(crate) fn remote(
         silence: (waits.minutes > 0).then(|| Duration::from_secs(waits.minutes.saturating_mul(60))),
         pause: Duration::from_millis(waits.poll_ms),
     };
-    let egress = written_down(egress.policy(), &url);
+    let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
     let upstream = Upstream {
         name: config.name.clone(),
-        url,
+        places,
+        bulkhead: (config.bulkhead > 0).then_some(config.bulkhead),
         credentials,
         egress,
         patience,
         idempotent: config.idempotent,
+        keeper: Some(keeper),
+        on_behalf,
         breaker: config.breaker.rules()?,
         cancel_grace,
     };
-    RemoteAgent::new(upstream, hub).map(|remote| Some(Arc::new(remote))).map_err(|e| format!("url: {e}"))
+    let remote = RemoteAgent::new(upstream, hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
+    if config.health_seconds > 0 {
+        let every = Duration::from_secs(config.health_seconds);
+        TokioHost.spawn(Box::pin(look_after(Arc::downgrade(&remote), every)));
+    }
+    Ok(Some(remote))
+}
+
+/// Looks now and then how an agent is doing, for as long as it is served.
+async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(remote) = remote.upgrade() else { return };
+        remote.check().await;
+    }
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

@@ -4,8 +4,9 @@ use super::ToolModeConfig;
 use super::dispatch::DispatchConfig;
 use super::http::HttpConfig;
 use super::openai::OpenaiConfig;
+use super::registry::OnDrift;
 use super::retention::AgentRetention;
-use super::upstream::BreakerConfig;
+use super::upstream::{BreakerConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use serde::Deserialize;
@@ -64,9 +65,21 @@ pub struct AgentConfig {
     /// Agents that are asked first where a message mentions them as `@name`.
     #[serde(default)]
     pub mentions: Vec<String>,
+    /// `a2a`: what happens when its card changes, in place of `[registry]`.
+    #[serde(default)]
+    pub on_drift: Option<OnDrift>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
+    /// `a2a`: where the agent is, in place of `url`, if it is in several places.
+    #[serde(default)]
+    pub replicas: Vec<ReplicaConfig>,
+    /// `a2a`: calls to it that may be under way at the same time; 0 for any number.
+    #[serde(default)]
+    pub bulkhead: usize,
+    /// `a2a`: seconds between two looks at how it is doing; 0 for none.
+    #[serde(default = "half_a_minute")]
+    pub health_seconds: u64,
     /// `a2a`: when it is left alone.
     #[serde(default)]
     pub breaker: BreakerConfig,
@@ -82,6 +95,9 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+    /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
+    #[serde(skip)]
+    pub app: bool,
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
@@ -156,12 +172,17 @@ impl AgentConfig {
             openai: None,
             dispatch: None,
             mentions: Vec::new(),
+            on_drift: None,
             cancel_grace_seconds: None,
+            replicas: Vec::new(),
+            bulkhead: 0,
+            health_seconds: half_a_minute(),
             breaker: BreakerConfig::default(),
             auth: None,
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
             xpr: None,
+            app: false,
         }
     }
 }
@@ -302,6 +323,10 @@ pub enum Requirements {
     All(BTreeMap<String, Vec<String>>),
     /// Any of these.
     Any(Vec<BTreeMap<String, Vec<String>>>),
+}
+
+const fn half_a_minute() -> u64 {
+    30
 }
 
 const fn yes() -> bool {

@@ -1,6 +1,6 @@
 //! What an `[[agent]]` of `kind = "a2a"` may say about the agent it stands for.
 
-use sabir_gateway::Rules;
+use sabir_gateway::{Place, Rules};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -32,4 +32,44 @@ impl BreakerConfig {
         let (window, cooldown) = (Duration::from_secs(self.window_seconds), Duration::from_secs(self.cooldown_seconds));
         Ok(Rules { failures: self.failures, window, cooldown, ..Rules::UPSTREAM })
     }
+}
+
+/// `replicas`: one of the places where an agent elsewhere is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaConfig {
+    /// Where it is.
+    pub url: String,
+    /// How much of the work it gets, compared with the others.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// Percent of all conversations instead of a weight, for a version on trial.
+    #[serde(default)]
+    pub canary: Option<u8>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// The places of an agent: `url`, or `replicas`.
+pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result<Vec<Place>, String> {
+    let places: Vec<Place> = match (url, replicas) {
+        (Some(_), [_, ..]) => return Err("url and replicas say the same thing; give one of them".into()),
+        (Some(url), []) => vec![Place::only(url)],
+        (None, []) => return Err("kind = \"a2a\" needs the url of the agent, or its replicas".into()),
+        (None, all) => {
+            all.iter().map(|one| Place { url: one.url.clone(), weight: one.weight, canary: one.canary }).collect()
+        }
+    };
+    let canaries: u32 = places.iter().filter_map(|place| place.canary).map(u32::from).sum();
+    if canaries > 100 {
+        return Err("replicas: canary is a percentage, and all of them together are at most 100".into());
+    }
+    let mut urls: Vec<&str> = places.iter().map(|place| place.url.as_str()).collect();
+    urls.sort_unstable();
+    if urls.windows(2).any(|two| two[0] == two[1]) {
+        return Err("replicas: the same url stands there twice".into());
+    }
+    Ok(places)
 }

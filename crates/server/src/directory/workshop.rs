@@ -3,7 +3,7 @@
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
 use crate::agents::{self, Ledger};
-use crate::card::{self, Cards, Face, PublicAddress, Registration, Signer};
+use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::front::Front;
@@ -11,11 +11,12 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::Hub;
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
-use sabir_store::Scope;
+use sabir_store::memory::MemoryGuard;
+use sabir_store::{KeptCard, Registry, Scope};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -30,12 +31,23 @@ pub(crate) struct Served {
     pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
+    /// Also served at `/apps/{name}`.
+    pub(crate) is_app: bool,
+    /// Where it stands for an agent elsewhere.
+    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
 
 impl std::fmt::Debug for Served {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
     }
+}
+
+/// An agent as its section describes it.
+struct Described {
+    face: Face,
+    rules: Rules,
+    extended: Option<Arc<AgentCard>>,
 }
 
 /// What agents are made from besides their own configuration.
@@ -49,6 +61,9 @@ pub(crate) struct Workshop {
     /// Agents written in Rust, by name.
     own: HashMap<String, Arc<dyn AnyAgent>>,
     front: Option<Arc<dyn Front>>,
+    registry: Arc<dyn Registry>,
+    /// Where this server is, as `host:port`.
+    ours: Arc<[String]>,
     /// Who else is here, for agents that work with others.
     roster: Arc<Roster>,
 }
@@ -62,7 +77,17 @@ impl Workshop {
         hub: Arc<Hub>,
         (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
     ) -> Self {
-        Self { gate, public, signer, ledger, hub, own, front, roster: Arc::default() }
+        let registry = Arc::new(MemoryGuard::new());
+        Self { gate, public, signer, ledger, hub, own, front, registry, ours: Arc::new([]), roster: Arc::default() }
+    }
+
+    /// With the registry in which cards are kept, and where this server is.
+    pub(crate) fn with_registry(self, registry: Arc<dyn Registry>, ours: Vec<String>) -> Self {
+        Self { registry, ours: ours.into(), ..self }
+    }
+
+    pub(crate) const fn registry(&self) -> &Arc<dyn Registry> {
+        &self.registry
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -82,8 +107,8 @@ impl Workshop {
         });
     }
 
-    /// Makes the agent that a section describes. The error says what is wrong with it.
-    pub(crate) fn make(&self, entry: &AgentConfig) -> Result<Arc<Served>, String> {
+    /// Makes the agent that a section describes, with the card that was used of it last. The error says what is wrong.
+    pub(crate) fn make(&self, entry: &AgentConfig, used: Option<KeptCard>) -> Result<Arc<Served>, String> {
         let Self { gate, public, .. } = self;
         let config = gate.config();
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
@@ -91,7 +116,7 @@ impl Workshop {
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let elsewhere = match own {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress, grace, &self.hub)?,
+            None => self.remote(entry, &name, used)?,
         };
         let agent = match own {
             Some(agent) => agent.clone(),
@@ -103,12 +128,44 @@ impl Workshop {
                     egress: &config.egress,
                     roster: &self.roster,
                 };
-                agents::make(entry, &ground, elsewhere.as_ref())?
+                agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?
             }
         };
         let push = entry.card.capabilities.push_notifications;
+        let Described { face, rules, extended } = self.describe(entry, &name)?;
+        let Face { public: card, skills, .. } = face.clone();
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let chain = Registration::open(config, entry, public, gate.outbound())?;
+        // Where a chain speaks for an agent, nobody else does.
+        let is_silent = chain.is_some();
+        let elsewhere = elsewhere.map(|(remote, keeper)| {
+            let overlay = (!is_silent).then(|| (face.clone(), entry.card.clone()));
+            Arc::new(Elsewhere::new(remote, keeper, overlay))
+        });
+        let (form, signer) = (config.server.card, self.signer.clone());
+        let cards = Arc::new(Cards::new(face, form, SystemTime::now(), signer, chain)?);
+        if let Some(elsewhere) = &elsewhere {
+            elsewhere.show(&cards);
+            TokioHost.spawn(Box::pin(elsewhere.clone().follow(Arc::downgrade(&cards))));
+        }
+        Ok(Arc::new(Served {
+            cards,
+            card,
+            skills,
+            extended,
+            plain_scope: Arc::new(scope),
+            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
+            rules,
+            is_app: entry.app,
+            elsewhere,
+        }))
+    }
+
+    /// The card of an agent as its section has it, and the rules it stands for.
+    fn describe(&self, entry: &AgentConfig, name: &AgentName) -> Result<Described, String> {
+        let Self { gate, public, .. } = self;
         let (mut card, skills) = card::build(entry, public);
-        let rules = gate.rules(entry, &name, &skills)?;
+        let rules = gate.rules(entry, name, &skills)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
         }
@@ -121,25 +178,45 @@ impl Workshop {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(format!("its card offers {binding} {version} at {}, which is not served", idle.url));
         }
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let xpr = entry.xpr.as_ref().map(card::identity);
-        let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
-        let chain = Registration::open(config, entry, public, gate.outbound())?;
-        // Where a chain speaks for an agent, nobody else does.
-        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
-        let (form, signer) = (config.server.card, self.signer.clone());
-        let cards = Arc::new(Cards::new(face, form, SystemTime::now(), signer, chain)?);
-        if let Some((remote, face)) = told {
-            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
-        }
-        Ok(Arc::new(Served {
-            cards,
-            card,
-            skills,
-            extended,
-            plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
-            rules,
-        }))
+        let face = Face { public: card, skills, xpr, moved: None };
+        Ok(Described { face, rules, extended })
+    }
+
+    /// The documents of an agent as they would be served, with the card that was used of it last.
+    pub(crate) fn preview(&self, entry: &AgentConfig, used: Option<&KeptCard>) -> Result<Cards, String> {
+        let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
+        let face = self.describe(entry, &name)?.face;
+        let face = used.map_or(face.clone(), |used| card::fill(&face, &entry.card, used));
+        Cards::new(face, self.config().server.card, SystemTime::now(), self.signer.clone(), None)
+    }
+
+    /// A line to the agent elsewhere of a section, and whoever keeps its cards; none for agents of another kind.
+    pub(crate) fn remote(
+        &self,
+        entry: &AgentConfig,
+        name: &AgentName,
+        used: Option<KeptCard>,
+    ) -> Result<Option<(Arc<RemoteAgent>, Arc<Keeper>)>, String> {
+        let config = self.config();
+        let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
+        let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
+        let keeper = Arc::new(keeper);
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
+        let on_behalf = if entry.app { self.on_behalf()? } else { None };
+        let shared: (Arc<dyn sabir_gateway::Keeper>, _) = (keeper.clone(), on_behalf);
+        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, grace, &self.hub, shared)?;
+        Ok(remote.map(|remote| (remote, keeper)))
+    }
+
+    /// How apps of a workspace are called: on behalf of whoever calls, under the secret that all of them share.
+    fn on_behalf(&self) -> Result<Option<OnBehalf>, String> {
+        let secret = self.gate.shared_secret()?;
+        Ok(secret.map(|secret| OnBehalf { secret, address: Some(self.public.url.clone()) }))
+    }
+
+    /// Where this server is, as `host:port`.
+    pub(crate) fn ours(&self) -> &[String] {
+        &self.ours
     }
 }

@@ -1,0 +1,77 @@
+//! Agents in several places, and those that have enough to do.
+
+use crate::agent::{After, Do, Stub, card, frame, task};
+use crate::bench::{Bench, eventually, upstream};
+use sabir_gateway::{Condition, Place, Rules, Upstream};
+use sabir_proto::TaskState;
+
+async fn quick() -> Stub {
+    Stub::start(|base| card(base, "{}", ""), |_, _| Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")))).await
+}
+
+fn among(places: &[(&str, u32, Option<u8>)]) -> Upstream {
+    let place = |(url, weight, canary): &(&str, u32, Option<u8>)| Place {
+        url: (*url).into(),
+        weight: *weight,
+        canary: *canary,
+    };
+    Upstream { places: places.iter().map(place).collect(), ..upstream("") }
+}
+
+#[tokio::test]
+async fn work_goes_where_the_weights_say_and_not_where_nobody_is() {
+    let (much, little, canary) = (quick().await, quick().await, quick().await);
+    let places = [(&*much.url, 3, None), (&*little.url, 1, None), (&*canary.url, 1, Some(20))];
+    let bench = Bench::new(among(&places)).await;
+    for _ in 0..200 {
+        assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
+    }
+    let shares = [&much, &little, &canary].map(|stub| stub.calls().len());
+    // 120, 40 and 40 on average; whichever conversations these are, not far from it.
+    assert!(shares[0] > 85 && shares[1] > 15 && shares[2] > 15, "{shares:?}");
+    assert_eq!(shares.iter().sum::<usize>(), 200);
+}
+
+#[tokio::test]
+async fn what_cannot_begin_in_one_place_begins_in_another() {
+    // Nobody listens there.
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gone = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let there = quick().await;
+    let bench = Bench::new(among(&[(&gone, 1000, None), (&there.url, 1, None)])).await;
+    for _ in 0..5 {
+        assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
+    }
+    assert_eq!(there.calls().len(), 5);
+    // Whoever looks finds it out as well, and then it is not even tried.
+    for expected in [Condition::Degraded, Condition::Degraded, Condition::Down] {
+        bench.remote.check().await;
+        assert_eq!(bench.remote.health()[0].condition, expected);
+    }
+    assert!(bench.remote.health()[0].checks.problem.is_some());
+    assert_eq!(
+        (bench.remote.health()[1].condition, bench.remote.condition()),
+        (Condition::Healthy, Condition::Degraded)
+    );
+}
+
+#[tokio::test]
+async fn nobody_is_admitted_while_nobody_can_be_called_or_enough_is_under_way() {
+    let stub = Stub::agent(|_, _| {
+        Do::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("WORKING")))], After::Silence)
+    })
+    .await;
+    let bench = Bench::new(Upstream { bulkhead: Some(1), ..upstream(&stub.url) }).await;
+    let first = bench.begin("go").await;
+    bench.reaches(first.id, TaskState::Working).await;
+    let refused = bench.try_begin("me too").await.unwrap_err();
+    assert_eq!(refused.retry_after(), Some(1), "{refused}");
+    assert_eq!(bench.remote.health()[0].in_flight, 1);
+    let stub = Stub::start(|base| card(base, "{}", ""), |_, _| Do::Answer(503, String::new(), "no".into())).await;
+    let rules = Rules { failures: 1, ..Rules::UPSTREAM };
+    let bench = Bench::new(Upstream { breaker: rules, ..upstream(&stub.url) }).await;
+    bench.begin("go").await;
+    let after = eventually("the breaker is open", async || bench.try_begin("go").await.err()).await.retry_after();
+    assert!(after.is_some_and(|after| (290..=300).contains(&after)), "{after:?}");
+}
