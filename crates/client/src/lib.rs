@@ -54,6 +54,7 @@ mod retry;
 mod said;
 mod secret;
 mod tls;
+mod transfer;
 mod transport;
 mod wait;
 
@@ -77,6 +78,7 @@ pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
+pub use transfer::{Trail, is_interface_of};
 pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 

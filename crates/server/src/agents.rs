@@ -4,6 +4,7 @@ pub mod demo;
 pub(crate) mod dispatch;
 mod echo;
 mod exec;
+mod handoff;
 mod http;
 pub mod mention;
 mod openai;
@@ -20,6 +21,7 @@ pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
+pub(crate) use handoff::{Books, Handoffs, NoBooks, introduce};
 pub use http::Http;
 use mention::{Mentioning, Named};
 pub use openai::Openai;
@@ -63,8 +65,8 @@ pub(crate) fn make(
         ("bearer", config.bearer.is_some(), &[A2a, Web, Model]),
         ("api_key", config.api_key.is_some(), &[A2a]),
         ("idempotent", config.idempotent, &[A2a, Web, Model]),
-        ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
         ("on_drift", config.on_drift.is_some(), &[A2a]),
+        ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
         ("replicas", !config.replicas.is_empty(), &[A2a]),
         ("bulkhead", config.bulkhead != 0, &[A2a]),
         ("health_seconds", config.health_seconds != 30, &[A2a]),

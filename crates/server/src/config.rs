@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod dispatch;
+pub mod handoff;
 pub mod http;
 pub mod network;
 pub mod openai;
@@ -218,6 +219,8 @@ pub struct LimitsConfig {
     pub tree_seconds_max: u64,
     /// What they may say they have spent on it, in millionths; 0 for no limit.
     pub spend_per_root_max: u64,
+    /// Seconds for which a task that was handed to us waits for its sender to let go of it.
+    pub hold_seconds_max: u64,
     /// Requests of one caller to one agent within a minute; 0 for no limit.
     pub rate_per_minute: u32,
     /// The same for callers without credentials where credentials are not required, from one address.
@@ -291,6 +294,7 @@ impl Default for LimitsConfig {
             calls_per_root_max: engine.calls_per_root_max,
             tree_seconds_max: engine.tree_time_max.as_secs(),
             spend_per_root_max: engine.spend_per_root_max,
+            hold_seconds_max: engine.hold_time_max.as_secs(),
             rate_per_minute: 0,
             anonymous_per_minute: 20,
             tool_mode: ToolModeConfig::default(),
@@ -362,6 +366,7 @@ impl LimitsConfig {
             calls_per_root_max: self.calls_per_root_max,
             tree_time_max: Duration::from_secs(self.tree_seconds_max),
             spend_per_root_max: self.spend_per_root_max,
+            hold_time_max: Duration::from_secs(self.hold_seconds_max),
             ..sabir_engine::Limits::default()
         }
     }

@@ -5,6 +5,7 @@
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
+//! | `files` | how many connections the system lets us have |
 //! | `tls` | the certificate of this server, and whose certificates it takes |
 //! | `peer` | who is at the other end of a connection, as far as sockets can tell |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
@@ -15,6 +16,7 @@
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
 //! | `call` | the order of policies on a call |
+//! | `handed` | tasks that others hand to us: whether they may |
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
@@ -49,8 +51,10 @@ mod cors;
 mod deliver;
 mod directory;
 mod door;
+mod files;
 mod front;
 mod gate;
+mod handed;
 mod host;
 mod listen;
 mod losses;
@@ -67,3 +71,4 @@ mod watched;
 
 pub use app::{Server, StartError};
 pub use config::Config;
+pub use files::raise_file_limit;

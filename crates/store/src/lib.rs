@@ -52,7 +52,9 @@ pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
-pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
+pub use outbox::{
+    ATTEMPTS_KEPT, Attempt, Due, Lane, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Reading, Receiver, Rest,
+};
 pub use pulse::Pulse;
 pub use ranking::{Described, FIELDS, Fit, Ranking};
 pub use registry::{AGENTS_MAX, CARDS_KEPT, CardStanding, Enlisted, KeptCard, Notice, Noticed, Pin, Registry};

@@ -136,6 +136,7 @@ fn model(url: String, model: String) -> AgentConfig {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
+    sabir_server::raise_file_limit();
     let server = Server::start(config).await?;
     // Before anybody learns that we listen: a stop may follow at once.
     let stop = stop_signal().context("cannot listen for signals")?;

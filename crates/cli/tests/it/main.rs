@@ -17,6 +17,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
 //! | old tasks are forgotten, and nobody waits for it | `retention` |
@@ -25,6 +26,7 @@
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | what agents can grant each other is known before anything runs | `lattice` |
+//! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -70,7 +72,9 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod handoff;
 mod history;
+mod inbox;
 mod kill_stream;
 mod lattice;
 mod leftovers;

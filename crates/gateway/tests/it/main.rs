@@ -10,6 +10,7 @@ mod cancels;
 mod courier;
 mod delegate;
 mod egress;
+mod handoff;
 mod outbound;
 mod parcel;
 mod places;

@@ -143,12 +143,12 @@ impl AnyAgent for Mentioning {
         Nature { instant: false, ..self.inner.any_nature() }
     }
 
-    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
-        self.inner.any_canceled(canceled)
-    }
-
     fn any_admits(&self) -> Result<(), Fault> {
         self.inner.any_admits()
+    }
+
+    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
+        self.inner.any_canceled(canceled)
     }
 
     fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {

@@ -26,15 +26,7 @@ pub(crate) fn remote(
         return Ok(None);
     }
     let places = places(config.url.as_ref(), &config.replicas)?;
-    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
-        let Some(reference) = reference else { return Ok(None) };
-        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
-    };
-    let credentials = Credentials {
-        bearer: secret("bearer", &config.bearer)?,
-        api_key: secret("api_key", &config.api_key)?,
-        ..Credentials::default()
-    };
+    let credentials = credentials(config, secrets)?;
     let waits = config.continuation;
     if waits.attempts == 0 || waits.poll_ms == 0 {
         return Err("continuation: attempts and poll_ms are at least 1".into());
@@ -73,6 +65,19 @@ async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
         let Some(remote) = remote.upgrade() else { return };
         remote.check().await;
     }
+}
+
+/// What the agent is shown.
+pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result<Credentials, String> {
+    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
+        let Some(reference) = reference else { return Ok(None) };
+        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
+    };
+    Ok(Credentials {
+        bearer: secret("bearer", &config.bearer)?,
+        api_key: secret("api_key", &config.api_key)?,
+        ..Credentials::default()
+    })
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

@@ -2,6 +2,7 @@
 
 use super::ToolModeConfig;
 use super::dispatch::DispatchConfig;
+use super::handoff::HandoffConfig;
 use super::http::HttpConfig;
 use super::openai::OpenaiConfig;
 use super::registry::OnDrift;
@@ -9,6 +10,7 @@ use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
+use sabir_proto::transfer::Handover;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -53,6 +55,12 @@ pub struct AgentConfig {
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`: what happens when its card changes, in place of `[registry]`.
+    #[serde(default)]
+    pub on_drift: Option<OnDrift>,
+    /// To whom it may hand tasks, and whether it takes those of others.
+    #[serde(default)]
+    pub handoff: Option<HandoffConfig>,
     /// `http`: how the endpoint is asked.
     #[serde(default)]
     pub http: Option<HttpConfig>,
@@ -65,9 +73,6 @@ pub struct AgentConfig {
     /// Agents that are asked first where a message mentions them as `@name`.
     #[serde(default)]
     pub mentions: Vec<String>,
-    /// `a2a`: what happens when its card changes, in place of `[registry]`.
-    #[serde(default)]
-    pub on_drift: Option<OnDrift>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -168,11 +173,12 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            on_drift: None,
+            handoff: None,
             http: None,
             openai: None,
             dispatch: None,
             mentions: Vec::new(),
-            on_drift: None,
             cancel_grace_seconds: None,
             replicas: Vec::new(),
             bulkhead: 0,
@@ -455,6 +461,8 @@ pub enum Step {
     Fail(String),
     /// Not wanted.
     Reject(String),
+    /// Another agent should have the task; see `[agent.handoff]`.
+    Transfer(Handover),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.

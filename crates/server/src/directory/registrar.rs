@@ -56,7 +56,6 @@ impl Registrar {
             }
         }
         let directory = Arc::new(Directory::new(agents, default));
-        workshop.introduce(&directory);
         let mut registrar = Self { workshop, directory, known: BTreeMap::new(), generation };
         registrar.apply(enlisted, used);
         if registrar.directory.all().is_empty() {
@@ -64,6 +63,10 @@ impl Registrar {
             return Err(StartError::Config(problem.into()));
         }
         Ok(registrar)
+    }
+
+    pub(crate) const fn workshop(&self) -> &Workshop {
+        &self.workshop
     }
 
     pub(crate) const fn directory(&self) -> &Arc<Directory> {

@@ -11,7 +11,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::{Hub, OnBehalf, RemoteAgent};
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -50,6 +50,9 @@ struct Described {
     extended: Option<Arc<AgentCard>>,
 }
 
+/// Agents written in Rust, by name.
+type Own = HashMap<String, Arc<dyn AnyAgent>>;
+
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
     gate: Gate,
@@ -59,11 +62,13 @@ pub(crate) struct Workshop {
     /// What the agents elsewhere share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
-    own: HashMap<String, Arc<dyn AnyAgent>>,
+    own: Own,
     front: Option<Arc<dyn Front>>,
     registry: Arc<dyn Registry>,
     /// Where this server is, as `host:port`.
     ours: Arc<[String]>,
+    /// Who keeps the books of handoffs.
+    books: Arc<dyn handoff::Ledger>,
     /// Who else is here, for agents that work with others.
     roster: Arc<Roster>,
 }
@@ -75,10 +80,11 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
-        (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        (own, front): (Own, Option<Arc<dyn Front>>),
+        books: Arc<dyn handoff::Ledger>,
     ) -> Self {
-        let registry = Arc::new(MemoryGuard::new());
-        Self { gate, public, signer, ledger, hub, own, front, registry, ours: Arc::new([]), roster: Arc::default() }
+        let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -134,6 +140,9 @@ impl Workshop {
         let push = entry.card.capabilities.push_notifications;
         let Described { face, rules, extended } = self.describe(entry, &name)?;
         let Face { public: card, skills, .. } = face.clone();
+        let whole = AgentCard { skills: skills.clone(), ..card.clone() };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
+        let agent = handoffs.wrap(entry, &whole, agent)?;
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
         // Where a chain speaks for an agent, nobody else does.
@@ -165,6 +174,7 @@ impl Workshop {
     fn describe(&self, entry: &AgentConfig, name: &AgentName) -> Result<Described, String> {
         let Self { gate, public, .. } = self;
         let (mut card, skills) = card::build(entry, public);
+        agents::introduce(entry, &mut card);
         let rules = gate.rules(entry, name, &skills)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
