@@ -14,6 +14,7 @@ pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
+pub(crate) mod rank;
 mod span;
 
 use crate::output::Output;
@@ -36,9 +37,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether anything was typed.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.config.is_some() || self.data.is_some()
+    /// The same, for commands whose own flags are called otherwise.
+    pub(crate) const fn new(config: Option<PathBuf>, data: Option<PathBuf>) -> Self {
+        Self { config, data }
     }
 
     /// The configuration, as `serve` would read it.

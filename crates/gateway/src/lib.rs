@@ -37,14 +37,14 @@ pub use behalf::OnBehalf;
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
-pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
+pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
-pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use health::{Checks, Condition, Health};
 pub use keeper::{Keeper, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Credentials, Egress, Error, Found, Tls, egress::Lookup};
+pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Found, Timeouts, Tls, egress::Lookup};
 pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};

@@ -4,8 +4,11 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod dispatch;
 pub mod handoff;
+pub mod http;
 pub mod network;
+pub mod openai;
 pub mod push;
 pub mod registry;
 pub mod retention;

@@ -203,6 +203,16 @@ impl Session {
         Ok(Credentials { tokens, signer, ..given(&self.settings) })
     }
 
+    /// Who signs, if an account was named.
+    pub(crate) fn signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
+        signer(&self.settings, &self.out.redactor)
+    }
+
+    /// A client in the making, as the settings want it, with nobody watching.
+    pub(crate) fn builder(&self, credentials: Credentials) -> Result<Builder, Error> {
+        builder(&self.settings, credentials)
+    }
+
     /// A failure of the client, in the words of the envelope.
     pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
         explain(error, &self.words(found))

@@ -6,6 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
+//! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
@@ -16,6 +17,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
 //! | old tasks are forgotten, and nobody waits for it | `retention` |
@@ -46,6 +48,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod anything;
 mod backup;
 mod bad_agents;
 mod bad_clients;
@@ -71,6 +74,7 @@ mod doctor;
 mod door;
 mod handoff;
 mod history;
+mod inbox;
 mod kill_stream;
 mod lattice;
 mod leftovers;

@@ -44,7 +44,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 /// The variables every command sees: without them most programs do not find their way around.
-const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+pub(super) const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// Bytes of a skill's name. The caller writes it and the kernel limits variables; honest names are far shorter.
 const SKILL_BYTES_MAX: usize = 256;
 /// `EX_TEMPFAIL`: the command cannot go on without more input.

@@ -44,7 +44,7 @@ pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
     pub(crate) secrets: &'a dyn Secrets,
     pub(crate) public: &'a PublicAddress,
-    pub(crate) books: &'a Books,
+    pub(crate) books: &'a Arc<dyn Ledger>,
 }
 
 impl Handoffs<'_> {
@@ -81,7 +81,7 @@ impl Handoffs<'_> {
             depth_max: handoff.depth_max,
             unaware: handoff.unaware.into(),
             patience: handoff.patience(),
-            ledger: Arc::new(self.books.clone()),
+            ledger: self.books.clone(),
         };
         Ok(Arc::new(Handing::new(agent, desk)))
     }
@@ -91,17 +91,18 @@ impl Handoffs<'_> {
         let target = self.config.agent.iter().find(|agent| agent.name == name && agent.name != from.name);
         let target = target.ok_or("no other agent of the configuration has this name")?;
         let policy = self.config.egress.policy();
-        let (url, credentials, egress): (String, Credentials, Egress) =
-            match (target.kind, target.url.as_ref().or(target.replicas.first().map(|replica| &replica.url))) {
-                (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
-                (Kind::A2a, None) => return Err("it has no url".into()),
-                _ => {
-                    let base = &self.public.url;
-                    let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
-                    let egress = written_down(policy, &url);
-                    (url, Credentials::default(), egress)
-                }
-            };
+        // Of several places any will do: what they share is the agent.
+        let place = target.url.as_ref().or_else(|| target.replicas.first().map(|replica| &replica.url));
+        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, place) {
+            (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
+            (Kind::A2a, None) => return Err("it has no url".into()),
+            _ => {
+                let base = &self.public.url;
+                let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
+                let egress = written_down(policy, &url);
+                (url, Credentials::default(), egress)
+            }
+        };
         Line::new(&url, credentials, egress).map_err(|error| error.to_string())
     }
 }
@@ -111,6 +112,14 @@ impl Handoffs<'_> {
 pub(crate) struct Books {
     pub(crate) guard: Guard,
     pub(crate) metrics: Metrics,
+}
+
+/// Where agents are only looked at, nothing is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoBooks;
+
+impl Ledger for NoBooks {
+    fn record(&self, _: &Attempt<'_>) {}
 }
 
 impl Ledger for Books {

@@ -65,6 +65,10 @@ impl Registrar {
         Ok(registrar)
     }
 
+    pub(crate) const fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
     pub(crate) const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }

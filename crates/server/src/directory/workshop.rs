@@ -1,6 +1,8 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
-use crate::agents::{self, Books, Ledger};
+use super::Directory;
+use crate::agents::peers::{Peer, Roster};
+use crate::agents::{self, Ledger};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -9,13 +11,13 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::{Hub, OnBehalf, RemoteAgent};
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
 use sabir_store::memory::MemoryGuard;
 use sabir_store::{KeptCard, Registry, Scope};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -41,15 +43,15 @@ impl std::fmt::Debug for Served {
     }
 }
 
-/// Agents written in Rust, by name.
-type Own = HashMap<String, Arc<dyn AnyAgent>>;
-
 /// An agent as its section describes it.
 struct Described {
     face: Face,
     rules: Rules,
     extended: Option<Arc<AgentCard>>,
 }
+
+/// Agents written in Rust, by name.
+type Own = HashMap<String, Arc<dyn AnyAgent>>;
 
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
@@ -62,11 +64,13 @@ pub(crate) struct Workshop {
     /// Agents written in Rust, by name.
     own: Own,
     front: Option<Arc<dyn Front>>,
-    /// Who keeps the books of handoffs; nobody where nothing is served.
-    books: Option<Books>,
     registry: Arc<dyn Registry>,
     /// Where this server is, as `host:port`.
     ours: Arc<[String]>,
+    /// Who keeps the books of handoffs.
+    books: Arc<dyn handoff::Ledger>,
+    /// Who else is here, for agents that work with others.
+    roster: Arc<Roster>,
 }
 
 impl Workshop {
@@ -77,14 +81,10 @@ impl Workshop {
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
         (own, front): (Own, Option<Arc<dyn Front>>),
+        books: Arc<dyn handoff::Ledger>,
     ) -> Self {
-        let registry = Arc::new(MemoryGuard::new());
-        Self { gate, public, signer, ledger, hub, own, front, books: None, registry, ours: Arc::new([]) }
-    }
-
-    /// With somebody who keeps the books of handoffs.
-    pub(crate) fn with_books(self, books: Books) -> Self {
-        Self { books: Some(books), ..self }
+        let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -100,6 +100,19 @@ impl Workshop {
         self.gate.config()
     }
 
+    /// Tells the agents that were made here, and those to come, who is in a directory.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>) {
+        // Agents are in the directory, so they do not hold it.
+        let directory = Arc::downgrade(directory);
+        let own_door = |entry: &&AgentConfig| entry.auth.is_some();
+        let guarded: HashSet<String> = self.config().agent.iter().filter(own_door).map(|a| a.name.clone()).collect();
+        self.roster.tell(move || {
+            let Some(directory) = directory.upgrade() else { return Vec::new() };
+            let peer = |served: &Arc<Served>| Peer::new(&served.resident.name, &served.cards.public(), &guarded);
+            directory.all().values().map(peer).collect()
+        });
+    }
+
     /// Makes the agent that a section describes, with the card that was used of it last. The error says what is wrong.
     pub(crate) fn make(&self, entry: &AgentConfig, used: Option<KeptCard>) -> Result<Arc<Served>, String> {
         let Self { gate, public, .. } = self;
@@ -113,11 +126,23 @@ impl Workshop {
         };
         let agent = match own {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref().map(|(remote, _)| remote))?,
+            None => {
+                let ground = agents::Ground {
+                    cancel_grace: grace,
+                    ledger: self.ledger.as_ref(),
+                    secrets: gate.secrets(),
+                    egress: &config.egress,
+                    roster: &self.roster,
+                };
+                agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?
+            }
         };
         let push = entry.card.capabilities.push_notifications;
         let Described { face, rules, extended } = self.describe(entry, &name)?;
         let Face { public: card, skills, .. } = face.clone();
+        let whole = AgentCard { skills: skills.clone(), ..card.clone() };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
+        let agent = handoffs.wrap(entry, &whole, agent)?;
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
         // Where a chain speaks for an agent, nobody else does.
@@ -132,14 +157,6 @@ impl Workshop {
             elsewhere.show(&cards);
             TokioHost.spawn(Box::pin(elsewhere.clone().follow(Arc::downgrade(&cards))));
         }
-        let agent = match &self.books {
-            Some(books) => {
-                let whole = AgentCard { skills: skills.clone(), ..card.clone() };
-                let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books };
-                handoffs.wrap(entry, &whole, agent)?
-            }
-            None => agent,
-        };
         Ok(Arc::new(Served {
             cards,
             card,
