@@ -33,9 +33,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 
+/// How long a start waits for a store that somebody else has, and how often it tries.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// How long whoever asks after our health waits for the disk.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -132,7 +135,7 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone())?;
+        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone()).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
@@ -155,7 +158,7 @@ impl Server {
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
         let ours = authorities(&public, address);
-        let books = agents::Books { guard: guard.clone(), metrics: metrics.clone() };
+        let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
@@ -298,7 +301,7 @@ impl Opened {
     }
 }
 
-fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
+async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
     let Some(path) = store_path(config).map_err(StartError::Config)? else {
         return Ok(Opened::new(Arc::new(MemoryLog::new())));
     };
@@ -307,7 +310,14 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, 
     }
     let options =
         sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
-    let log = Arc::new(SqliteLog::open(&path, options)?);
+    let begun = Instant::now();
+    let log = loop {
+        match SqliteLog::open(&path, options.clone()) {
+            // A command that looks into the store without a server has it for a moment.
+            Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => tokio::time::sleep(LOCK_PAUSE).await,
+            opened => break Arc::new(opened?),
+        }
+    };
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Opened::new(log))
 }

@@ -142,8 +142,8 @@ pub enum Mark {
         /// The attempt, if there was one: a receiver that is left alone was not tried.
         tried: Option<Attempt>,
     },
-    /// Given up: the event becomes a dead letter, and the next one is due. Neighbours that were given up for one reason,
-    /// without much trying, are one letter: whoever may not be called at all would fill the store otherwise.
+    /// Given up: the event becomes a dead letter, and the next one is due. Neighbours that were given up for one reason
+    /// at once, and without an answer, are one letter: whoever may not be called at all would fill the store otherwise.
     Bury {
         /// When.
         now: Timestamp,
@@ -262,6 +262,11 @@ impl Change {
 
 /// Attempts after which a letter keeps its own record rather than being joined to its dead neighbour.
 pub(crate) const JOINED_ATTEMPTS_MAX: u32 = 1;
+
+/// Whether a letter that is given up may be joined to its neighbour: nobody has answered anything that would be lost.
+pub(crate) fn joins(attempts: u32, tries: &[Attempt]) -> bool {
+    attempts <= JOINED_ATTEMPTS_MAX && tries.iter().all(|tried| tried.status.is_none())
+}
 
 /// Adds an attempt to those kept.
 pub(crate) fn keep_attempt(tries: &mut Vec<Attempt>, tried: Option<Attempt>) {

@@ -7,6 +7,7 @@
 //! with the file.
 
 use super::{Admin, AdminError, now};
+use crate::agents::NoBooks;
 use crate::app::{authorities, public_address};
 use crate::card::{Signer, drift};
 use crate::config::Config;
@@ -259,7 +260,7 @@ impl Admin {
         let signer = Signer::open(config, &public, SystemTime::now()).map_err(wrong)?.map(Arc::new);
         let ours = authorities(&public, config.server.listen);
         let hub = Hub::new(sabir_gateway::Metrics::default());
-        Ok(Workshop::new(gate, public, signer, None, hub, (HashMap::new(), None))
+        Ok(Workshop::new(gate, public, signer, None, hub, (HashMap::new(), None), Arc::new(NoBooks))
             .with_registry(self.store.clone(), ours))
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
     pub(crate) secrets: &'a dyn Secrets,
     pub(crate) public: &'a PublicAddress,
-    pub(crate) books: &'a Books,
+    pub(crate) books: &'a Arc<dyn Ledger>,
 }
 
 impl Handoffs<'_> {
@@ -81,7 +81,7 @@ impl Handoffs<'_> {
             depth_max: handoff.depth_max,
             unaware: handoff.unaware.into(),
             patience: handoff.patience(),
-            ledger: Arc::new(self.books.clone()),
+            ledger: self.books.clone(),
         };
         Ok(Arc::new(Handing::new(agent, desk)))
     }
@@ -110,6 +110,14 @@ impl Handoffs<'_> {
 pub(crate) struct Books {
     pub(crate) guard: Guard,
     pub(crate) metrics: Metrics,
+}
+
+/// Where agents are only looked at, nothing is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoBooks;
+
+impl Ledger for NoBooks {
+    fn record(&self, _: &Attempt<'_>) {}
 }
 
 impl Ledger for Books {

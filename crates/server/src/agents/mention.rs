@@ -8,7 +8,7 @@
 //! Where mentions come from is a trait: names in texts are one source, and others may know more.
 
 use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
-use sabir_proto::{AgentName, Message, Object, Part, Task, TaskState};
+use sabir_proto::{AgentName, Fault, Message, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,6 +141,10 @@ impl AnyAgent for Mentioning {
     fn any_nature(&self) -> Nature {
         // Asking others is an effect. A turn that is begun again finds the same children.
         Nature { instant: false, ..self.inner.any_nature() }
+    }
+
+    fn any_admits(&self) -> Result<(), Fault> {
+        self.inner.any_admits()
     }
 
     fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {

@@ -2,7 +2,7 @@
 
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
-use crate::agents::{self, Books, Ledger};
+use crate::agents::{self, Ledger};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -11,7 +11,7 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::{Hub, OnBehalf, RemoteAgent};
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -68,7 +68,7 @@ pub(crate) struct Workshop {
     /// Where this server is, as `host:port`.
     ours: Arc<[String]>,
     /// Who keeps the books of handoffs.
-    books: Books,
+    books: Arc<dyn handoff::Ledger>,
     /// Who else is here, for agents that work with others.
     roster: Arc<Roster>,
 }
@@ -81,7 +81,7 @@ impl Workshop {
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
         (own, front): (Own, Option<Arc<dyn Front>>),
-        books: Books,
+        books: Arc<dyn handoff::Ledger>,
     ) -> Self {
         let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
         Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }

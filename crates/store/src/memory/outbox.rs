@@ -2,7 +2,8 @@
 
 use super::{Inner, MemoryLog};
 use crate::outbox::{
-    Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Outbox, Owed, Reading, Receiver, Rest, keep_attempt,
+    Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Outbox, Owed, Reading, Receiver, Rest, joins,
+    keep_attempt,
 };
 use crate::{Answer, Attempt, Bell};
 use sabir_proto::{Seq, TaskId, Timestamp};
@@ -173,7 +174,7 @@ impl Rows {
                     self.rows.remove(&number);
                 }
                 let only = (dead.letter.first, dead.letter.first);
-                let joins = dead.letter.attempts <= JOINED_ATTEMPTS_MAX;
+                let joins = joins(dead.letter.attempts, &dead.letter.tries);
                 if !(joins && self.join_dead((task, &config), &reason, only)) {
                     if goes_on {
                         dead.letter.number = self.next_number();

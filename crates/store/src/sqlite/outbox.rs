@@ -4,7 +4,8 @@ use super::reader::{Reader, damaged};
 use super::writer::Writer;
 use super::{key, lock, number, salt, seq, store_error, task_id};
 use crate::outbox::{
-    Attempt, Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Owed, Reading, Receiver, Rest, keep_attempt,
+    Attempt, Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Owed, Reading, Receiver, Rest, joins,
+    keep_attempt,
 };
 use crate::{Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -192,7 +193,7 @@ impl Writer {
         let attempts = letter.attempts + u32::from(tried.is_some());
         keep_attempt(&mut letter.tries, tried);
         let (first, of) = (number(letter.first), (key(letter.task.stamp()), &*letter.config));
-        let joined = attempts <= JOINED_ATTEMPTS_MAX && self.join_dead(of, reason, (first, first))?;
+        let joined = joins(attempts, &letter.tries) && self.join_dead(of, reason, (first, first))?;
         let dead = params![letter.number, attempts, tries(&letter.tries), now.millis(), reason];
         if letter.first < letter.last {
             // The event goes, the rest of the row stays.

@@ -220,7 +220,8 @@ impl Pair<'_> {
             _ => self.stale.swap_remove(self.chance.below(self.stale.len())),
         };
         self.same("receiver", |log| wait(log.receiver(owed.task, &owed.config)));
-        let tried = Some(Attempt { at_ms: now.millis(), took_ms: 3, status: Some(500), problem: "refused".into() });
+        let status = self.chance.once_in(2).then_some(500);
+        let tried = Some(Attempt { at_ms: now.millis(), took_ms: 3, status, problem: "refused".into() });
         let mark = match self.chance.below(9) {
             0..4 => Mark::Done { now },
             4 | 5 => Mark::Postpone { until: Timestamp::from_millis(now.millis() + 50), tried },
