@@ -6,6 +6,7 @@
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
 //! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
+//! | `grant` | tokens of our own, from an authorization server |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | [`handoff`] | tasks that leave for another server |
 //! | `destination` | which URLs of webhooks are called at all |
@@ -18,6 +19,7 @@ mod budget;
 mod circuit;
 mod courier;
 mod destination;
+mod grant;
 pub mod handoff;
 mod health;
 mod metrics;
@@ -30,9 +32,12 @@ pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
+pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Credentials, Egress, Error, Tls, egress::Lookup};
+pub use sabir_client::{Authorise, Credentials, Egress, Error, Tls, egress::Lookup};
+pub use sabir_client::native_token::{Issuer, Organisation};
+pub use sabir_client::xpr::Account;

@@ -36,7 +36,7 @@ use crate::health::{Condition, Health};
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace};
+use sabir_client::{Credentials, Egress, Error, Pace, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, Fault};
 use std::sync::Arc;
@@ -56,6 +56,10 @@ pub struct Upstream {
     pub bulkhead: Option<usize>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
+    /// Where else its card may lead with these: origins besides the hosts of its places.
+    pub origins: Vec<String>,
+    /// How TLS connections are made.
+    pub tls: Tls,
     /// Where we may connect.
     pub egress: Egress,
     /// How long it is waited for.
