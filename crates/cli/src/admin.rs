@@ -1,4 +1,4 @@
-//! Commands that administer a server: its keys, its organisations, its audit, its webhooks, its files.
+//! Commands that administer a server: its inbox, its keys, its organisations, its audit, its webhooks, its files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
@@ -8,6 +8,7 @@ pub(crate) mod backup;
 pub(crate) mod card;
 pub(crate) mod db;
 pub(crate) mod explain;
+pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
@@ -33,6 +34,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Whether anything was typed.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.config.is_some() || self.data.is_some()
+    }
+
     /// The configuration, as `serve` would read it.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
         let wrong =

@@ -149,7 +149,7 @@ impl Context {
     }
 }
 
-fn request(message: Message) -> Box<SendMessage> {
+pub(crate) fn request(message: Message) -> Box<SendMessage> {
     Box::new(SendMessage {
         tenant: sabir_proto::Tenant::none(),
         message,

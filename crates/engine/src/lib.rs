@@ -12,6 +12,7 @@
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
 //! | `cancel` | work elsewhere that is called off, and who is yet to be told |
 //! | `recover` | after a crash: who goes on, who is told that it failed |
+//! | `inbox` | what waits for somebody, for operators |
 //! | `hold` | tasks that were handed to us, until their sender has let go of them |
 //! | `kin` | tasks that agents open with other agents, and what bounds them |
 //! | [`Courier`] | who carries an event to the receiver of a push configuration |
@@ -34,6 +35,7 @@ mod courier;
 mod engine;
 mod hold;
 mod host;
+mod inbox;
 mod kin;
 mod live;
 mod metrics;
@@ -52,6 +54,7 @@ pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, 
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Resident};
 pub use host::{BoxFuture, Host};
+pub use inbox::{ANSWERED_BY, Inbox, Question};
 pub use kin::{Child, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;

@@ -60,11 +60,14 @@ impl Runner {
             self.core.host.spawn(self.turn.canceled(task));
         }
         // A first turn that never delegated has no children; of any other only the log knows.
-        if self.number != (Seq(0), 1) || self.turn.outlet.has_delegated() || self.canceled {
-            self.core.bereave(task, self.recorder.task.status.state);
-        }
+        let may_have_children = self.number != (Seq(0), 1) || self.turn.outlet.has_delegated();
         match owed {
-            None => self.live.release(),
+            None => {
+                self.live.release();
+                if may_have_children {
+                    self.core.bereave(task, self.recorder.task.status.state);
+                }
+            }
             Some(ending) => self.core.owe(Owed { live: self.live, ending }),
         }
     }

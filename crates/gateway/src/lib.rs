@@ -5,6 +5,7 @@
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
+//! | `delegate` | another agent's task, mirrored into ours |
 //! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
 //! | `grant` | tokens of our own, from an authorization server |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
@@ -18,6 +19,7 @@ mod breaker;
 mod budget;
 mod circuit;
 mod courier;
+mod delegate;
 mod destination;
 mod grant;
 pub mod handoff;
@@ -31,6 +33,7 @@ pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks};
+pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};

@@ -7,6 +7,7 @@
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
 mod cards;
+mod desk;
 mod files;
 mod keys;
 mod letters;
@@ -14,6 +15,8 @@ mod terms;
 mod webhook;
 
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub(crate) use desk::see_to;
+pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 pub use files::{
     Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
 };

@@ -159,7 +159,7 @@ impl Server {
         }
         let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(courier));
-        let operator = listen_to_operator(&config, log);
+        let operator = listen_to_operator(&config, log, route.for_operators());
         let app = App {
             guard,
             route,
@@ -301,12 +301,12 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, 
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>) -> Option<Operator> {
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log) {
+    match Operator::listen(&path, log, engine) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no socket beside the store: sabir push needs this server stopped");
+            tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
             None
         }
     }

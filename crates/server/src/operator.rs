@@ -3,8 +3,10 @@
 //! One line of JSON in, one line of JSON out, one order at a time. A socket in the file system needs no port, no token and
 //! no TLS, cannot be reached by web pages or from other machines, and its permissions are those of the data directory.
 
-use crate::admin::{Order, Said, carry_out};
-use sabir_engine::TaskLog;
+use crate::admin::{DeskOrder, Order, Said, carry_out, see_to};
+use sabir_engine::{Engine, TaskLog};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 
 /// How long one order may take, from its first byte to the last of the answer. Others wait meanwhile.
-const ORDER_TIME_MAX: Duration = Duration::from_secs(10);
+const ORDER_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest order that is read.
 const ORDER_BYTES_MAX: u64 = 64 * 1024;
 /// The longest answer that is read.
@@ -31,11 +33,20 @@ pub(crate) struct Operator {
     listener: UnixListener,
     path: PathBuf,
     log: Arc<dyn TaskLog>,
+    engine: Engine,
+}
+
+/// An order of either kind; their names differ.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Wish {
+    Letters(Order),
+    Desk(DeskOrder),
 }
 
 impl Operator {
     /// Listens. Whoever calls holds the lock of the task log, so a socket that is there is a dead server's.
-    pub(crate) fn listen(task_log: &Path, log: Arc<dyn TaskLog>) -> io::Result<Self> {
+    pub(crate) fn listen(task_log: &Path, log: Arc<dyn TaskLog>, engine: Engine) -> io::Result<Self> {
         let path = socket_beside(task_log);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -43,7 +54,7 @@ impl Operator {
         }
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path, log })
+        Ok(Self { listener, path, log, engine })
     }
 
     /// Takes orders; never ends.
@@ -71,11 +82,11 @@ impl Operator {
         let (read, mut write) = stream.into_split();
         let mut line = String::new();
         BufReader::new(read).take(ORDER_BYTES_MAX).read_line(&mut line).await?;
-        let said = match serde_json::from_str::<Order>(&line) {
-            Ok(order) => carry_out(&*self.log, order).await,
-            Err(error) => Said::Failed(format!("not an order: {error}")),
+        let mut text = match serde_json::from_str::<Wish>(&line) {
+            Ok(Wish::Letters(order)) => serde_json::to_string(&carry_out(&*self.log, order).await)?,
+            Ok(Wish::Desk(order)) => serde_json::to_string(&see_to(&self.engine, order).await)?,
+            Err(error) => serde_json::to_string(&Said::Failed(format!("not an order: {error}")))?,
         };
-        let mut text = serde_json::to_string(&said)?;
         text.push('\n');
         write.write_all(text.as_bytes()).await?;
         write.shutdown().await
@@ -90,7 +101,7 @@ impl Drop for Operator {
 }
 
 /// Has a running server carry out an order.
-pub(crate) async fn ask(socket: &Path, order: &Order) -> Result<Said, String> {
+pub(crate) async fn ask<S: DeserializeOwned>(socket: &Path, order: &impl Serialize) -> Result<S, String> {
     let asked = async {
         let (read, mut write) = UnixStream::connect(socket).await?.into_split();
         let mut text = serde_json::to_string(order)?;

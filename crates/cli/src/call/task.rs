@@ -32,6 +32,11 @@ impl From<String> for Which {
 }
 
 impl Which {
+    /// What was typed.
+    pub(crate) fn typed(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
     /// Whether any task was given at all.
     pub(crate) fn is_given(&self, session: &Session) -> bool {
         self.task.is_some() || session.settings.text("task-id").is_some()

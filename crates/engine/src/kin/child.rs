@@ -74,6 +74,21 @@ impl Child {
         }
     }
 
+    /// The last event that was seen.
+    pub const fn seen(&self) -> Seq {
+        self.cursor
+    }
+
+    /// The child as it stands. [`next`](Self::next) goes on from there.
+    pub async fn look(&mut self) -> Result<FrozenTask, Fault> {
+        let stored = match self.engine.owned(&self.scope, self.id).await {
+            Ok(stored) => stored,
+            Err(fault) => return Err(self.unless_stopping(fault).await),
+        };
+        (self.cursor, self.watch) = (stored.head, None);
+        self.engine.fold(&stored)
+    }
+
     /// Waits until it rests, and shows it: settled, or asking.
     pub async fn rest(&self) -> Result<FrozenTask, Fault> {
         // Joined before the log is read: whatever is committed after that reading is published to us. Nobody may be at

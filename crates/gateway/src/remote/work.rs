@@ -18,6 +18,7 @@ use super::known::{Known, chance, context_id, message_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
+use crate::delegate::outgoing;
 use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
@@ -373,7 +374,7 @@ impl<'a> Work<'a> {
             task_id: self.known.task.clone(),
             role: said.role,
             parts: said.parts.clone(),
-            metadata: said.metadata.clone(),
+            metadata: outgoing(self.cx, said.metadata.as_ref()),
             // Both speak of things between our caller and us.
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::Which;
 use crate::Invocation;
+use crate::admin::{Place, inbox};
 use crate::call::{Interrupts, Session, drive, send};
 use crate::cli::Verb;
 use crate::problem::Outcome;
@@ -13,14 +14,33 @@ use sabir_proto::{CancelTask, Code, TaskState, Tenant};
 /// Cancel a task, and show the state it is in then.
 ///
 /// Cancelling what is cancelled already is fine.
+///
+/// A task that agents opened other tasks for takes those with it. --tree is for whoever runs the server: it ends the whole
+/// family of a task, from the one that a caller sent down to the last, whichever of them is named and whoever owns them.
+/// It looks for the server in its files, on this machine, and asks no agent.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir task cancel 0198c0de-… -a https://agents.example\n  \
+    sabir task cancel 0198c0de-… --tree --data /var/lib/sabir")]
 pub(crate) struct Cancel {
     #[command(flatten)]
     which: Which,
+    /// Cancel the whole family of the task, on the server whose files these are.
+    #[arg(long)]
+    tree: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 impl Verb for Cancel {
     fn run(self, invocation: Invocation) -> Outcome {
+        if self.tree {
+            return inbox::cancel_tree(&invocation, self.which.typed(), &self.place);
+        }
+        if self.place.is_given() {
+            let problem = "--config and --data name the files of a server, which only --tree looks into";
+            return Err(crate::problem::Problem::usage(problem).into());
+        }
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }

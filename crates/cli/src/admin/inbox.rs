@@ -1,0 +1,161 @@
+//! `sabir inbox …`: what waits for somebody, across all agents of a server; and `sabir task cancel --tree`.
+
+use super::{Place, problem, wait};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome as Ran, Problem, Stop};
+use crate::render::Floor;
+use clap::Args;
+use sabir_server::admin::{AdminError, DeskOrder, DeskSaid, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
+use serde_json::json;
+
+/// List the tasks that wait for input or credentials, whichever agent asks and whoever's they are.
+///
+/// The longest waiting come first. A task that asks because an agent behind it does is listed once. This looks into the
+/// files of a server, or asks it while it runs.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir inbox list\n  \
+    sabir inbox list --agent booking --data /var/lib/sabir\n  \
+    sabir inbox list -o json")]
+pub(crate) struct List {
+    /// Only of this agent.
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for List {
+    fn run(self, Invocation { out, .. }: Invocation) -> Ran {
+        if !(1..=QUESTIONS_MAX).contains(&self.limit) {
+            return Err(Problem::usage(format!("--limit is between 1 and {QUESTIONS_MAX}")).into());
+        }
+        let config = self.place.config()?;
+        let (mut found, mut after) = (Vec::new(), None);
+        while found.len() < self.limit {
+            let said = wait(desk(&config, DeskOrder::Inbox { after, limit: QUESTIONS_MAX }))?;
+            let DeskSaid::Inbox { questions, next } = said else { return Err(unexpected()) };
+            let wanted = |waiting: &Waiting| self.agent.as_ref().is_none_or(|agent| *agent == waiting.agent);
+            found.extend(questions.into_iter().filter(wanted));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        found.truncate(self.limit);
+        if out.is_json() {
+            out.document(&json!({"questions": found}).to_string())?;
+        }
+        out.text(|floor| {
+            found.iter().for_each(|waiting| fields(floor, waiting));
+            floor.field("Total", &found.len().to_string());
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Show one question, with everything that was said before it.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The task that asks.
+    #[arg(value_name = "TASK_ID")]
+    task: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Show {
+    fn run(self, Invocation { out, .. }: Invocation) -> Ran {
+        let said = wait(desk(&self.place.config()?, DeskOrder::Question { task: self.task }))?;
+        let DeskSaid::Question { question, task } = said else { return Err(unexpected()) };
+        if out.is_json() {
+            out.document(&json!({"question": question, "task": task}).to_string())?;
+        }
+        let task: serde_json::Value = task.read().unwrap_or_default();
+        out.text(|floor| {
+            fields(floor, &question);
+            for message in task["history"].as_array().into_iter().flatten() {
+                let who = if message["role"] == "ROLE_USER" { "Caller" } else { "Agent" };
+                let parts = message["parts"].as_array().into_iter().flatten();
+                let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
+                floor.field(who, &texts.join("\n"));
+            }
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Answer a question in its caller's place. The agent goes on at once.
+///
+/// The answer is part of the task, with a note of who gave it. It needs the server to run, since it is the agent that has to
+/// hear it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  sabir inbox reply 0198c0de-… \"a table for two\"")]
+pub(crate) struct Reply {
+    /// The task that asks.
+    #[arg(value_name = "TASK_ID")]
+    task: String,
+    /// The answer.
+    text: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Reply {
+    fn run(self, Invocation { out, .. }: Invocation) -> Ran {
+        let order = DeskOrder::Reply { task: self.task, text: self.text, by: whoever_sits_here() };
+        let said = wait(desk(&self.place.config()?, order))?;
+        let DeskSaid::Replied { task, state } = said else { return Err(unexpected()) };
+        if out.is_json() {
+            out.document(&json!({"taskId": task, "state": state}).to_string())?;
+        }
+        out.text(|floor| {
+            floor.field("Task ID", &task);
+            floor.field("State", &state);
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The kill switch: cancels a task with its whole family.
+pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, place: &Place) -> Ran {
+    let Some(task) = task else {
+        return Err(Problem::usage("no task was given").hint("sabir task cancel <taskId> --tree").into());
+    };
+    let said = wait(desk(&place.config()?, DeskOrder::CancelTree { task: task.to_owned() }))?;
+    let DeskSaid::Canceled(ended) = said else { return Err(unexpected()) };
+    let out = &invocation.out;
+    if out.is_json() {
+        out.document(&json!({"canceled": ended}).to_string())?;
+    }
+    out.text(|floor| {
+        for one in &ended {
+            floor.field("Task ID", &one.task_id);
+            floor.field("Agent", &one.agent);
+            floor.maybe("Opened for", one.parent_id.as_deref());
+        }
+        floor.field("Canceled", &ended.len().to_string());
+    })?;
+    Ok(Exit::Done)
+}
+
+fn unexpected() -> Stop {
+    problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
+        .into()
+}
+
+/// A question for people.
+fn fields(floor: &mut Floor, waiting: &Waiting) {
+    floor.field("Task ID", &waiting.task_id);
+    floor.field("Agent", &waiting.agent);
+    floor.field("State", &waiting.state);
+    floor.field("Question", &waiting.question);
+    floor.field("Since", &waiting.since.to_string());
+    floor.field("Caller", &waiting.caller);
+    floor.field("Context ID", &waiting.context_id);
+}

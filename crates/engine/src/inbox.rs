@@ -1,0 +1,112 @@
+//! The inbox: everything that waits for somebody, across agents and owners.
+//!
+//! For operators, who sit at the machine and may read the log anyway. A task that asks on behalf of a child of its own is
+//! one question, not two: the outermost task is shown, and answered, and passes the answer down as if its caller had given
+//! it. Who answered is written beside the answer.
+
+use crate::engine::Engine;
+use crate::kin::request;
+use crate::machine;
+use sabir_proto::{Fault, FrozenTask, Message, Object, Part, Role, Stamp, Task, TaskId, Terms};
+use sabir_store::{Kin, Scope, StoreError, Stored};
+use std::sync::Arc;
+
+/// Under which name an answer says who gave it.
+pub const ANSWERED_BY: &str = "urn:sabir:ext:inbox:v1";
+
+/// A task that waits for somebody.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The task, with all that was said.
+    pub task: Task,
+    /// Its owner.
+    pub scope: Arc<Scope>,
+    /// Its place: since when it asks. Listing goes on after it.
+    pub since: Stamp,
+}
+
+/// A page of the inbox.
+#[derive(Debug, Clone, Default)]
+pub struct Inbox {
+    /// The questions, the longest waiting first.
+    pub questions: Vec<Question>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Stamp>,
+}
+
+impl Engine {
+    /// At most `limit` questions after a place, the longest waiting first.
+    pub async fn inbox(&self, after: Option<Stamp>, limit: usize) -> Result<Inbox, Fault> {
+        let fault = |e: StoreError| self.core.store_fault("reading the inbox", &e);
+        let mut inbox = Inbox { questions: Vec::new(), next: after };
+        while inbox.questions.len() < limit {
+            let page = self.core.log.asking(inbox.next, limit).await.map_err(fault)?;
+            let is_last = page.len() < limit;
+            for one in page {
+                if inbox.questions.len() == limit {
+                    return Ok(inbox);
+                }
+                inbox.next = Some(one.since);
+                if self.asking_parent(&one.task).await?.is_none() {
+                    let task = self.thawed(&one.task)?;
+                    inbox.questions.push(Question { task, scope: one.task.scope.clone(), since: one.since });
+                }
+            }
+            if is_last {
+                inbox.next = None;
+                break;
+            }
+        }
+        Ok(inbox)
+    }
+
+    /// One question, by its task or by a task that asks through it.
+    pub async fn question(&self, id: TaskId) -> Result<Question, Fault> {
+        let mut stored = self.known(id).await?;
+        while let Some(parent) = self.asking_parent(&stored).await? {
+            stored = self.known(parent).await?;
+        }
+        let task = self.thawed(&stored)?;
+        let since = task.status.timestamp.map(Stamp::first_of).unwrap_or_default();
+        Ok(Question { task, scope: stored.scope, since })
+    }
+
+    /// Answers a question in its caller's place, and shows the task as it stands then. Refused like an answer of the caller
+    /// where the task does not ask.
+    pub async fn answer(&self, id: TaskId, parts: Vec<Part>, by: &str) -> Result<FrozenTask, Fault> {
+        let question = self.question(id).await?;
+        let agent = &question.scope.agent;
+        let resident = self.core.resident(agent).ok_or_else(|| {
+            Fault::UnsupportedOperation(format!("agent {agent} is not here to hear the answer; start its server"))
+        })?;
+        let mut said = Message::text(self.mint(), Role::User, "");
+        said.parts = parts;
+        said.task_id = Some(question.task.id.into());
+        let note = serde_json::Map::from_iter([(ANSWERED_BY.to_owned(), serde_json::json!({"by": by}))]);
+        said.metadata = Object::from_map(&note).ok();
+        let mut request = request(said);
+        request.configuration.return_immediately = true;
+        self.send(&resident, question.scope.clone(), request, &Terms::default()).await?;
+        self.image(&question.scope, question.task.id).await
+    }
+
+    /// The parent of a task, if that asks as well: it is asking on its child's behalf.
+    async fn asking_parent(&self, stored: &Stored) -> Result<Option<TaskId>, Fault> {
+        if !stored.is_child {
+            return Ok(None);
+        }
+        let fault = |e: StoreError| self.core.store_fault("reading the inbox", &e);
+        let Some(Kin { parent, .. }) = self.core.log.kin(stored.id).await.map_err(fault)? else { return Ok(None) };
+        let state = self.core.log.load(parent).await.map_err(fault)?.map(|parent| parent.state);
+        Ok(state.is_some_and(sabir_proto::TaskState::is_interrupted).then_some(parent))
+    }
+
+    async fn known(&self, id: TaskId) -> Result<Stored, Fault> {
+        let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
+        stored.ok_or(Fault::TaskNotFound(id.into()))
+    }
+
+    fn thawed(&self, stored: &Stored) -> Result<Task, Fault> {
+        machine::thaw(stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))
+    }
+}
