@@ -64,7 +64,7 @@ impl Grant {
         let Some(subject) = subject else { return server.client_credentials(token_url, scopes).await };
         // Ours is for the exchange alone; what it is to allow there is said there.
         let actor = server.client_credentials(token_url, &[]).await?;
-        server.exchange(token_url, subject, &actor.access, audience.as_deref(), scopes).await
+        server.exchange_token(token_url, subject, &actor.access, audience.as_deref(), scopes).await
     }
 
     /// A server that is not there may be there later; one that says no is not asked again by itself.

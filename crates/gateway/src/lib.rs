@@ -40,7 +40,7 @@ pub use health::{Checks, Condition, Health};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
-/// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Authorise, Credentials, Egress, Error, Tls, egress::Lookup};
 pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::xpr::Account;
+/// The words of the client that are needed to say how to go out.
+pub use sabir_client::{Authorise, Credentials, Egress, Error, Tls, egress::Lookup};

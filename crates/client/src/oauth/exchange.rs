@@ -94,6 +94,16 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
     }
 
     async fn post(&self, url: &Url, form: &[(&str, &str)], in_form: bool) -> Result<(StatusCode, Value), Error> {
+        let request = self.written(url, form, in_form)?;
+        self.exchange(url, request).await
+    }
+
+    fn written(
+        &self,
+        url: &Url,
+        form: &[(&str, &str)],
+        in_form: bool,
+    ) -> Result<http::Result<Request<Vec<u8>>>, Error> {
         let mut body = form_urlencoded::Serializer::new(String::new());
         body.extend_pairs(form);
         let mut request = Request::builder().method(Method::POST).uri(url.as_str());
@@ -106,9 +116,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
                 body.append_pair("client_id", self.id);
             }
         }
-        let request =
-            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish().into_bytes());
-        self.exchange(url, request).await
+        Ok(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish().into_bytes()))
     }
 
     /// Fetches a public document: no credential.

@@ -17,7 +17,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
 
     /// A token for one place, in exchange for one that says on whose behalf it is (RFC 8693). Who acts is always said as
     /// well: a token that hides who carries it is somebody else's identity.
-    pub async fn exchange(
+    pub async fn exchange_token(
         &self,
         token_url: &Url,
         subject: &Secret,
@@ -84,7 +84,8 @@ mod tests {
         let (clock, secret) = (FakeClock::at(0), Secret::new("hush"));
         let client = Client::new(&http, &clock, "hub", Some(&secret));
         let (subject, actor) = (Secret::new("whose"), Secret::new("ours"));
-        let token = client.exchange(&url(TOKEN), &subject, &actor, Some("https://b"), &["x".into()]).await.unwrap();
+        let token =
+            client.exchange_token(&url(TOKEN), &subject, &actor, Some("https://b"), &["x".into()]).await.unwrap();
         assert_eq!(token.access.expose(), "narrow");
         let form = form_of(&http.requests()[0]);
         for expected in [
