@@ -96,7 +96,7 @@ mod tests {
             ("audience", "https://b"),
             ("scope", "x"),
         ] {
-            assert!(form.iter().any(|(k, v)| (k.as_str(), v.as_str()) == expected), "{expected:?} in {form:?}");
+            assert!(form.iter().any(|(k, v)| (&**k, &**v) == expected), "{expected:?} in {form:?}");
         }
     }
 

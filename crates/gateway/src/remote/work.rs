@@ -168,7 +168,8 @@ impl<'a> Work<'a> {
         self.known.tried = true;
         self.put_down(None);
         self.cx.commit().await?;
-        let mut request = send_message(self.message());
+        let continues = line.agent().dialect().reach().continues;
+        let mut request = send_message(self.message(continues));
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
             return match line.stream(request, self.follow()).await {
@@ -393,14 +394,15 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The caller's message, as ours.
-    fn message(&self) -> Message {
+    /// The caller's message, as ours. Where a message cannot continue a task it is the next one of the conversation, and
+    /// what it leads to is what ours goes on with.
+    fn message(&self, continues: bool) -> Message {
         let said = self.cx.message();
         let named = self.known.context.clone();
         Message {
             message_id: message_id(self.cx),
             context_id: named.or_else(|| (!self.known.chooses_context).then(|| context_id(self.cx))),
-            task_id: self.known.task.clone(),
+            task_id: self.known.task.clone().filter(|_| continues),
             role: said.role,
             parts: said.parts.clone(),
             metadata: outgoing(self.cx, said.metadata.as_ref()),
