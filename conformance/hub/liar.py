@@ -58,10 +58,11 @@ class Call:
         self.document({'jsonrpc': '2.0', 'id': self.id, 'error': {'code': code, 'message': message}})
 
     def stream(self, events, numbered=False):
-        """Events one by one; the connection ends with them."""
+        """Events one by one, or with `numbered` pairs of a number and an event; the connection ends with them."""
         self.bytes(200, 'text/event-stream')
-        for number, event in enumerate(events, 1):
+        for event in events:
             if numbered:
+                number, event = event
                 self.handler.wfile.write(f'id: {number}\n'.encode())
             data = json.dumps({'jsonrpc': '2.0', 'id': self.id, 'result': event})
             self.handler.wfile.write(f'data: {data}\n\n'.encode())

@@ -1,6 +1,7 @@
 """Cards that lead somewhere else, hubs in a row, and hubs in a circle."""
 
 import contextlib
+import re
 
 import door
 import upstreams
@@ -98,6 +99,7 @@ def ends(hub, *others):
         raise AssertionError(f'{error}; {sum(len(door.states(one)) for one in (hub, *others))} tasks by then') from error
     count = sum(len(door.states(one)) for one in (hub, *others))
     holds(count <= TASKS_MAX, f'{count} tasks for one message')
+    holds(re.search('loop|circle|hop|itself|ourselves', words), f'it does not say why: {words}')
     left = [state for one in (hub, *others) for state in door.states(one) if state in ('submitted', 'working')]
     return f'{count} tasks, {len(left)} of them unfinished: {words}'
 

@@ -183,7 +183,7 @@ def it_shuffles_its_events(world):
 
 @check
 def it_says_everything_twice(world):
-    """Numbered events that come twice are told once; snapshots do not double what they repeat."""
+    """Snapshots do not double what they repeat."""
     ids = named()
 
     def events(_):
@@ -199,6 +199,21 @@ def it_says_everything_twice(world):
     with before(world, streamed(events)) as (hub, _):
         told = door.done(hub, 'far')
         equal('told', (door.state(told), door.texts(told), door.words(told)), ('COMPLETED', ['one two '], 'done'))
+
+
+@check
+def it_says_everything_twice_under_one_number(world):
+    """Numbered events that come twice are told once."""
+
+    def events(ids):
+        told = [task(ids, 'WORKING'), chunk(ids, 'one '), chunk(ids, 'two ', append=True), update(ids, 'COMPLETED')]
+        for number, event in enumerate(told, 1):
+            yield number, event
+            yield number, event
+
+    with before(world, streamed(events, numbered=True)) as (hub, _):
+        told = door.done(hub, 'far')
+        equal('told', (door.state(told), door.texts(told)), ('COMPLETED', ['one two ']))
 
 
 @check

@@ -1,8 +1,10 @@
-//! Commands that administer a server: its inbox, its keys, its organisations, its audit, its webhooks, its files.
+//! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its
+//! files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
 
+pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod card;
@@ -12,6 +14,7 @@ pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod org;
 pub(crate) mod push;
+pub(crate) mod rank;
 mod span;
 
 use crate::output::Output;
@@ -34,9 +37,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether anything was typed.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.config.is_some() || self.data.is_some()
+    /// The same, for commands whose own flags are called otherwise.
+    pub(crate) const fn new(config: Option<PathBuf>, data: Option<PathBuf>) -> Self {
+        Self { config, data }
     }
 
     /// The configuration, as `serve` would read it.
@@ -76,6 +79,10 @@ fn problem(error: AdminError) -> Problem {
         }
         AdminError::Operator { .. } => {
             ("SABIR_ERR_OPERATOR", "run this as the user whose server it is, on its machine; or stop the server first")
+        }
+        AdminError::Agent(fault) => agent::advice(fault),
+        AdminError::Change(ChangeError::AgentTaken(_)) => {
+            ("SABIR_ERR_NAME_TAKEN", "give it another name with --name; sabir agent list shows all of them")
         }
         AdminError::Change(ChangeError::NoSuchKey(_)) => ("SABIR_ERR_UNKNOWN_KEY", "sabir key list shows all of them"),
         AdminError::Change(ChangeError::Revoked(_)) => ("SABIR_ERR_REVOKED", "sabir key create makes a new one"),

@@ -16,6 +16,7 @@ pub(crate) mod config;
 mod curl;
 mod explain;
 mod follow;
+mod handoff;
 mod job;
 mod parts;
 pub(crate) mod push;

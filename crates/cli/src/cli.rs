@@ -2,7 +2,7 @@
 
 use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments, output_alone};
-use crate::{Invocation, admin, call, look, manual, run};
+use crate::{Invocation, admin, call, look, manual, mcp, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
@@ -94,6 +94,17 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<look::lattice::Check>("lattice check", Group::Look, Takes::Output),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
+    entry::<mcp::Mcp>("mcp", Group::Run, Takes::Settings),
+    entry::<admin::agent::Add>("agent add", Group::Administer, Takes::Output),
+    entry::<admin::agent::List>("agent list", Group::Administer, Takes::Output),
+    entry::<admin::agent::Show>("agent show", Group::Administer, Takes::Output),
+    entry::<admin::agent::Card>("agent card", Group::Administer, Takes::Output),
+    entry::<admin::agent::History>("agent history", Group::Administer, Takes::Output),
+    entry::<admin::agent::Refresh>("agent refresh", Group::Administer, Takes::Output),
+    entry::<admin::agent::Approve>("agent approve", Group::Administer, Takes::Output),
+    entry::<admin::agent::Enable>("agent enable", Group::Administer, Takes::Output),
+    entry::<admin::agent::Disable>("agent disable", Group::Administer, Takes::Output),
+    entry::<admin::agent::Remove>("agent remove", Group::Administer, Takes::Output),
     entry::<admin::key::Create>("key create", Group::Administer, Takes::Output),
     entry::<admin::key::List>("key list", Group::Administer, Takes::Output),
     entry::<admin::key::Rotate>("key rotate", Group::Administer, Takes::Output),
@@ -101,6 +112,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::org::Add>("org add", Group::Administer, Takes::Output),
     entry::<admin::org::List>("org list", Group::Administer, Takes::Output),
     entry::<admin::org::Remove>("org remove", Group::Administer, Takes::Output),
+    entry::<admin::rank::Rank>("agent rank", Group::Administer, Takes::Output),
     entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
@@ -129,6 +141,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("task push-config", "Have an agent notify a webhook about a task"),
     ("auth", "Log in to agents"),
     ("config", "See what is configured"),
+    ("agent", "Put agents that are elsewhere behind a server, and see to their cards"),
     ("lattice", "See who can grant what to whom, before anything runs"),
     ("key", "Issue API keys and take them back"),
     ("org", "Say whose tokens are signed with a secret of their own"),

@@ -7,6 +7,7 @@ mod exit;
 mod habits;
 mod look;
 mod manual;
+mod mcp;
 mod output;
 mod problem;
 mod redact;

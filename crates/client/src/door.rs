@@ -21,6 +21,11 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest refusal that is read.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
+/// How many connections to one host are kept for later, and for how long.
+const IDLE: (usize, Duration) = (16, Duration::from_secs(90));
+/// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
+/// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.
+const IDLE_NAMELESS: (usize, Duration) = (2, Duration::from_secs(5));
 /// The slowest an answer may come, once it has begun: below this it is not on its way, it is held back.
 pub(crate) const BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 
@@ -121,20 +126,22 @@ impl Door {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<Self, Error> {
         let (known, nameless) = (tls.config(true)?, tls.config(false)?);
-        let client = |mut config: rustls::ClientConfig| {
+        let client = |mut config: rustls::ClientConfig, idle: (usize, Duration)| {
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             let builder = reqwest::Client::builder()
                 .tls_backend_preconfigured(config)
                 .dns_resolver(Arc::new(Guarded(egress.clone())))
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(timeouts.connect)
+                .pool_max_idle_per_host(idle.0)
+                .pool_idle_timeout(idle.1)
                 .user_agent(concat!("sabir/", env!("CARGO_PKG_VERSION")));
             let builder = if egress.trusts_proxies() { builder } else { builder.no_proxy() };
             builder.build().map_err(|e| Error::Usage(format!("HTTP cannot be set up: {e}")))
         };
         let inner = Inner {
-            known: client(known.clone())?,
-            nameless: client(nameless.clone())?,
+            known: client(known.clone(), IDLE)?,
+            nameless: client(nameless.clone(), IDLE_NAMELESS)?,
             known_tls: Arc::new(known),
             nameless_tls: Arc::new(nameless),
             rules: Tls { identity: None, ..tls.clone() },
@@ -295,6 +302,11 @@ impl Incoming {
             self.door.note(&Note::Body { text });
         }
         Ok(body.freeze())
+    }
+
+    /// How long a stream may be silent.
+    pub(crate) fn idle(&self) -> Duration {
+        self.door.timeouts().idle
     }
 
     /// Reads on, as patiently as any answer is read.

@@ -17,7 +17,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
-//! | `documents` | small documents of strangers, for those who only need an answer |
+//! | `documents`, `endpoint` | small documents of strangers, for those who only need an answer; HTTP interfaces that are no agents |
 //! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
 //! | `choose`, `credentials`, `authorise` | from a card to a line: interface, dialect, credentials |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
@@ -43,6 +43,7 @@ mod discover;
 mod documents;
 mod door;
 pub mod egress;
+mod endpoint;
 mod error;
 mod events;
 mod observe;
@@ -53,6 +54,7 @@ mod retry;
 mod said;
 mod secret;
 mod tls;
+mod transfer;
 mod transport;
 mod wait;
 
@@ -66,6 +68,7 @@ pub use discover::{Found, WELL_KNOWN, below};
 pub use documents::{Documents, Receipt};
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
+pub use endpoint::{Arriving, Asking, Endpoint};
 pub use error::{Error, TransportCode};
 pub use events::{Events, Follow, Until};
 pub use observe::{Note, Observer};
@@ -75,6 +78,7 @@ pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
+pub use transfer::{Trail, is_interface_of};
 pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 

@@ -8,8 +8,10 @@
 //! [`Signer`] is the arithmetic, [`Account`] the credential of a client: it signs each request when it leaves.
 
 mod account;
+mod registry;
 
 pub use account::Account;
+pub use registry::{Job, Registry};
 
 use crate::secret::Secret;
 use ecdsa::hazmat::sign_prehashed_rfc6979;

@@ -255,6 +255,8 @@ pub struct Context {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) turn: Arc<TurnInfo>,
     pub(crate) checkpoint: Option<Bytes>,
+    /// The message as the agent hears it, where that is more than was said.
+    pub(crate) heard: Option<Box<Message>>,
 }
 
 /// What does not change during a turn.
@@ -289,7 +291,16 @@ impl fmt::Debug for TurnInfo {
 impl Context {
     /// The message to answer.
     pub fn message(&self) -> &Message {
-        &self.turn.message
+        self.heard.as_deref().unwrap_or(&self.turn.message)
+    }
+
+    /// Puts parts before those of the message, for the rest of this turn: for whoever stands before an agent and knows
+    /// something that the agent should hear first. What is kept is the message as it was said.
+    pub fn hear_first(&mut self, mut parts: Vec<Part>) {
+        let mut message = self.message().clone();
+        parts.append(&mut message.parts);
+        message.parts = parts;
+        self.heard = Some(Box::new(message));
     }
 
     /// The task.

@@ -291,7 +291,7 @@ impl<'a> Incoming<'a> {
             return Err(Fault::PushNotificationNotSupported);
         }
         if let Some(config) = &self.request.configuration.task_push_notification_config {
-            crate::push::check(config, "configuration.taskPushNotificationConfig.")?;
+            crate::push::check(self.core, config, "configuration.taskPushNotificationConfig.")?;
         }
         if self.core.live.running() >= limits.live_tasks_max {
             return Err(Fault::Exhausted(format!(

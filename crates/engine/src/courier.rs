@@ -13,6 +13,14 @@ use std::time::Duration;
 /// `deliver` makes exactly one attempt and bounds its time itself; trying again is the engine's business. A future that
 /// is dropped gives the attempt up; whether it arrived is then unknown, so it is repeated with the same id.
 pub trait Courier: Send + Sync + 'static {
+    /// Whom a URL names, in one spelling for all that lead there: shares and pauses are kept by it. Else why it is never
+    /// called, in words for whoever registers it.
+    fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
+        let (scheme, rest) = url.split_once("://").ok_or("the URL cannot be read")?;
+        let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        Ok(format!("{scheme}://{host}").to_ascii_lowercase().into())
+    }
+
     /// Makes one attempt.
     fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered>;
 }
@@ -73,8 +81,18 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
-    /// There was no answer: no name, no connection, no time.
+    /// Nobody is there: no name, no connection. True of the host, whatever is asked of it.
     Unreachable {
+        /// Why.
+        reason: String,
+    },
+    /// Somebody is there, and no answer came.
+    Unanswered {
+        /// Why.
+        reason: String,
+    },
+    /// Nobody was called, for a reason of our own that may pass: what is to be told cannot be read.
+    Withheld {
         /// Why.
         reason: String,
     },

@@ -78,7 +78,7 @@ impl Context {
     /// one and after a crash. The message and the metadata count only the first time. The child is the same caller's and
     /// its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
     ///
-    /// Refused with [`Fault::Exhausted`] when the [runaway guard](crate::Limits::hops_max) has seen enough.
+    /// Refused with [`Fault::UnsupportedOperation`], saying which limit it was, when the [runaway guard](crate::Limits::hops_max) has seen enough.
     pub async fn delegate(
         &self,
         to: &AgentName,
@@ -132,7 +132,7 @@ impl Context {
     }
 
     /// Reports what this turn has spent, in millionths of whatever is counted in. It is added to the account of the root,
-    /// which survives a crash, and refused with [`Fault::Exhausted`] once that is overdrawn: what was spent is counted all
+    /// which survives a crash, and refused once that is overdrawn: what was spent is counted all
     /// the same, and the agent should stop.
     pub async fn spend(&self, micros: u64) -> Result<(), Fault> {
         let core = &self.turn.core;

@@ -25,11 +25,12 @@ pub struct Limits {
     pub push_delay_min: Duration,
     /// … up to this, which is also as long as a receiver's wish to be left alone is honoured.
     pub push_delay_max: Duration,
-    /// How often an event is tried before it becomes a dead letter.
+    /// How often an event is tried before it becomes a dead letter. With delays that double up to their limit these last
+    /// for about as long as the time below, which is what decides.
     pub push_attempts_max: u32,
     /// How long an event is tried before it becomes a dead letter.
     pub push_time_max: Duration,
-    /// Failures in a row, of whatever configurations, after which a host is left alone.
+    /// Failures in a row after which a receiver is left alone: a host by all, if nobody is there; by one owner otherwise.
     pub push_host_failures_max: u32,
     /// For how long, at first; each failure after that doubles it …
     pub push_pause_min: Duration,
@@ -85,7 +86,7 @@ impl Default for Limits {
             push_host_workers_max: 16,
             push_delay_min: Duration::from_secs(1),
             push_delay_max: Duration::from_secs(15 * 60),
-            push_attempts_max: 12,
+            push_attempts_max: 150,
             push_time_max: Duration::from_secs(24 * 3600),
             push_host_failures_max: 5,
             push_pause_min: Duration::from_secs(5),

@@ -43,6 +43,11 @@ struct State {
     /// The image at the last rest (settled, or waiting for the caller), and where that was.
     rest: Option<(Seq, FrozenTask)>,
     failed: Option<Fault>,
+    /// Owners are counted.
+    owner: u64,
+    /// The last one that came to nothing, where the log stood then, and why: whoever waited for it may look only after the
+    /// next one has claimed the task.
+    last_failure: Option<(u64, Seq, Fault)>,
     running: bool,
     /// The owner cannot go on for now, and waits for the store.
     put_off: bool,
@@ -73,6 +78,8 @@ pub(crate) struct LiveRef {
     map: Arc<LiveMap>,
     id: TaskId,
     live: Arc<Live>,
+    /// Who owned it when this share was taken.
+    owner: u64,
     watcher: Option<u64>,
 }
 
@@ -97,9 +104,12 @@ impl LiveMap {
     pub(crate) fn enter(self: &Arc<Self>, id: TaskId) -> LiveRef {
         let mut shard = self.shard(id);
         let live = shard.entry(id).or_default().clone();
-        live.lock().users += 1;
+        let mut state = live.lock();
+        state.users += 1;
+        let owner = state.owner;
+        drop(state);
         drop(shard);
-        LiveRef { map: self.clone(), id, live, watcher: None }
+        LiveRef { map: self.clone(), id, live, owner, watcher: None }
     }
 
     /// How many agents are at work.
@@ -164,6 +174,18 @@ impl State {
         self.rest.as_ref().filter(|(at, _)| *at >= seq).map(|(_, task)| task.clone())
     }
 
+    fn fail(&mut self, fault: Fault) {
+        self.last_failure = Some((self.owner, self.head, fault.clone()));
+        self.failed = Some(fault);
+        self.wake_watchers();
+    }
+
+    /// Why an owner came to nothing before `seq`. What the next one commits under that number is something else.
+    fn failure_of(&self, owner: u64, seq: Seq) -> Option<Fault> {
+        let (failed, head, fault) = self.last_failure.as_ref()?;
+        (*failed == owner && *head < seq).then(|| fault.clone())
+    }
+
     fn wake_watchers(&mut self) {
         for (_, waker) in std::mem::take(&mut self.watchers) {
             waker.wake();
@@ -179,6 +201,7 @@ impl LiveRef {
             return false;
         }
         state.running = true;
+        state.owner += 1;
         state.put_off = false;
         state.order = self.map.is_stopping().then_some(Order::Park);
         state.failed = None;
@@ -210,8 +233,7 @@ impl LiveRef {
     pub(crate) fn put_off(&self, fault: Fault) {
         let mut state = self.live.lock();
         state.put_off = true;
-        state.failed = Some(fault);
-        state.wake_watchers();
+        state.fail(fault);
     }
 
     /// Why the owner cannot go on, if it cannot.
@@ -244,6 +266,10 @@ impl LiveRef {
     pub(crate) fn publish(&self, head: Seq, events: &[FrozenEvent], rest: Option<FrozenTask>) {
         let mut state = self.live.lock();
         state.head = state.head.max(head);
+        if state.last_failure.as_ref().is_some_and(|(owner, ..)| *owner == state.owner) {
+            // It went on after all.
+            state.last_failure = None;
+        }
         for event in events {
             state.ring_bytes += event.json.len();
             state.ring.push_back(event.clone());
@@ -261,9 +287,7 @@ impl LiveRef {
 
     /// Tells watchers that nothing more will come, and why.
     pub(crate) fn fail(&self, fault: Fault) {
-        let mut state = self.live.lock();
-        state.failed = Some(fault);
-        state.wake_watchers();
+        self.live.lock().fail(fault);
     }
 
     /// What a watcher at `cursor` finds: events, the need to read the log, an end, or nothing yet.
@@ -293,14 +317,17 @@ impl LiveRef {
         self.live.lock().head
     }
 
-    /// Waits until `seq` is committed.
+    /// Waits until `seq` is committed by the owner of whom this is a share.
     pub(crate) async fn committed(&mut self, seq: Seq) -> Result<(), Fault> {
-        self.wait(|state| (state.head >= seq).then_some(())).await
+        let owner = self.owner;
+        let found = |state: &State| (state.head >= seq).then_some(Ok(()));
+        self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| found(state))).await?
     }
 
-    /// Waits until the task rests at or after `seq`.
+    /// Waits until the task rests at or after `seq`, which is committed by the owner of whom this is a share.
     pub(crate) async fn rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
-        self.wait(|state| state.rest_since(seq)).await
+        let owner = self.owner;
+        self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| state.rest_since(seq).map(Ok))).await?
     }
 
     /// The same; `None` when its owner goes before that, or nobody owns it.

@@ -123,6 +123,8 @@ impl Metrics {
             Outcome::Gone { .. } => "gone",
             Outcome::Forbidden { .. } => "forbidden",
             Outcome::Unreachable { .. } => "unreachable",
+            Outcome::Unanswered { .. } => "unanswered",
+            Outcome::Withheld { .. } => "withheld",
         };
         self.push_attempts.get_or_create(&[("outcome", outcome)]).inc();
         self.push_seconds.observe(delivered.took.as_secs_f64());

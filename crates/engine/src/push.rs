@@ -3,8 +3,8 @@
 //! | Room | What is decided there |
 //! |---|---|
 //! | `drain` | what is delivered next, by how many at once, and what the outbox is told afterwards |
-//! | `ready` | whose turn it is among those that are due: hosts in turn, each with its share |
-//! | `breaker` | which hosts are left alone, and for how long |
+//! | `ready` | whose turn it is among those that are due: owners and their hosts in turn, each with its share |
+//! | `breaker` | who is left alone, and for how long |
 //! | `schedule` | when an event is tried again, and when it is given up |
 //!
 //! Every event is a row of the outbox before anybody hears of it, and leaves it only when its receiver has it, or as a dead
@@ -17,7 +17,7 @@ mod schedule;
 
 pub(crate) use drain::Drainer;
 
-use crate::courier::Courier;
+use crate::courier::{Courier, NoCourier};
 use crate::engine::{Core, Engine};
 use sabir_proto::{DeletePush, Fault, GetPush, ListPush, PushConfig, PushPage, Seq, TaskId, TaskRef};
 use sabir_store::{Effect, Letter, Letters, Scope, Step, StoreError};
@@ -26,11 +26,13 @@ use std::sync::Arc;
 /// Configurations on a page when the caller does not say, and at most.
 const PAGE_DEFAULT: usize = 50;
 const PAGE_MAX: usize = 100;
+/// Bytes of a token, or of credentials. They travel as a header, and receivers take no longer ones.
+const SECRET_BYTES_MAX: usize = 8 << 10;
 
 impl Engine {
     /// Begins to deliver what is owed, until the engine stops. The first courier stays; asking again changes nothing.
     pub fn start_deliveries(&self, courier: Arc<dyn Courier>) {
-        let drainer = Arc::new(Drainer::new(courier));
+        let drainer = Arc::new(Drainer::new(courier, self.core.host.now()));
         if self.core.drainer.set(drainer.clone()).is_ok() {
             self.core.host.spawn(Box::pin(drain::drain(self.core.clone(), drainer)));
         }
@@ -70,7 +72,7 @@ impl Engine {
         dialect: &'static str,
     ) -> Result<(TaskId, PushConfig), Fault> {
         let id = self.find(scope, task).await?.id;
-        check(&config, "")?;
+        check(&self.core, &config, "")?;
         let config = with_id(&self.core, config);
         self.commit_effect(id, register(&self.core, config.clone(), dialect)).await?;
         Ok((id, config.without_secrets()))
@@ -139,7 +141,17 @@ impl Engine {
 /// What registers a configuration in a step.
 pub(crate) fn register(core: &Core, config: PushConfig, dialect: &'static str) -> Effect {
     let configs_max = core.limits.push_configs_max;
-    Effect::PutPush { config: with_id(core, config), dialect: dialect.into(), at: core.host.now(), configs_max }
+    // Checked before; what cannot be called queues under its own name until that is found out.
+    let host = host_of(core, &config.url).unwrap_or_else(|_| config.url.as_str().into());
+    Effect::PutPush { config: with_id(core, config), dialect: dialect.into(), host, at: core.host.now(), configs_max }
+}
+
+/// Whom a URL names, by the rules of whoever will call it.
+fn host_of(core: &Core, url: &str) -> Result<Arc<str>, String> {
+    match core.drainer.get() {
+        Some(drainer) => drainer.courier().host_of(url),
+        None => NoCourier.host_of(url),
+    }
 }
 
 /// Gives a configuration an id if it has none.
@@ -149,10 +161,17 @@ fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
 }
 
 /// What can be told about a configuration without calling anybody.
-pub(crate) fn check(config: &PushConfig, at: &str) -> Result<(), Fault> {
+pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fault> {
     let web = config.url.starts_with("http://") || config.url.starts_with("https://");
     if !web || config.url.len() > 2048 || config.url.chars().any(|c| c.is_control() || c == ' ') {
         return Err(Fault::invalid(format!("{at}url"), "must be an http or https URL of at most 2048 characters"));
+    }
+    host_of(core, &config.url).map_err(|reason| Fault::invalid(format!("{at}url"), reason))?;
+    let authentication = config.authentication.as_ref();
+    let secrets = [config.token.as_ref(), authentication.and_then(|a| a.credentials.as_ref())];
+    if secrets.into_iter().flatten().any(|secret| secret.len() > SECRET_BYTES_MAX) {
+        let what = format!("token and credentials have at most {SECRET_BYTES_MAX} bytes each");
+        return Err(Fault::invalid(at.trim_end_matches('.').to_owned(), what));
     }
     if config.id.as_ref().is_some_and(|id| id.len() > 256 || id.chars().any(char::is_control)) {
         return Err(Fault::invalid(format!("{at}id"), "must be at most 256 characters without control characters"));

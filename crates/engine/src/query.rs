@@ -145,7 +145,8 @@ impl Engine {
     /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
     /// the store refuses, the task goes on waiting.
     fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
-        let (engine, notify) = (self.clone(), of.as_ref().is_some_and(|(_, push)| *push));
+        // Whoever registered is owed the end, whatever the agent offers now.
+        let (engine, notify) = (self.clone(), true);
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
             if let Some((agent, _)) = of.as_ref().filter(|(agent, _)| !agent.any_grace().is_zero()) {

@@ -47,10 +47,14 @@ impl Engine {
             after = Some(last.id);
             for stored in page {
                 let agent = resident(&stored.scope.agent);
-                if self.take_up(&stored, agent.as_deref()).await? {
-                    resumed += 1;
-                } else {
-                    failed += 1;
+                match self.take_up(&stored, agent.as_deref()).await {
+                    Ok(true) => resumed += 1,
+                    Ok(false) => failed += 1,
+                    // One that cannot be read keeps nobody else from being served.
+                    Err(error @ StoreError::Corrupt(_)) => {
+                        tracing::error!(task = %stored.id, %error, "a task cannot be taken up; it stays as it is");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -95,7 +99,8 @@ impl Engine {
                 Ok(true)
             }
             Err(why) => {
-                let notify = agent.is_some_and(|a| a.push);
+                // Whoever registered is owed the end, whatever has been configured since.
+                let notify = true;
                 if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
                     let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify });
                     self.core.owe(Owed { live, ending });
@@ -154,7 +159,7 @@ impl Engine {
             core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
-        let mut recorder = Recorder::new(task, stored.head, resident.push);
+        let mut recorder = Recorder::new(task, stored.head, true);
         let mut first = recorder.step(core, None);
         first.turn = Some(number);
         let live = claimed.into_live();

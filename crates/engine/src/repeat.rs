@@ -41,7 +41,7 @@ impl Engine {
         for _ in 0..100 {
             match heard.map_or(Fate::Kept, |mark| self.core.retries.fate(mark, id)) {
                 Fate::Kept => match self.owned(scope, id).await {
-                    Err(Fault::TaskNotFound(_)) => {}
+                    Err(Fault::TaskNotFound(_)) if !self.core.is_old(id) => {}
                     outcome => return outcome,
                 },
                 Fate::Pending => {}
@@ -94,6 +94,9 @@ impl<'a> Incoming<'a> {
             Ok(pending) => return Ok(Seen::First(pending)),
         };
         if digest == key.mark.digest {
+            if self.is_forgotten(known).await? {
+                return Ok(Seen::First(retries.replace(key.mark, id, at, stage)));
+            }
             retries.touch(key.mark, at);
             return Ok(Seen::Before(Begun::Repeat { id: known, heard: Some(key.mark) }));
         }
@@ -102,6 +105,26 @@ impl<'a> Incoming<'a> {
         }
         // A message id that was used for something else: whoever does that did not mean a retry.
         Ok(Seen::First(retries.replace(key.mark, id, at, stage)))
+    }
+}
+
+impl Incoming<'_> {
+    /// Whether a task that was made by the same send is in the log no more. One that was made a moment ago may be on its way
+    /// into it.
+    async fn is_forgotten(&self, task: TaskId) -> Result<bool, Fault> {
+        if !self.core.is_old(task) {
+            return Ok(false);
+        }
+        let owner = self.core.log.owner(task).await;
+        Ok(owner.map_err(|e| self.core.store_fault("looking up a retry key", &e))?.is_none())
+    }
+}
+
+impl Core {
+    /// Made so long ago that it is in the log, or never will be.
+    fn is_old(&self, task: TaskId) -> bool {
+        let age = self.host.now().millis().saturating_sub(task.stamp().time().millis());
+        u128::try_from(age).is_ok_and(|age| age > 2 * self.limits.store_patience.as_millis())
     }
 }
 

@@ -218,7 +218,7 @@ impl Turn {
         let outlet = Arc::new(Outlet::new(limits));
         let gate = info.held.then(Arc::default);
         let held = gate.clone().map(|gate| hold::released(gate, info.core.host.sleep(hold::time_left(&info))));
-        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone() };
+        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone(), heard: None };
         let worker = agent.clone();
         let future: BoxFuture<'static, _> = match held {
             None => Box::pin(async move { worker.any_turn(&mut cx).await }),

@@ -6,7 +6,7 @@
 //!
 //! How an event looks in a dialect is [`Bodies`]' affair; when to try again is the engine's.
 
-use crate::destination::destination;
+use crate::destination::{destination, host_of};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -17,6 +17,7 @@ use sabir_guard::sign::webhook::{self, Attempt, WebhookSecret};
 use sabir_proto::{Authentication, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::OwnedSemaphorePermit;
 use url::Url;
 
 /// How long one attempt may take, from the look-up of the name to the status of the answer.
@@ -29,8 +30,19 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// How an event is written for a receiver.
 pub trait Bodies: Send + Sync + 'static {
-    /// The media type and the bytes, or what their absence means for the delivery.
-    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>>;
+    /// What is sent, or what its absence means for the delivery.
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>>;
+}
+
+/// An event as it is sent.
+#[derive(Debug)]
+pub struct Written {
+    /// Its media type.
+    pub media_type: &'static str,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The room it takes, given back when the attempt has ended.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// Who we are to receivers, and what we sign with.
@@ -74,11 +86,11 @@ impl Webhooks {
             Ok(url) => url,
             Err(fault) => return forbidden(fault.to_string()),
         };
-        let (media_type, body) = match self.bodies.body(parcel).await {
+        let Written { media_type, bytes, room: _room } = match self.bodies.body(parcel).await {
             Ok(written) => written,
             Err(outcome) => return outcome,
         };
-        let request = match self.write(parcel, &url, media_type, body) {
+        let request = match self.write(parcel, &url, media_type, bytes) {
             Ok(request) => request,
             Err(reason) => return forbidden(reason),
         };
@@ -88,7 +100,8 @@ impl Webhooks {
                 forbidden(format!("{refusal}; if it is meant, name its network in allow of [egress]"))
             }
             Err(Error::Usage(reason)) => forbidden(reason),
-            Err(other) => Outcome::Unreachable { reason: other.to_string() },
+            Err(other) if other.cannot_have_arrived() => Outcome::Unreachable { reason: other.to_string() },
+            Err(other) => Outcome::Unanswered { reason: other.to_string() },
         }
     }
 
@@ -118,6 +131,10 @@ impl Webhooks {
 }
 
 impl Courier for Webhooks {
+    fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
+        host_of(url).map_err(|fault| fault.to_string())
+    }
+
     fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
         let webhooks = self.clone();
         Box::pin(async move {

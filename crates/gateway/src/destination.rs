@@ -3,6 +3,7 @@
 //! Whoever registers a webhook decides where our server sends its next request, so the URL is read as narrowly as it can
 //! be. Addresses are not judged here: that is done where the connection is made, with the address that is dialled.
 
+use std::sync::Arc;
 use url::Url;
 
 /// The longest URL that is called.
@@ -66,6 +67,14 @@ pub fn destination(url: &str) -> Result<Url, UrlFault> {
     Ok(url)
 }
 
+/// Whom a webhook's URL names: scheme, host and port, however they are spelled.
+pub fn host_of(url: &str) -> Result<Arc<str>, UrlFault> {
+    let url = destination(url)?;
+    // The root of the name system may be written or not.
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    Ok(format!("{}://{host}:{}", url.scheme(), url.port_or_known_default().unwrap_or_default()).into())
+}
+
 /// Also where name and password are empty, which the parser throws away.
 fn rest_has_userinfo(rest: &str) -> bool {
     rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
@@ -118,6 +127,19 @@ mod tests {
             assert!(!said.unwrap_err().to_string().contains("secret"));
         }
         assert_eq!(destination(&format!("https://a/{}", "x".repeat(URL_BYTES_MAX))), Err(UrlFault::Malformed));
+    }
+
+    #[test]
+    fn a_host_has_one_name_however_it_is_spelled() {
+        for url in ["127.0.0.1/a", "127.1/b?c", "2130706433", "0x7f.1/", "127.0.0.1./", "127.0.0.1:80"] {
+            assert_eq!(host_of(&format!("http://{url}")).as_deref(), Ok("http://127.0.0.1:80"), "{url}");
+        }
+        for url in ["https://h/", "https://H:443", "HTTPS://h.", "https://%68/x"] {
+            assert_eq!(host_of(url).as_deref(), Ok("https://h:443"), "{url}");
+        }
+        assert_ne!(host_of("http://h/"), host_of("https://h/"));
+        assert_ne!(host_of("http://h/"), host_of("http://h:8080/"));
+        assert_eq!(host_of("http://u@h/"), Err(UrlFault::UserInfo));
     }
 
     #[test]

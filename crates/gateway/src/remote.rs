@@ -29,10 +29,13 @@ mod trouble;
 mod work;
 
 use crate::balance::{Candidate, choose};
+use crate::behalf::OnBehalf;
 use crate::breaker::Rules;
 use crate::budget::Budget;
 use crate::circuit::{Hub, Standing};
 use crate::health::{Condition, Health};
+use crate::keeper::Keeper;
+use crate::scout::Scout;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
@@ -69,6 +72,10 @@ pub struct Upstream {
     /// It recognises a message it has seen before, or does no harm by answering twice: a message whose fate nobody knows
     /// may be sent again.
     pub idempotent: bool,
+    /// Who decides which of its cards counts; where nobody does, the latest.
+    pub keeper: Option<Arc<dyn Keeper>>,
+    /// How it is called on behalf of our caller, where it is one of those who know each other's users.
+    pub on_behalf: Option<OnBehalf>,
     /// When it is left alone.
     pub breaker: Rules,
     /// How long its own end is waited for when a task is canceled.
@@ -164,6 +171,16 @@ impl RemoteAgent {
         }
     }
 
+    /// Looks at its first place before anybody calls it.
+    pub fn scout(&self) -> Scout {
+        self.replicas[0].scout(&self.upstream.egress)
+    }
+
+    /// Forgets the cards that are called by: the next call asks anew which one counts.
+    pub fn hang_up(&self) {
+        self.replicas.iter().for_each(|replica| replica.hang_up());
+    }
+
     /// Where the breakers of the first place stand.
     pub fn standing(&self) -> Standing {
         self.replicas[0].circuit.standing()
@@ -198,7 +215,7 @@ impl RemoteAgent {
 
     /// A line to the agent, wherever the task is.
     async fn line(&self, known: &Known) -> Result<Line, Error> {
-        self.replica(known, 0, &[]).line().await
+        self.replica(known, 0, &[]).line(&known.caller).await
     }
 
     /// Asked at this pace where there is no stream.

@@ -100,6 +100,11 @@ impl AuthConfig {
 pub struct Reference(Result<SecretRef, NotAReference>);
 
 impl Reference {
+    /// Reads `env:NAME` or `file:PATH`. What is neither is refused when it is looked for, by whoever can name the setting.
+    pub fn parse(text: &str) -> Self {
+        Self(SecretRef::parse(text))
+    }
+
     /// Where the secret is; `key` names the setting in the refusal.
     pub fn find(&self, key: &str) -> Result<SecretRef, String> {
         self.0.clone().map_err(|e| format!("{key}: {e}"))
@@ -108,7 +113,7 @@ impl Reference {
 
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Ok(Self(SecretRef::parse(&String::deserialize(d)?)))
+        Ok(Self::parse(&String::deserialize(d)?))
     }
 }
 

@@ -24,8 +24,8 @@ use crate::metrics::Metrics;
 use crate::permit::{Admitted, Cleared, Permit};
 use crate::policy::{Action, Notes, Rules, Wanted, rate, scope, trust};
 use crate::refusal::Refusal;
-use sabir_proto::{Call, Caller, Message, TaskRef, Timestamp};
-use sabir_store::{About, GuardStore, Record, Seen};
+use sabir_proto::{AgentName, Call, Caller, Message, TaskId, TaskRef, Timestamp};
+use sabir_store::{About, GuardStore, Outcome, Record, Seen};
 use std::sync::Arc;
 
 /// Stands before every agent of a server.
@@ -216,6 +216,18 @@ impl Guard {
         let entry = Record::refusal(now, identity.caller().clone(), scheme, call.operation(), refusal.reason);
         let record = Record { agent: Some(rules.agent.clone()), about: about(call), job: job(call), ..entry };
         self.refuse(record, refusal);
+    }
+
+    /// Somebody's task was to be handed over to another agent; what became of it is in a word of ours.
+    pub fn attempted(&self, now: Timestamp, caller: &Caller, agent: &AgentName, task: TaskId, outcome: &'static str) {
+        let entry = Record::refusal(now, caller.clone(), "handoff", "Handoff", outcome);
+        let entry = Record { agent: Some(agent.clone()), about: Some(About::Task(task)), ..entry };
+        if outcome == "committed" {
+            // Nobody waits for it: what counts is in the task's own log.
+            drop(self.store.record(Record { outcome: Outcome::Allowed, ..entry }));
+        } else {
+            self.store.refused(entry);
+        }
     }
 
     fn refuse(&self, record: Record, refusal: &Refusal) {

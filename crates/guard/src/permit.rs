@@ -97,6 +97,13 @@ pub struct Cleared {
     pub(crate) admitted: Admitted,
 }
 
+impl Cleared {
+    /// Who it is.
+    pub const fn identity(&self) -> &Identity {
+        self.admitted.identity()
+    }
+}
+
 /// A call that may be served.
 #[derive(Debug)]
 pub struct Permit {

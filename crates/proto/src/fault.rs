@@ -71,6 +71,17 @@ pub struct FieldViolation {
     pub description: String,
 }
 
+/// Why a task is not taken from whoever hands it over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The word for programs.
+    pub reason: &'static str,
+    /// Why.
+    pub words: String,
+    /// What is needed and not allowed.
+    pub missing: Vec<String>,
+}
+
 /// Why a call was not served, in words a peer may read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -116,15 +127,8 @@ pub enum Fault {
         transfer: Box<Transfer>,
     },
     /// A task that cannot be handed over as it was asked.
-    #[error("{words}")]
-    Handoff {
-        /// The word for programs.
-        reason: &'static str,
-        /// Why.
-        words: String,
-        /// What is needed and not allowed.
-        missing: Vec<String>,
-    },
+    #[error("{}", .0.words)]
+    Handoff(Box<Unfit>),
     /// Subscribing to a settled task.
     #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
     NothingToSubscribe {
@@ -229,7 +233,7 @@ impl Fault {
             Self::UnsupportedOperation(_)
             | Self::TaskSettled { .. }
             | Self::TaskTransferred { .. }
-            | Self::Handoff { .. }
+            | Self::Handoff(_)
             | Self::NothingToSubscribe { .. } => Code::UnsupportedOperation,
             Self::ContentTypeNotSupported(_) => Code::ContentTypeNotSupported,
             Self::InvalidAgentResponse(_) => Code::InvalidAgentResponse,

@@ -49,7 +49,7 @@ pub use call::{
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
-pub use fault::{Code, Fault, FieldViolation};
+pub use fault::{Code, Fault, FieldViolation, Unfit};
 pub use frozen::{FrozenEvent, FrozenTask, View};
 pub use gap::{GAP, Gap};
 pub use id::{

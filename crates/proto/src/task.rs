@@ -283,8 +283,11 @@ fn their_state<'de, D: Deserializer<'de>>(d: D) -> Result<TaskState, D::Error> {
 impl<I, C: Maybe> Task<I, C> {
     /// Where a task went is part of the task, so that it is found however much of the history is shown.
     fn keep_transfer(&mut self) {
+        if self.status.state != TaskState::Transferred {
+            return;
+        }
         let said = self.status.message.as_ref().and_then(|message| message.metadata.as_ref()?.get(HANDOFF));
-        if let (TaskState::Transferred, Some(said)) = (self.status.state, said) {
+        if let Some(said) = said {
             self.metadata = Some(transfer::with_member(self.metadata.as_ref(), HANDOFF, said));
         }
     }

@@ -1,4 +1,4 @@
-//! Administration: keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
+//! Administration: agents, keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
 //! that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
+mod agents;
 mod cards;
 mod desk;
 mod files;
@@ -14,6 +15,8 @@ mod letters;
 mod terms;
 mod webhook;
 
+pub use crate::card::Settled;
+pub use agents::{AgentError, AgentOrder, AgentView, Arrival, Origin, as_form};
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub(crate) use desk::see_to;
 pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
@@ -23,9 +26,10 @@ pub use files::{
 pub use keys::{Issued, KeyOrder, standing};
 pub(crate) use letters::carry_out;
 pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
+pub use sabir_gateway::Tried as TriedInterface;
 pub use sabir_store::{
-    ApiKey, Break, ChangeError, Domain, Entry, Hash, KeyId, Known, Linked, NotAReference, OpenError, Organisation,
-    SecretRef, StoreError, Verified,
+    ApiKey, Break, CardStanding, ChangeError, Domain, Enlisted, Entry, Hash, KeptCard, KeyId, Known, Linked,
+    NotAReference, OpenError, Organisation, Pin, SecretRef, StoreError, Verified,
 };
 pub use terms::scope_fault;
 pub use webhook::{Delivered, Outcome, Tried, Webhook, try_webhook};
@@ -37,6 +41,7 @@ use sabir_proto::{Caller, Timestamp};
 use sabir_store::sqlite::{self, SqliteGuard};
 use sabir_store::{Audit as _, By, Organisations as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How we know who administers: by sitting at this machine.
 const SCHEME: &str = "local";
@@ -80,6 +85,9 @@ pub enum AdminError {
     /// The change was refused.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// Nothing can be done with that agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -97,7 +105,7 @@ pub enum Expect {
 /// The guard's store of one server, open for a command.
 #[derive(Debug)]
 pub struct Admin {
-    store: SqliteGuard,
+    store: Arc<SqliteGuard>,
     operator: Caller,
 }
 
@@ -117,7 +125,7 @@ impl Admin {
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
         // Whoever types may call themselves anything, so the number that the system knows stands beside it.
         let operator = Caller::named(&format!("operator:{user}/{}", uid()));
-        Ok(Self { store: SqliteGuard::open(&path, options)?, operator })
+        Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator })
     }
 
     /// The file.

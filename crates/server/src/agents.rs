@@ -1,62 +1,104 @@
 //! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
 
 pub mod demo;
+pub(crate) mod dispatch;
 mod echo;
 mod exec;
+mod handoff;
+mod http;
+pub mod mention;
+mod openai;
+pub(crate) mod peers;
 mod remote;
 mod script;
+#[cfg(test)]
+mod stand_in;
 
 use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
+use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
+pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
+pub(crate) use handoff::{Books, Handoffs, NoBooks, introduce};
+pub use http::Http;
+use mention::{Mentioning, Named};
+pub use openai::Openai;
+use peers::Roster;
 pub(crate) use remote::remote;
 use sabir_engine::AnyAgent;
 use sabir_gateway::RemoteAgent;
+use sabir_guard::config::Reference;
+use sabir_guard::entrance::Secrets;
+use sabir_proto::Secret;
 pub use script::Script;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What agents are made from besides their own configuration.
+pub(crate) struct Ground<'a> {
+    /// How long commands get to clean up.
+    pub(crate) cancel_grace: Duration,
+    /// Where the turns of commands are written down.
+    pub(crate) ledger: Option<&'a Arc<Ledger>>,
+    /// Where credentials are.
+    pub(crate) secrets: &'a dyn Secrets,
+    /// Where agents may call.
+    pub(crate) egress: &'a EgressConfig,
+    /// Who else is here.
+    pub(crate) roster: &'a Arc<Roster>,
+}
+
 /// Makes the agent a configuration describes. The error says what is wrong with it.
 pub(crate) fn make(
     config: &AgentConfig,
-    cancel_grace: Duration,
-    ledger: Option<&Arc<Ledger>>,
+    ground: &Ground<'_>,
     elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    let misplaced = |key: &str, kind: &str| Err(format!("{key} belongs to kind = \"{kind}\""));
-    if !config.rule.is_empty() && config.kind != Kind::Script {
-        return misplaced("rule", "script");
+    use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
+    // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
+    let keys: [(&str, bool, &[Kind]); 18] = [
+        ("rule", !config.rule.is_empty(), &[Rules]),
+        ("command", config.command.is_some(), &[Command]),
+        ("url", config.url.is_some(), &[A2a, Web, Model]),
+        ("bearer", config.bearer.is_some(), &[A2a, Web, Model]),
+        ("api_key", config.api_key.is_some(), &[A2a]),
+        ("idempotent", config.idempotent, &[A2a, Web, Model]),
+        ("on_drift", config.on_drift.is_some(), &[A2a]),
+        ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
+        ("replicas", !config.replicas.is_empty(), &[A2a]),
+        ("credentials", config.credentials.is_some(), &[A2a]),
+        ("fallback", config.fallback.is_some(), &[A2a]),
+        ("bulkhead", config.bulkhead != 0, &[A2a]),
+        ("health_seconds", config.health_seconds != 30, &[A2a]),
+        ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
+        ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
+        ("http", config.http.is_some(), &[Web]),
+        ("openai", config.openai.is_some(), &[Model]),
+        ("dispatch", config.dispatch.is_some(), &[Desk]),
+    ];
+    if let Some((key, _, kinds)) = keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&config.kind)) {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.word())).collect();
+        return Err(format!("{key} belongs to kind = {}", kinds.join(" or ")));
     }
-    if config.command.is_some() && config.kind != Kind::Exec {
-        return misplaced("command", "exec");
-    }
-    let is_elsewhere = config.kind == Kind::A2a;
-    for (key, given) in [
-        ("url", config.url.is_some()),
-        ("bearer", config.bearer.is_some()),
-        ("api_key", config.api_key.is_some()),
-        ("idempotent", config.idempotent),
-        ("continuation", config.continuation != ContinuationConfig::default()),
-        ("credentials", config.credentials.is_some()),
-        ("replicas", !config.replicas.is_empty()),
-        ("fallback", config.fallback.is_some()),
-        ("bulkhead", config.bulkhead != 0),
-        ("health_seconds", config.health_seconds != 30),
-        ("breaker", config.breaker != BreakerConfig::default()),
-    ] {
-        if given && !is_elsewhere {
-            return misplaced(key, "a2a");
-        }
-    }
-    if config.cancel_grace_seconds.is_some() && !matches!(config.kind, Kind::A2a | Kind::Exec) {
-        return misplaced("cancel_grace_seconds", "a2a");
-    }
-    Ok(match config.kind {
+    let agent: Arc<dyn AnyAgent> = match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
-        Kind::Exec => Arc::new(Exec::new(config, cancel_grace)?.known_to(ledger.cloned())),
+        Kind::Exec => Arc::new(Exec::new(config, ground.cancel_grace)?.known_to(ground.ledger.cloned())),
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
-    })
+        Kind::Http => Arc::new(Http::new(config, ground)?),
+        Kind::Openai => Arc::new(Openai::new(config, ground)?),
+        Kind::Dispatch => Arc::new(Dispatch::new(config, ground)?),
+    };
+    if config.mentions.is_empty() {
+        return Ok(agent);
+    }
+    let agents = peers::names("mentions", &config.mentions)?;
+    Ok(Arc::new(Mentioning::new(agent, Arc::new(Named { agents }))))
+}
+
+/// The secret that a configuration refers to; `key` names the setting in the refusal.
+fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
+    secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))
 }

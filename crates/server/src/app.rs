@@ -6,7 +6,7 @@ use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
-use crate::directory::{Directory, Workshop};
+use crate::directory::{Directory, Registrar, Workshop};
 use crate::door::Door;
 use crate::front::Front;
 pub(crate) use crate::gate::Rules;
@@ -20,7 +20,7 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_gateway::Hub;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
@@ -33,9 +33,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 
+/// How long a start waits for a store that somebody else has, and how often it tries.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// How long whoever asks after our health waits for the disk.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -68,6 +71,7 @@ pub struct Server {
     operator: Option<Operator>,
     drain: Duration,
     keeper: Option<Keeper>,
+    registrar: Registrar,
 }
 
 /// What every request sees.
@@ -90,6 +94,8 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// Where we are reached, as cards say.
+    pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
 }
@@ -129,10 +135,11 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone())?;
+        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone()).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let guard = gate::guard(&config, sqlite::Writing::Threaded, secrets, store_metrics, guard_metrics)?;
+        let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
+        let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -150,10 +157,16 @@ impl Server {
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let hub = Hub::new(upstream_metrics);
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()));
-        let directory = Arc::new(Directory::open(&workshop).map_err(StartError::Config)?);
+        let ours = authorities(&public, address);
+        let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
+        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
+            .with_registry(kept_for_guard, ours.clone());
+        let registrar = Registrar::open(workshop).await?;
+        let directory = registrar.directory().clone();
+        registrar.workshop().introduce(&directory);
         let route = Route::new(engine);
-        let (resumed, failed) = route.recover(|name| directory.resident(name)).await?;
+        route.know(directory.clone());
+        let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
@@ -165,7 +178,7 @@ impl Server {
             route,
             root_rules,
             metrics,
-            door: Door::new(authorities(&public, address), address.ip().is_unspecified())
+            door: Door::new(ours, address.ip().is_unspecified())
                 .inviting(invited)
                 .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
@@ -180,11 +193,12 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            public,
             registry,
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper })
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
     }
 
     /// The address it listens on.
@@ -222,6 +236,7 @@ impl Server {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
             () = keeping => {}
+            () = self.registrar.follow() => {}
             () = operator => {}
         }
         app.route.stop().await;
@@ -286,7 +301,7 @@ impl Opened {
     }
 }
 
-fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
+async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
     let Some(path) = store_path(config).map_err(StartError::Config)? else {
         return Ok(Opened::new(Arc::new(MemoryLog::new())));
     };
@@ -295,7 +310,14 @@ fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, 
     }
     let options =
         sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
-    let log = Arc::new(SqliteLog::open(&path, options)?);
+    let begun = Instant::now();
+    let log = loop {
+        match SqliteLog::open(&path, options.clone()) {
+            // A command that looks into the store without a server has it for a moment.
+            Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => tokio::time::sleep(LOCK_PAUSE).await,
+            opened => break Arc::new(opened?),
+        }
+    };
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Opened::new(log))
 }
@@ -362,7 +384,7 @@ fn url(secured: bool, address: SocketAddr) -> String {
 }
 
 /// The names under which this server may be called.
-fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
+pub(crate) fn authorities(public: &PublicAddress, address: SocketAddr) -> Vec<String> {
     let port = address.port();
     let mut names = vec![public.authority.clone(), address.to_string(), format!("localhost:{port}")];
     names.extend([format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);

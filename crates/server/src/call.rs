@@ -13,10 +13,12 @@
 //! - A retry is recognised behind all of them, in the engine: a stored answer is not given to somebody who has lost access.
 
 use crate::app::{App, Rules, Served};
+use crate::handed;
 use crate::watched::Watched;
 use sabir_guard::{Admitted, Guard, Identity, Knock};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
+use sabir_wire::Handoffs;
 use std::sync::Arc;
 
 /// A call on its way in, with everything that was said beside it.
@@ -64,9 +66,14 @@ impl App {
         };
         let active = extensions(served, &terms)?;
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
+        handed::check(served, cleared.identity(), &call)?;
         offered(served, &call)?;
         let permit = self.guard.permit(&served.rules, cleared, call, knock.now).await?;
         let (reply, scope) = self.route.serve(served, permit, &terms).await?;
+        let reply = match reply {
+            Reply::Stream(watched) => Reply::Stream(watched.showing(Handoffs::of(&active))),
+            reply => Handoffs::of(&active).show(reply),
+        };
         Ok(Answered { reply, active, scope })
     }
 

@@ -7,12 +7,15 @@
 //! | `chain` | what a chain says where the configuration says nothing |
 //! | `signer` | the keys that vouch for cards, and where they are published |
 //! | `elsewhere` | what an agent elsewhere says where the configuration says nothing |
+//! | `keeper`, `drift` | the cards that an agent elsewhere has shown; what is other in one, and whether that matters |
 //! | `document` | bytes with what caching needs |
 
 mod build;
 mod chain;
 mod document;
+pub(crate) mod drift;
 mod elsewhere;
+mod keeper;
 mod signer;
 mod skills;
 #[cfg(test)]
@@ -20,7 +23,9 @@ mod tests;
 
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
-pub(crate) use elsewhere::follow;
+pub(crate) use elsewhere::{Elsewhere, fill};
+pub(crate) use keeper::Keeper;
+pub use keeper::Settled;
 pub(crate) use signer::{Signer, read_reference, signing_key};
 pub(crate) use skills::needs_identity;
 
@@ -131,6 +136,24 @@ impl Cards {
             (WellKnown::AgentCard, _) => &shown.hybrid,
         };
         document.respond(request, Some("a2a-version"))
+    }
+
+    /// The card for everybody in any form, signed where there are keys.
+    pub(crate) fn in_form(&self, asked: Form) -> Result<Vec<u8>, String> {
+        let shown = self.shown();
+        let bytes = match (&shown.face.xpr, asked) {
+            (Some(xpr), Form::V03 | Form::Xpr) => {
+                form::write_with(&shown.face.for_older(), asked, xpr, &mut Losses::new())
+            }
+            _ => form::write(&shown.face.public, asked, &mut Losses::new()),
+        };
+        match &self.signer {
+            None => Ok(bytes),
+            Some(signer) => {
+                let document = signer.document(bytes, SystemTime::now()).map_err(|fault| fault.to_string())?;
+                Ok(document.bytes().to_vec())
+            }
+        }
     }
 
     /// The card for one caller, with every skill that this caller may use.

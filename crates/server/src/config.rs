@@ -4,12 +4,18 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod dispatch;
+pub mod handoff;
+pub mod http;
 pub mod network;
+pub mod openai;
 pub mod push;
+pub mod registry;
 pub mod retention;
 pub mod signing;
 pub mod tls;
 pub mod upstream;
+pub mod workspace;
 
 mod aliases;
 mod platform;
@@ -18,6 +24,7 @@ use crate::arriving::for_large;
 use agent::AgentConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
+use registry::RegistryConfig;
 use retention::RetentionConfig;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
@@ -31,6 +38,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tls::TlsConfig;
+use workspace::WorkspaceConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -44,12 +52,16 @@ pub struct Config {
     pub egress: EgressConfig,
     /// How hard webhooks are tried.
     pub push: PushConfig,
+    /// What is asked of agents elsewhere.
+    pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.
     pub limits: LimitsConfig,
+    /// Apps that belong together.
+    pub workspace: Option<WorkspaceConfig>,
     /// The agents.
     pub agent: Vec<AgentConfig>,
     /// The directory of the file; relative paths start here.
@@ -207,6 +219,8 @@ pub struct LimitsConfig {
     pub tree_seconds_max: u64,
     /// What they may say they have spent on it, in millionths; 0 for no limit.
     pub spend_per_root_max: u64,
+    /// Seconds for which a task that was handed to us waits for its sender to let go of it.
+    pub hold_seconds_max: u64,
     /// Requests of one caller to one agent within a minute; 0 for no limit.
     pub rate_per_minute: u32,
     /// The same for callers without credentials where credentials are not required, from one address.
@@ -280,6 +294,7 @@ impl Default for LimitsConfig {
             calls_per_root_max: engine.calls_per_root_max,
             tree_seconds_max: engine.tree_time_max.as_secs(),
             spend_per_root_max: engine.spend_per_root_max,
+            hold_seconds_max: engine.hold_time_max.as_secs(),
             rate_per_minute: 0,
             anonymous_per_minute: 20,
             tool_mode: ToolModeConfig::default(),
@@ -351,6 +366,7 @@ impl LimitsConfig {
             calls_per_root_max: self.calls_per_root_max,
             tree_time_max: Duration::from_secs(self.tree_seconds_max),
             spend_per_root_max: self.spend_per_root_max,
+            hold_time_max: Duration::from_secs(self.hold_seconds_max),
             ..sabir_engine::Limits::default()
         }
     }
@@ -394,7 +410,7 @@ impl Config {
         let mut config = Self::parse(&text, &origin, variables.into_iter())?;
         config.base = base;
         config.platform = platform;
-        Ok(config)
+        config.with_apps().map_err(|problem| ConfigError::Invalid { origin, problem })
     }
 
     /// The variables of this process that may name keys. Those that the binary has for itself are none.

@@ -1,18 +1,21 @@
 //! Deliveries to webhooks: who makes them, under which policy, signed with what, and how an event is written for each
 //! receiver.
 
+mod room;
+
 use crate::card::{PublicAddress, signing_key};
 use crate::config::Config;
 use crate::gate::ConfiguredSecrets;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use room::Room;
 use sabir_engine::{BoxFuture, Host as _, Outcome, Parcel, TaskLog, machine};
-use sabir_gateway::{Bodies, Seal, Tls, Webhooks};
+use sabir_gateway::{Bodies, Seal, Tls, Webhooks, Written};
 use sabir_guard::entrance::Secrets as _;
 use sabir_guard::sign::webhook::WebhookSecret;
 use sabir_proto::{Event, FrozenTask, Seq, TaskId};
 use sabir_store::{Note, SecretRef, StoreError};
-use sabir_wire::{Dialect, Losses, PushBody, write_push_event, write_push_task};
+use sabir_wire::{Dialect, Losses, write_push_event, write_push_task};
 use std::sync::Arc;
 
 /// The longest log that is folded anew to tell how a task stood after an event; of longer ones it is told how they stand.
@@ -27,7 +30,7 @@ pub(crate) fn courier(
 ) -> Result<Webhooks, String> {
     config.push.check()?;
     let seal = Seal { secrets: secrets(config)?, key: signing_key(config, public)? };
-    let payloads = Payloads { log, metrics };
+    let payloads = Payloads { log, metrics, room: Room::default() };
     Webhooks::new(config.egress.policy(), &Tls::default(), config.push.timeout(), seal, payloads)
         .map_err(|e| e.to_string())
 }
@@ -46,28 +49,36 @@ fn secrets(config: &Config) -> Result<Vec<WebhookSecret>, String> {
 struct Payloads {
     log: Arc<dyn TaskLog>,
     metrics: Metrics,
+    room: Room,
 }
 
 impl Bodies for Payloads {
-    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<PushBody, Outcome>> {
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>> {
         Box::pin(async move {
             let forbidden = |reason: String| Outcome::Forbidden { reason };
             let dialect: Dialect = parcel.dialect.parse().map_err(|e| forbidden(format!("{e}")))?;
             if dialect == Dialect::V1 {
-                return Ok(write_push_event(&parcel.event));
+                let room = self.room.hold(parcel.event.json.len()).await;
+                let (media_type, bytes) = write_push_event(&parcel.event);
+                return Ok(Written { media_type, bytes, room });
             }
-            let unread = |e: StoreError| Outcome::Unreachable { reason: format!("the task cannot be read: {e}") };
+            // Kept until there is room for what was written, so that only so many wait for it.
+            let _writing = self.room.write().await;
+            let unread = |e: StoreError| Outcome::Withheld { reason: format!("the task cannot be read: {e}") };
             let task = self.task_at(parcel.task, parcel.event.seq).await.map_err(unread)?;
             let task = task.ok_or_else(|| forbidden("the task is no longer there".into()))?;
             let named = dialect.reach().client_names_tasks;
             let names = if named { self.log.aliases_of(parcel.task).await.map_err(unread)? } else { Vec::new() };
             let name = names.into_iter().next().map(Into::into);
             let mut losses = Losses::new();
-            let body = write_push_task(dialect, &task, name, &mut losses).map_err(|e| forbidden(e.to_string()))?;
+            let (media_type, bytes) =
+                write_push_task(dialect, &task, name, &mut losses).map_err(|e| forbidden(e.to_string()))?;
+            drop(task);
             if parcel.attempt == 1 {
                 self.report(parcel.task, dialect, &losses);
             }
-            Ok(body)
+            let room = self.room.hold(bytes.len()).await;
+            Ok(Written { media_type, bytes, room })
         })
     }
 }

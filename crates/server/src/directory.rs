@@ -7,15 +7,18 @@
 //! | Room | What is there |
 //! |---|---|
 //! | here | looking up, coming and going |
+//! | `registrar` | agents of the registry: who is added, removed, changed by somebody else |
 //! | `workshop` | making an agent as it is served, from its configuration |
 //!
 //! The default agent is one of the file and stays as long as the server does.
 
+mod registrar;
 mod workshop;
 
+pub(crate) use registrar::Registrar;
 pub(crate) use workshop::{Served, Workshop};
 
-use sabir_engine::Resident;
+use sabir_engine::{Resident, Residents};
 use sabir_proto::AgentName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,33 +39,18 @@ impl std::fmt::Debug for Directory {
 }
 
 impl Directory {
-    /// The agents of the file. What is wrong with one is said with its name.
-    pub(crate) fn open(workshop: &Workshop) -> Result<Self, String> {
-        let (mut agents, mut default) = (Agents::new(), None);
-        for entry in &workshop.config().agent {
-            let wrong = |problem: String| format!("agent {:?}: {problem}", entry.name);
-            let served = workshop.make(entry).map_err(wrong)?;
-            if agents.insert(entry.name.clone(), served.clone()).is_some() {
-                return Err(wrong("there are two agents with this name".into()));
-            }
-            if entry.default && default.replace(served).is_some() {
-                return Err(wrong("another agent is the default already".into()));
-            }
-        }
-        if agents.is_empty() {
-            return Err("no agent is configured; add an [[agent]] section".into());
-        }
-        Ok(Self { agents: RwLock::new(Arc::new(agents)), default })
+    pub(crate) fn new(agents: Agents, default: Option<Arc<Served>>) -> Self {
+        Self { agents: RwLock::new(Arc::new(agents)), default }
+    }
+
+    /// Has other agents served from now on.
+    fn replace(&self, agents: Agents) {
+        *self.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
     }
 
     /// The agent of a name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Served>> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// The same, as the engine knows it.
-    pub(crate) fn resident(&self, name: &AgentName) -> Option<Arc<Resident>> {
-        self.get(name.as_str()).map(|served| served.resident.clone())
     }
 
     /// The agent at the root.
@@ -73,5 +61,12 @@ impl Directory {
     /// Everybody, as of now.
     pub(crate) fn all(&self) -> Arc<Agents> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whom tasks are passed on to: everybody who is here.
+impl Residents for Directory {
+    fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
+        self.get(name.as_str()).map(|served| served.resident.clone())
     }
 }

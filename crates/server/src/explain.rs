@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
+use sabir_guard::Guard;
 use sabir_guard::entrance::Secrets;
 pub use sabir_guard::explain::{Explanation, Line, Question};
 pub use sabir_guard::policy::Action;
@@ -32,12 +33,13 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     let gate = Gate::new(Arc::new(config.clone()), secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
     let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
-    let guard = gate::guard(config, sqlite::Writing::Inline, secrets, Default::default(), Default::default())?;
+    let store = gate::store(config, sqlite::Writing::Inline, Default::default())?;
+    let guard = Guard::new(store, secrets, Default::default());
     guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
 }
 
 /// Secrets where there are any. The variables of a server are not set where somebody asks, and nothing is checked by them.
-struct StandIn(ConfiguredSecrets);
+pub(crate) struct StandIn(pub(crate) ConfiguredSecrets);
 
 impl Secrets for StandIn {
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {

@@ -5,7 +5,6 @@ use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
 use crate::config::{Config, store_path};
 use sabir_gateway::{Egress, Outbound};
-use sabir_guard::Guard;
 use sabir_guard::config::AuthConfig;
 use sabir_guard::entrance::{Ground, Posture, Secrets};
 use sabir_guard::policy::rate::Limits;
@@ -185,21 +184,17 @@ fn refuse_open(config: &Config) -> Result<(), String> {
     }
 }
 
-/// The guard of a server.
-pub(crate) fn guard(
+/// What the guard and the registry keep.
+pub(crate) fn store(
     config: &Config,
     writing: sqlite::Writing,
-    secrets: Arc<dyn Secrets>,
-    store_metrics: sabir_store::Metrics,
-    metrics: sabir_guard::Metrics,
-) -> Result<Guard, StartError> {
-    let store: Arc<dyn GuardStore> = match store_path(config).map_err(StartError::Config)? {
+    metrics: sabir_store::Metrics,
+) -> Result<Arc<dyn GuardStore>, StartError> {
+    Ok(match store_path(config).map_err(StartError::Config)? {
         None => Arc::new(MemoryGuard::new()),
         Some(path) => {
-            let durability = config.store.durability.into();
-            let options = sqlite::Options { durability, writing, metrics: store_metrics };
+            let options = sqlite::Options { durability: config.store.durability.into(), writing, metrics };
             Arc::new(SqliteGuard::open(&SqliteGuard::path_beside(&path), options)?)
         }
-    };
-    Ok(Guard::new(store, secrets, metrics))
+    })
 }

@@ -5,6 +5,7 @@
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
+//! | `files` | how many connections the system lets us have |
 //! | `tls` | the certificate of this server, and whose certificates it takes |
 //! | `peer` | who is at the other end of a connection, as far as sockets can tell |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
@@ -15,9 +16,11 @@
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
 //! | `call` | the order of policies on a call |
+//! | `handed` | tasks that others hand to us: whether they may |
 //! | `route` | the way from a permit to the engine, and the only one |
 //! | [`explain`] | why a caller may or may not |
 //! | `card` | well-known documents |
+//! | `catalog` | who is served here, for programs and for people |
 //! | `directory` | who is served, now; agents come and go |
 //! | `deliver` | webhooks: who delivers, where to, and what is written |
 //! | [`admin`] | keys, organisations and the audit, for commands |
@@ -25,7 +28,7 @@
 //! | `sse` | event streams |
 //! | [`lattice`] | workflows in files, and what they can come to |
 //! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
-//! | [`agents`] | built-in agents: echo, script, exec, and the demo |
+//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch, those elsewhere, and the demo |
 //!
 //! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
 
@@ -34,6 +37,7 @@ pub mod agents;
 pub mod config;
 pub mod explain;
 pub mod lattice;
+pub mod rank;
 pub mod stage;
 
 mod app;
@@ -42,12 +46,15 @@ mod bind;
 mod body;
 mod call;
 mod card;
+mod catalog;
 mod cors;
 mod deliver;
 mod directory;
 mod door;
+mod files;
 mod front;
 mod gate;
+mod handed;
 mod host;
 mod listen;
 mod losses;
@@ -64,3 +71,4 @@ mod watched;
 
 pub use app::{Server, StartError};
 pub use config::Config;
+pub use files::raise_file_limit;

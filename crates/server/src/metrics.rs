@@ -38,6 +38,11 @@ struct Loss {
     kind: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handoff {
+    outcome: &'static str,
+}
+
 /// Counters of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
@@ -51,6 +56,7 @@ pub(crate) struct Metrics {
     tls_reloads: Family<Reload, Counter>,
     tls_expiry: Gauge,
     forgotten: Counter,
+    handoffs: Family<Handoff, Counter>,
 }
 
 impl Metrics {
@@ -67,6 +73,7 @@ impl Metrics {
             tls_reloads: Family::default(),
             tls_expiry: Gauge::default(),
             forgotten: Counter::default(),
+            handoffs: Family::default(),
         };
         let Self {
             requests, seconds, shed, streams, connections, losses, tls_failures, tls_reloads, tls_expiry, ..
@@ -86,7 +93,12 @@ impl Metrics {
         let help = "When the certificate expires, in seconds since 1970; 0 without TLS";
         registry.register("sabir_tls_certificate_expiry_seconds", help, tls_expiry.clone());
         registry.register("sabir_tasks_forgotten", "Settled tasks that were forgotten", metrics.forgotten.clone());
+        registry.register("sabir_handoffs", "Attempts to hand a task over, by outcome", metrics.handoffs.clone());
         metrics
+    }
+
+    pub(crate) fn handoff(&self, outcome: &'static str) {
+        self.handoffs.get_or_create(&Handoff { outcome }).inc();
     }
 
     pub(crate) fn forgotten(&self, tasks: u64) {

@@ -114,6 +114,11 @@ pub(crate) async fn ask<S: DeserializeOwned>(socket: &Path, order: &impl Seriali
     within(asked).await.map_err(|error| error.to_string())
 }
 
+/// Whether anybody listens.
+pub(crate) async fn answers(socket: &Path) -> bool {
+    UnixStream::connect(socket).await.is_ok()
+}
+
 async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
     tokio::time::timeout(ORDER_TIME_MAX, work).await.unwrap_or_else(late)

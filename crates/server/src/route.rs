@@ -3,7 +3,7 @@
 
 use crate::app::Served;
 use crate::watched::Watched;
-use sabir_engine::{Courier, Engine, Resident};
+use sabir_engine::{Courier, Engine, Resident, Residents};
 use sabir_guard::{Identity, Permit};
 use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
 use sabir_store::{Note, Scope, StoreError};
@@ -104,6 +104,11 @@ impl Route {
     /// Keeps notes beside a task.
     pub(crate) fn note(&self, scope: &Arc<Scope>, task: TaskId, notes: Vec<Note>) {
         self.engine.note(scope, task, notes);
+    }
+
+    /// Says whom tasks are passed on to.
+    pub(crate) fn know(&self, residents: Arc<dyn Residents>) {
+        self.engine.know(residents);
     }
 
     /// Takes up what a crash interrupted: how many turns went on, and how many were failed.

@@ -16,6 +16,7 @@ use crate::arriving::{Arriving, Bounds, Taken, Trouble};
 use crate::bind::{self, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
+use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use http::header::{
@@ -124,6 +125,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             Some(signer) => signer.key_set().respond(request.headers(), None),
             None => not_found("no card is signed here, so there are no keys"),
         },
+        ("GET" | "HEAD", CATALOG) if at.is_none() => {
+            catalog::list(app, request.uri().query().unwrap_or(""), request.headers())
+        }
+        ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => Box::pin(ready(app)).await,
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
@@ -160,7 +165,7 @@ async fn http_json(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let below = named(path).map_or(path, |(_, rest)| rest);
+    let below = if at.is_some() { named(path).map_or(path, |(_, rest)| rest) } else { path };
     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
@@ -228,20 +233,28 @@ fn entry(path: &str) -> Entry {
     }
 }
 
-/// Splits `/agents/{name}` off a path. An unknown name is an error, not the default agent.
+/// Splits `/agents/{name}` or `/apps/{name}` off a path. An unknown name is an error, not the default agent.
 fn below_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<Served>>, &'p str), String> {
     match named(path) {
         None => Ok((None, path)),
         Some((name, rest)) => match app.agent(name) {
-            Some(served) => Ok((Some(served), rest)),
-            None => Err(name.chars().take(64).collect()),
+            Some(served) if served.is_app || !is_app_path(path) => Ok((Some(served), rest)),
+            // Without such an app, this is a path like any other: a tenant may have that name.
+            _ if is_app_path(path) => Ok((None, path)),
+            _ => Err(name.chars().take(64).collect()),
         },
     }
 }
 
+/// Whether a path is one of apps.
+fn is_app_path(path: &str) -> bool {
+    path.starts_with("/apps/")
+}
+
 /// The agent that a path names, and what follows.
 pub(crate) fn named(path: &str) -> Option<(&str, &str)> {
-    let below = path.strip_prefix("/agents/")?;
+    // Apps of a workspace know each other by this name; it leads to agents all the same.
+    let below = path.strip_prefix("/agents/").or_else(|| path.strip_prefix("/apps/"))?;
     Some(below.find('/').map_or((below, ""), |slash| below.split_at(slash)))
 }
 

@@ -5,6 +5,7 @@ use sabir_engine::watch::Item;
 use sabir_engine::{Host as _, Watch};
 use sabir_guard::{Guard, Identity, Vigil};
 use sabir_proto::Fault;
+use sabir_wire::Handoffs;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,6 +17,8 @@ pub(crate) struct Watched {
     watch: Watch,
     /// Boxed, and not there for readers whose credential cannot end: idle streams are counted in bytes.
     vigil: Option<Box<Asked>>,
+    /// How tasks that were handed over are shown.
+    handoffs: Handoffs,
 }
 
 #[derive(Debug)]
@@ -30,7 +33,12 @@ impl Watched {
             let next = Box::pin(tokio::time::sleep(vigil.rest(TokioHost.now())));
             Box::new(Asked { vigil, next })
         };
-        Self { watch, vigil: reader.vigil().map(asked) }
+        Self { watch, vigil: reader.vigil().map(asked), handoffs: Handoffs::Unaware }
+    }
+
+    /// The same for a reader that follows handoffs, or does not.
+    pub(crate) fn showing(self, handoffs: Handoffs) -> Self {
+        Self { handoffs, ..self }
     }
 
     /// Nothing follows what was taken so far, and that is known already.
@@ -40,7 +48,7 @@ impl Watched {
 
     /// The next item; `None` at the end. A fault is the last item, also that the reader is not let in any more.
     pub(crate) fn poll_next(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
-        let next = self.watch.poll_next(cx);
+        let next = self.watch.poll_next(cx).map(|next| next.map(|item| item.map(|item| self.shown(item))));
         let Some(asked) = &mut self.vigil else { return next };
         match next {
             Poll::Ready(Some(Ok(item))) => {
@@ -49,6 +57,15 @@ impl Watched {
             }
             Poll::Ready(end) => Poll::Ready(end),
             Poll::Pending => asked.poll(guard, cx).map(|refused| Some(Err(refused))),
+        }
+    }
+}
+
+impl Watched {
+    fn shown(&self, item: Item) -> Item {
+        match item {
+            Item::Event(event) => Item::Event(self.handoffs.event(event)),
+            reply @ Item::Reply(_) => reply,
         }
     }
 }

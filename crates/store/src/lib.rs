@@ -26,6 +26,7 @@ mod note;
 mod organisations;
 mod outbox;
 mod pulse;
+mod ranking;
 mod registry;
 mod replay;
 mod retention;
@@ -51,8 +52,11 @@ pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
-pub use outbox::{ATTEMPTS_KEPT, Attempt, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Receiver};
+pub use outbox::{
+    ATTEMPTS_KEPT, Attempt, Due, Lane, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Reading, Receiver, Rest,
+};
 pub use pulse::Pulse;
+pub use ranking::{Described, FIELDS, Fit, Ranking};
 pub use registry::{AGENTS_MAX, CARDS_KEPT, CardStanding, Enlisted, KeptCard, Notice, Noticed, Pin, Registry};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
 pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};

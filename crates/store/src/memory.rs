@@ -11,8 +11,8 @@ pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, NOTES_MAX, Note, OwedCancel, Progress, Receiver,
-    Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, OwedCancel, Progress,
+    Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
@@ -58,8 +58,9 @@ struct Row {
 #[derive(Debug, Clone)]
 struct Registered {
     receiver: Receiver,
-    /// Its receiver wants no more.
-    ended: bool,
+    host: Arc<str>,
+    /// Why its receiver wants no more.
+    ended: Option<String>,
 }
 
 impl Row {
@@ -158,7 +159,7 @@ impl Inner {
         // Kept aside until nothing can be refused any more.
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
-        let (mut deleted, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut cancel = None;
         for effect in step.effects {
             match effect {
@@ -169,10 +170,11 @@ impl Inner {
                     }
                     keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
                 }
-                Effect::PutPush { config, dialect, at, configs_max } => {
+                Effect::PutPush { config, dialect, host, at, configs_max } => {
                     let id = config.id.clone().unwrap_or_default();
-                    let registered = Registered { receiver: Receiver { config, dialect }, ended: false };
+                    let registered = Registered { receiver: Receiver { config, dialect }, host, ended: None };
                     let known = row.pushes.insert(id.clone(), registered).is_some();
+                    moved.extend(known.then(|| id.clone()));
                     if row.pushes.len() > configs_max as usize {
                         return Err(AppendError::TooManyConfigs);
                     }
@@ -200,18 +202,32 @@ impl Inner {
             }
         }
         deleted.iter().for_each(|config| self.outbox.forget(step.task, config));
+        for config in moved {
+            if let Some(registered) = row.pushes.get(&config) {
+                self.outbox.move_to(step.task, &config, &registered.host);
+            }
+        }
         let last = row.events.last().map_or(Seq(0), |event| event.seq);
         for (config, at) in late {
             let first = row.progress.turn.next().min(last);
             match config {
-                Some(config) => self.outbox.owe(step.task, &config, (first, last), at),
+                Some(config) => {
+                    let Some(registered) = row.pushes.get(&config) else { continue };
+                    self.outbox.owe(step.task, &config, Lane::of(&row.scope, &registered.host), (first, last), at);
+                }
                 // Deleted in the same step; its number is used up.
                 None => drop(self.outbox.next_number()),
             }
         }
         if let Some(at) = step.notify.filter(|_| head > step.after) {
-            for (config, _) in row.pushes.iter().filter(|(_, registered)| !registered.ended) {
-                self.outbox.owe(step.task, config, (step.after.next(), head), at);
+            let events = (step.after.next(), head);
+            // Numbers are given to those that wait before those that are dead from the start.
+            for (config, registered) in row.pushes.iter().filter(|(_, registered)| registered.ended.is_none()) {
+                self.outbox.owe(step.task, config, Lane::of(&row.scope, &registered.host), events, at);
+            }
+            for (config, Registered { host, ended, .. }) in &row.pushes {
+                let Some(reason) = ended else { continue };
+                self.outbox.owe_in_vain(step.task, config, Lane::of(&row.scope, host), events, (at, reason));
             }
         }
         self.commits = commit;

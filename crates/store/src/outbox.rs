@@ -7,15 +7,79 @@
 //!
 //! Marks are cheap and may be lost when the machine dies: then an event is delivered once more under the same name.
 
+use crate::Scope;
 use crate::{Answer, Bell};
 use sabir_proto::{PushConfig, Seq, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Attempts kept with a row: the latest.
 pub const ATTEMPTS_KEPT: usize = 16;
 /// Characters kept of what went wrong.
 pub const PROBLEM_CHARS_MAX: usize = 300;
+
+/// Where deliveries queue: those of one owner to one host. Neither of them keeps the others waiting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    /// See [`Scope::owner`].
+    pub owner: i64,
+    /// The host of the registration.
+    pub host: Arc<str>,
+}
+
+impl Lane {
+    pub(crate) fn of(scope: &Scope, host: &Arc<str>) -> Self {
+        Self { owner: scope.owner(), host: host.clone() }
+    }
+}
+
+/// What to read of everything that is due.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// Due by then.
+    pub now: Timestamp,
+    /// At most so many events …
+    pub limit: usize,
+    /// … and so many of one lane.
+    pub lane_limit: usize,
+    /// Lanes of which nothing more is wanted.
+    pub full: HashSet<Lane>,
+    /// The same for owners.
+    pub full_owners: HashSet<i64>,
+    /// Where the last reading stopped, if it had to.
+    pub from: Option<Lane>,
+}
+
+impl Reading {
+    /// The first so many of all that is due.
+    pub fn all(now: Timestamp, limit: usize) -> Self {
+        let (full, full_owners) = (HashSet::new(), HashSet::new());
+        Self { now, limit, lane_limit: usize::MAX, full, full_owners, from: None }
+    }
+
+    pub(crate) fn wants(&self, lane: &Lane) -> bool {
+        !self.full_owners.contains(&lane.owner) && !self.full.contains(lane)
+    }
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// At most one of each configuration.
+    pub owed: Vec<Owed>,
+    /// Whether that was all.
+    pub rest: Rest,
+}
+
+/// What a reading left out, besides what it was told to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    Nothing,
+    /// There may be more; [`Reading::from`] of the next reading.
+    From(Option<Lane>),
+}
 
 /// The oldest event owed to a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +90,8 @@ pub struct Owed {
     pub task: TaskId,
     /// The configuration.
     pub config: String,
+    /// Where it queues.
+    pub lane: Lane,
     /// The event.
     pub seq: Seq,
     /// The last event of the row; those in between are owed, too.
@@ -76,7 +142,8 @@ pub enum Mark {
         /// The attempt, if there was one: a receiver that is left alone was not tried.
         tried: Option<Attempt>,
     },
-    /// Given up: the event becomes a dead letter, and the next one is due.
+    /// Given up: the event becomes a dead letter, and the next one is due. Neighbours that were given up for one reason
+    /// at once, and without an answer, are one letter: whoever may not be called at all would fill the store otherwise.
     Bury {
         /// When.
         now: Timestamp,
@@ -85,7 +152,7 @@ pub enum Mark {
         /// The last attempt.
         tried: Option<Attempt>,
     },
-    /// The receiver wants no more: everything owed becomes dead letters, and nothing more is owed until the
+    /// The receiver wants no more: everything owed becomes dead letters, and so does what follows, until the
     /// configuration is registered anew or a letter is tried again.
     End {
         /// When.
@@ -140,8 +207,9 @@ pub trait Outbox: Send + Sync + 'static {
     /// Rung when something may have become due that was not before.
     fn bell(&self) -> Arc<Bell>;
 
-    /// Events whose time has come, at most one of each configuration and at most `limit`, the longest due first.
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>>;
+    /// Events whose time has come, at most one of each configuration. The longest due come first, unless so much is due
+    /// that reading by time would never get past those of a few lanes: then lanes take turns.
+    fn due(&self, reading: Reading) -> Answer<Due>;
 
     /// When something is due next, after this moment.
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>>;
@@ -190,6 +258,14 @@ impl Change {
     pub(crate) const fn moves_on(&self) -> bool {
         !matches!(self, Self::Mark { mark: Mark::Postpone { .. }, .. })
     }
+}
+
+/// Attempts after which a letter keeps its own record rather than being joined to its dead neighbour.
+pub(crate) const JOINED_ATTEMPTS_MAX: u32 = 1;
+
+/// Whether a letter that is given up may be joined to its neighbour: nobody has answered anything that would be lost.
+pub(crate) fn joins(attempts: u32, tries: &[Attempt]) -> bool {
+    attempts <= JOINED_ATTEMPTS_MAX && tries.iter().all(|tried| tried.status.is_none())
 }
 
 /// Adds an attempt to those kept.

@@ -31,6 +31,7 @@ mod notes;
 mod outbox;
 mod pulse;
 mod queue;
+mod ranking;
 mod reader;
 mod schema;
 mod scopes;
@@ -43,11 +44,12 @@ pub use backup::{Copied, CopyError, Over, backup, restore};
 pub use check::{Checked, Looked, PROBLEMS_MAX, check};
 pub use forget::forgettable;
 pub use guard::SqliteGuard;
+pub use ranking::FullText;
 
 use crate::outbox::Change;
 use crate::{
-    Answer, AppendError, Bell, Digest, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note, OpenError,
-    Outbox, Owed, OwedCancel, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note,
+    OpenError, Outbox, Owed, OwedCancel, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use reader::Readers;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
@@ -321,8 +323,8 @@ impl Outbox for SqliteLog {
         self.bell.clone()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        Answer::now(self.readers.with(|r| r.due(now, limit)))
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        Answer::now(self.readers.with(|r| r.due(&reading)))
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

@@ -18,6 +18,14 @@ pub struct Scope {
     pub agent: AgentName,
 }
 
+impl Scope {
+    /// Who shares in what is shared out fairly: the caller within its tenant, at whatever agent. A number of no meaning.
+    pub fn owner(&self) -> i64 {
+        let hash = crate::Hash::of(&[self.tenant.as_str().as_bytes(), &[0], self.caller.name().as_bytes()]);
+        i64::from_be_bytes(hash.as_bytes()[..8].try_into().unwrap_or_default())
+    }
+}
+
 /// Sixteen bytes of a SHA-256: enough that nobody meets a collision, short enough for every row.
 pub type Digest = [u8; 16];
 
@@ -115,6 +123,8 @@ pub enum Effect {
         config: PushConfig,
         /// The dialect it is registered in.
         dialect: Arc<str>,
+        /// Whom it calls, spelled in one way: its share and its pauses are kept by this.
+        host: Arc<str>,
         /// When.
         at: Timestamp,
         /// How many one task may have.

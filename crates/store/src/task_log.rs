@@ -92,7 +92,8 @@ pub trait TaskLog: Outbox + Family {
     /// during a walk is neither skipped nor repeated, while its content is always the current one.
     fn list(&self, listing: Listing) -> Answer<Listed>;
 
-    /// Tasks that were being worked on: submitted or working, oldest first, after the given one.
+    /// Tasks that were being worked on: submitted or working, oldest first, after the given one. Those that cannot be read
+    /// any more are left out, and the log of this process says which they are.
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>>;
 
     /// Cancels that agents elsewhere have not acknowledged, with the agents here that are to tell them; by task, after

@@ -56,7 +56,8 @@ promises! {
         an_opening_that_goes_on_is_unfinished, an_id_is_taken_only_once, a_stranger_with_the_same_stamp_is_not_found;
     steps: steps_follow_each_other_and_the_stale_leave_no_trace, settled_means_settled, a_snapshot_shortens_the_tail,
         any_cursor_replays_to_the_same_end, what_was_heard_is_kept, progress_is_kept_until_the_task_settles,
-        unfinished_tasks_are_found_oldest_first, stamps_rise_above_everything_stored;
+        unfinished_tasks_are_found_oldest_first, tasks_that_were_handed_over_are_found,
+        stamps_rise_above_everything_stored;
     lists: lists_are_ordered_by_the_last_status, lists_filter_by_state_and_time, owners_see_only_their_own,
         totals_follow_every_move, counts_since_a_time_are_capped, a_list_shows_everything_after_a_restart;
     walks: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,
@@ -71,7 +72,9 @@ promises! {
     outbox: only_the_oldest_event_of_a_configuration_is_due, an_event_that_failed_is_due_again_with_all_its_attempts,
         an_event_that_is_given_up_lets_the_next_one_pass, a_dead_letter_can_be_tried_again_or_dropped,
         a_receiver_that_wants_no_more_is_owed_no_more, a_configuration_that_is_deleted_is_owed_nothing,
-        a_late_registration_is_owed_what_follows_or_the_last_turn, whoever_delivers_is_woken;
+        a_late_registration_is_owed_what_follows_or_the_last_turn, whoever_delivers_is_woken,
+        much_of_one_lane_hides_no_other, neighbours_that_were_given_up_alike_are_one_letter,
+        what_waits_goes_where_its_registration_leads;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
     kin: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,
@@ -79,7 +82,8 @@ promises! {
         whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
-        a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task;
+        a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,
+        a_key_that_may_be_used_again_keeps_its_task;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 

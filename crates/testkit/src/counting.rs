@@ -2,8 +2,8 @@
 
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Asking, Bell, Digest, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark, Note,
-    Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
+    Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
+    Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,8 +119,8 @@ impl Outbox for CountingLog {
         self.inner.bell()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        self.inner.due(now, limit)
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        self.inner.due(reading)
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

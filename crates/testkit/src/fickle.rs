@@ -3,8 +3,8 @@
 use crate::wait::at_once;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
-    Answer, AppendError, Asking, Bell, Digest, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark, Note,
-    Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
+    Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
+    Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ pub struct FickleLog {
 struct Mood {
     refusing: Option<StoreError>,
     reads_held: bool,
+    damaged: Option<String>,
     held: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -35,6 +36,11 @@ impl FickleLog {
     /// Refuses every write with this error, or takes them again.
     pub fn refuse(&self, error: Option<StoreError>) {
         self.mood().refusing = error;
+    }
+
+    /// Loses what was registered as this configuration.
+    pub fn damage(&self, config: &str) {
+        self.mood().damaged = Some(config.to_owned());
     }
 
     /// Keeps whoever reads waiting, or answers them all.
@@ -146,8 +152,8 @@ impl Outbox for FickleLog {
         self.inner.bell()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        self.read(self.inner.due(now, limit))
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        self.read(self.inner.due(reading))
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
@@ -155,6 +161,9 @@ impl Outbox for FickleLog {
     }
 
     fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+        if self.mood().damaged.as_deref() == Some(config) {
+            return Answer::now(Err(StoreError::Corrupt("unreadable push configuration".into())));
+        }
         self.read(self.inner.receiver(task, config))
     }
 

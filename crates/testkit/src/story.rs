@@ -27,7 +27,13 @@ pub fn push_config(id: &str) -> PushConfig {
 
 /// What registers that configuration, at the beginning of all simulated time.
 pub fn registers(id: &str, configs_max: u32) -> Effect {
-    Effect::PutPush { config: push_config(id), dialect: "1.0".into(), at: beginning(), configs_max }
+    Effect::PutPush {
+        config: push_config(id),
+        dialect: "1.0".into(),
+        host: "https://example.com:443".into(),
+        at: beginning(),
+        configs_max,
+    }
 }
 
 /// The beginning of all simulated time.

@@ -331,9 +331,9 @@ impl<'a> Metadata<'a> {
                 transfer_id: Some(&*transfer.transfer_id).filter(|id| !id.is_empty()),
                 ..about
             },
-            Fault::Handoff { reason, missing, .. } => {
-                let missing = (!missing.is_empty()).then(|| missing.join(" "));
-                Self { handoff: Some(reason), missing, ..about }
+            Fault::Handoff(unfit) => {
+                let missing = (!unfit.missing.is_empty()).then(|| unfit.missing.join(" "));
+                Self { handoff: Some(unfit.reason), missing, ..about }
             }
             _ => about,
         }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 ///
 /// Two files are written, FILE with the tasks and FILE.guard with keys, organisations and the audit, as they stood at one
 /// moment each. The copy is checked before it gets its name, and can be opened like any store. Configuration, certificates
-/// and secrets are not in it. Nothing is written over.
+/// and what secrets are read from are not in it; tokens and credentials of webhooks are, in clear. Nothing is written over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir backup /var/backups/sabir/monday.db\n  \

@@ -226,7 +226,9 @@ fn verdict(outcome: &Outcome) -> (bool, String) {
         }
         Outcome::Gone { status } => (false, format!("gone with HTTP {status}; nothing more would be delivered")),
         Outcome::Forbidden { reason } => (false, format!("not called: {reason}")),
-        Outcome::Unreachable { reason } => (false, format!("no answer: {reason}; a delivery would be tried again")),
+        Outcome::Unreachable { reason } | Outcome::Unanswered { reason } | Outcome::Withheld { reason } => {
+            (false, format!("no answer: {reason}; a delivery would be tried again"))
+        }
     }
 }
 

@@ -44,6 +44,11 @@ impl Resume {
         Self { flags }
     }
 
+    /// The same for an agent that has the task by now.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { flags: format!(" --agent-card {}", shell(url)) }
+    }
+
     /// The task waits for somebody: answer it.
     pub(crate) fn reply(&self, task: &str) -> String {
         format!("sabir send{} --task-id {} \"<reply>\"", self.flags, shell(task))

@@ -21,6 +21,7 @@ use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role,
     sabir send -a agent.example --stream -o json \"Close the quarter\"\n  \
     sabir send --text \"Read this\" --file ./report.pdf --media-type application/pdf\n  \
     echo '{\"month\":3}' | sabir send --data -\n  \
+    sabir send -a agent.example --follow \"I want my money back\"\n  \
     sabir send --task-id 7c1e \"cost centre 12\"")]
 pub(crate) struct Send {
     #[command(flatten)]
@@ -31,6 +32,10 @@ pub(crate) struct Send {
     /// Print the request as a curl or grpcurl command and send nothing. In JSON: method, URL, headers and body.
     #[arg(long)]
     dry_run: bool,
+    /// Go after a task that the agent hands to another one, with what is stored for that one, and report how it ends there.
+    /// Without this the agent is not told that it may, and shows the other one's work as its own or says whom to turn to.
+    #[arg(long)]
+    follow: bool,
 }
 
 impl Verb for Send {
@@ -45,6 +50,10 @@ impl Send {
         if settings.typed("stream") && settings.typed("async") {
             return Err(Problem::usage("--stream and --async exclude each other").hint("leave one of them out").into());
         }
+        if self.follow && settings.on("stream") {
+            let hint = "follow the stream of the agent that is named when the task is handed over";
+            return Err(Problem::usage("--follow waits for the result and does not stream").hint(hint).into());
+        }
         let waiting = settings.waiting(Waiting::Stay)?;
         if settings.text("agent-card").is_none()
             && let Some(address) = self.parts.address()
@@ -55,7 +64,7 @@ impl Send {
         session.reference()?;
         let parts = self.parts.read(&mut std::io::stdin().lock())?;
         let request = request(session, parts, self.message_id.as_deref())?;
-        let agent = session.connect().await?;
+        let agent = if self.follow { session.connect_following().await? } else { session.connect().await? };
         if self.dry_run {
             return rehearse(session, &agent, request, waiting);
         }
@@ -73,6 +82,9 @@ impl Send {
                 said.json().to_owned()
             }
         };
+        if self.follow && waiting == Waiting::Stay {
+            return session.report_followed(json).await;
+        }
         session.report_response(&json)
     }
 }

@@ -17,7 +17,7 @@ use sabir_client::{
     Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
 };
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a second Ctrl-C is waited for, by somebody who sits at a terminal.
@@ -34,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) watcher: Arc<Watcher>,
     agent: OnceLock<Agent>,
+    /// Where the task went, if it was handed over.
+    moved: Mutex<Option<String>>,
 }
 
 /// Who deals with Ctrl-C.
@@ -96,7 +98,7 @@ impl Session {
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
-        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new() })
+        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new(), moved: Mutex::default() })
     }
 
     /// The agent that was named.
@@ -157,6 +159,25 @@ impl Session {
         Ok(agent)
     }
 
+    /// A client that says it follows handoffs.
+    pub(crate) fn following(&self, credentials: Credentials) -> Result<Client, Error> {
+        let mut uris = self.settings.list("extension").to_vec();
+        uris.push(sabir_proto::HANDOFF.to_owned());
+        builder(&self.settings, credentials)?.extensions(uris).observer(self.watcher.clone()).build()
+    }
+
+    /// A line to the agent, by such a client.
+    pub(crate) async fn connect_following(&self) -> Result<Agent, Stop> {
+        let found = self.card().await?;
+        let found = self.believe(found).await?.into_found();
+        let credentials = self.credentials(&found).await?;
+        let client = self.following(credentials).map_err(|error| usage(&error, self.path))?;
+        let kept = found.clone();
+        let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
+        _ = self.agent.set(agent.clone());
+        Ok(agent)
+    }
+
     /// Which interface of a card would be called.
     pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
@@ -182,6 +203,16 @@ impl Session {
         Ok(Credentials { tokens, signer, ..given(&self.settings) })
     }
 
+    /// Who signs, if an account was named.
+    pub(crate) fn signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
+        signer(&self.settings, &self.out.redactor)
+    }
+
+    /// A client in the making, as the settings want it, with nobody watching.
+    pub(crate) fn builder(&self, credentials: Credentials) -> Result<Builder, Error> {
+        builder(&self.settings, credentials)
+    }
+
     /// A failure of the client, in the words of the envelope.
     pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
         explain(error, &self.words(found))
@@ -205,7 +236,15 @@ impl Session {
 
     /// How to go on, as commands.
     pub(crate) fn resume(&self) -> Resume {
-        Resume::new(&self.settings)
+        match &*self.moved.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(url) => Resume::at(url),
+            None => Resume::new(&self.settings),
+        }
+    }
+
+    /// From now on the task is there.
+    pub(crate) fn moved_to(&self, url: &str) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
     }
 
     /// How often to ask.

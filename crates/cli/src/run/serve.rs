@@ -7,6 +7,7 @@ use crate::problem::{Code, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
+use sabir_server::config::openai::{OpenaiConfig, Reference};
 use sabir_server::{Config, Server};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -21,6 +22,9 @@ use tracing_subscriber::EnvFilter;
 #[command(after_help = "Examples:\n  \
     sabir serve                                   demo agents on 127.0.0.1:4000\n  \
     sabir serve --exec 'python3 bot.py'           any script becomes an agent\n  \
+    sabir serve --http http://127.0.0.1:8000/ask  so does an HTTP endpoint\n  \
+    sabir serve --openai http://127.0.0.1:11434/v1 --model llama3.2\n  \
+    OPENAI_API_KEY=… sabir serve --openai https://api.openai.com/v1 --model gpt-4o\n  \
     sabir serve --config sabir.toml --listen 127.0.0.1:0\n\n\
     Variables: SABIR_SECTION__KEY overrides a key of the file, such as SABIR_STORE__DURABILITY=normal;\n\
     SABIR_LOG sets the log filter (default: info), SABIR_LOG_FORMAT=json writes JSON lines.")]
@@ -41,10 +45,19 @@ pub(crate) struct Serve {
     #[arg(long)]
     production: bool,
     /// Serve one agent that runs this command for every message.
-    #[arg(long, value_name = "CMD", conflicts_with = "echo")]
+    #[arg(long, value_name = "CMD", group = "alone")]
     exec: Option<String>,
+    /// Serve one agent that asks this HTTP endpoint.
+    #[arg(long, value_name = "URL", group = "alone")]
+    http: Option<String>,
+    /// Serve one agent that asks a model behind this OpenAI-compatible URL; its key is read from OPENAI_API_KEY.
+    #[arg(long, value_name = "URL", group = "alone", requires = "model")]
+    openai: Option<String>,
+    /// Which model, for --openai.
+    #[arg(long, value_name = "MODEL", requires = "openai")]
+    model: Option<String>,
     /// Serve one agent that says back what it hears.
-    #[arg(long)]
+    #[arg(long, group = "alone")]
     echo: bool,
 }
 
@@ -73,9 +86,13 @@ impl Serve {
     fn config(self) -> anyhow::Result<Config> {
         let mut config = configured(self.config, self.data)?;
         if let Some(command) = self.exec {
-            config.agent = vec![single("agent", Kind::Exec, Some(command))];
+            config.agent = vec![AgentConfig { command: Some(command), ..single("agent", Kind::Exec) }];
+        } else if let Some(url) = self.http {
+            config.agent = vec![AgentConfig { url: Some(url), ..single("agent", Kind::Http) }];
+        } else if let Some(url) = self.openai {
+            config.agent = vec![model(url, self.model.unwrap_or_default())];
         } else if self.echo {
-            config.agent = vec![single("echo", Kind::Echo, None)];
+            config.agent = vec![single("echo", Kind::Echo)];
         } else if config.agent.is_empty() {
             config.agent = demo_agents()?;
         }
@@ -106,11 +123,20 @@ fn demo_agents() -> anyhow::Result<Vec<AgentConfig>> {
     Ok(Config::read(DEMO).context("the built-in demo agents")?.agent)
 }
 
-fn single(name: &str, kind: Kind, command: Option<String>) -> AgentConfig {
-    AgentConfig { default: true, command, ..AgentConfig::new(name, kind) }
+fn single(name: &str, kind: Kind) -> AgentConfig {
+    AgentConfig { default: true, ..AgentConfig::new(name, kind) }
+}
+
+/// An agent that asks a model. A key belongs into no argument, where everybody on this machine could read it.
+fn model(url: String, model: String) -> AgentConfig {
+    let key = std::env::var_os("OPENAI_API_KEY").is_some_and(|key| !key.is_empty());
+    let bearer = key.then(|| Reference::parse("env:OPENAI_API_KEY"));
+    let openai = Some(OpenaiConfig { model, ..OpenaiConfig::default() });
+    AgentConfig { url: Some(url), bearer, openai, ..single("agent", Kind::Openai) }
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
+    sabir_server::raise_file_limit();
     let server = Server::start(config).await?;
     // Before anybody learns that we listen: a stop may follow at once.
     let stop = stop_signal().context("cannot listen for signals")?;

@@ -103,3 +103,21 @@ fn a_page_that_rotted_is_an_error_of_what_is_on_it() {
     sabir.rpc("/", "ListTasks", &json!({}));
     sabir.still_serves();
 }
+
+#[test]
+fn an_unfinished_task_that_cannot_be_read_keeps_no_server_from_starting() {
+    let sabir = Sabir::start(AGENTS);
+    let (one, other) = (sabir.send("/agents/desk", &saying("book")), sabir.send("/", &saying("hello")));
+    let home = sabir.stop();
+    let database = home.open_database();
+    // As if it had been at work.
+    let sql = "UPDATE task SET state = 2 WHERE k = (SELECT min(k) FROM task)";
+    assert_eq!(database.execute(sql, []).unwrap(), 1);
+    database.execute("UPDATE event SET lines = X'7b7b' WHERE k = (SELECT min(k) FROM task)", []).unwrap();
+    database.execute("DELETE FROM snapshot WHERE k = (SELECT min(k) FROM task)", []).unwrap();
+    drop(database);
+    let sabir = Sabir::at(&home);
+    assert_eq!(sabir.get("/", &other["id"]), other);
+    assert!(sabir.said().contains(one["id"].as_str().unwrap()), "the log says which: {}", sabir.said());
+    sabir.still_serves();
+}

@@ -156,7 +156,8 @@ fn an_inner_address_is_a_dead_letter_that_says_what_to_do() {
     let hook = Hook::answering(200);
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&sabir.home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
-    until("it is given up", || dead().len() >= 3);
+    let events = |one: &Value| one["lastEvent"].as_u64().unwrap() + 1 - one["firstEvent"].as_u64().unwrap();
+    until("it is given up", || dead().iter().map(events).sum::<u64>() >= 3);
     let reason = dead()[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("loopback") && reason.contains("[egress]"), "{reason}");
     assert!(hook.heard.lock().unwrap().is_empty());
@@ -257,4 +258,46 @@ fn a_server_without_webhooks_has_nothing_to_deliver() {
     assert!(deliveries(&sabir.home).is_empty());
     let nowhere = Desk::new().run(&["push", "list"]);
     assert!(nowhere.code != 0 && nowhere.stderr.contains("SABIR_ERR_NO_STORE"), "{nowhere:#?}");
+}
+
+#[test]
+fn a_registration_that_cannot_be_read_is_found_listed_and_stops_no_other() {
+    let hook = Hook::answering(503);
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let damaged = sabir.send("/", &with_hook(&hook.url));
+    let whole = sabir.send("/", &with_hook(&hook.url));
+    hook.heard(2);
+    let home = sabir.kill();
+    let database = home.open_database();
+    let sql = "UPDATE push_config SET json = X'7b' WHERE k = (SELECT min(k) FROM task)";
+    assert_eq!(database.execute(sql, []).unwrap(), 1);
+    drop(database);
+    let data = home.data();
+    let checked = Desk::new().run(&["db", "check", "--data", data.to_str().unwrap()]);
+    let said = format!("{}{}", checked.stdout, checked.stderr);
+    assert!(checked.code == 1 && said.contains(damaged["id"].as_str().unwrap()), "{checked:#?}");
+    assert!(deliveries(&home).len() >= 2, "they are listed all the same");
+    hook.status.store(200, Ordering::SeqCst);
+    hook.heard.lock().unwrap().clear();
+    let sabir = Sabir::at(&home);
+    assert!(hook.heard_to_the_end().iter().all(|asked| asked.body.contains(whole["id"].as_str().unwrap())));
+    until("it is given up", || deliveries(&home).iter().any(|one| one["state"] == "dead"));
+    let dead = deliveries(&home);
+    assert!(dead.iter().all(|one| one["taskId"] == damaged["id"] && one["receiver"].is_null()), "{dead:?}");
+    for one in &dead {
+        push(&home, &["drop", &number(one)]).ok();
+    }
+    assert!(deliveries(&home).is_empty());
+    drop(sabir);
+}
+
+#[test]
+fn a_webhook_that_is_never_called_is_refused_when_it_is_registered() {
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    for url in ["http://user:s3cret@hooks.example/", "http://hooks.example:25/", "http://hooks.example:99999/"] {
+        let reply = sabir.rpc("/", "SendMessage", &with_hook(url));
+        let told = reply.to_string();
+        assert!(reply.get("error").is_some() && told.contains("taskPushNotificationConfig.url"), "{url}: {told}");
+        assert!(!told.contains("s3cret"), "{told}");
+    }
 }

@@ -6,6 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
+//! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a conversation at a terminal or in a pipe | `chat` |
@@ -16,6 +17,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
 //! | old tasks are forgotten, and nobody waits for it | `retention` |
@@ -24,6 +26,7 @@
 //! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
 //! | cards that somebody vouches for | `signed_cards` |
 //! | what agents can grant each other is known before anything runs | `lattice` |
+//! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
@@ -45,6 +48,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod anything;
 mod backup;
 mod bad_agents;
 mod bad_clients;
@@ -57,6 +61,7 @@ mod cancel;
 mod card;
 mod cards;
 mod cassettes;
+mod catalog;
 mod chat;
 mod conformance;
 mod convert;
@@ -67,7 +72,9 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod handoff;
 mod history;
+mod inbox;
 mod kill_stream;
 mod lattice;
 mod leftovers;
@@ -84,6 +91,7 @@ mod production;
 mod protocols;
 mod proxies;
 mod push;
+mod registry;
 mod remote;
 mod remote_waits;
 mod resume;
@@ -102,4 +110,5 @@ mod tls_files;
 mod trust;
 mod turns;
 mod v03;
+mod workspace;
 mod xpr;

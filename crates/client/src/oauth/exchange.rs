@@ -98,6 +98,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         self.exchange(url, request).await
     }
 
+    /// The form as it goes out. Apart from the waiting, because its writer may not cross threads.
     fn written(
         &self,
         url: &Url,

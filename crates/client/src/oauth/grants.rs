@@ -96,7 +96,7 @@ mod tests {
             ("audience", "https://b"),
             ("scope", "x"),
         ] {
-            assert!(form.iter().any(|(k, v)| (&**k, &**v) == expected), "{expected:?} in {form:?}");
+            assert!(form.contains(&expected), "{expected:?} in {form:?}");
         }
     }
 

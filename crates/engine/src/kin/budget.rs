@@ -65,7 +65,8 @@ impl Core {
     pub(crate) fn refuse(&self, excess: &Excess) -> Fault {
         self.metrics.refused(excess);
         tracing::warn!(limit = excess.limit(), "the runaway guard refused a call: {}", excess.words());
-        Fault::Exhausted(excess.words())
+        // Not exhausted, which others would take for a reason to try again: this stays as it is.
+        Fault::UnsupportedOperation(excess.words())
     }
 
     /// Whether an agent may call another. How many tasks there are is decided where the task is opened, by the log, since

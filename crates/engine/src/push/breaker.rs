@@ -1,27 +1,52 @@
-//! Which hosts are left alone, and for how long.
+//! Who is left alone, and for how long.
 //!
-//! A host is scheme, name and port. After some failures in a row, of whatever configurations, it is left alone for a
-//! pause; then one delivery is let through to see. If that fails the pause doubles, if it arrives the host is as good as
-//! new. Only what says something about the host counts as a failure: no answer, or a server error. A receiver that does
-//! not like one delivery is alive.
+//! There are two kinds of breakers. One is of a host, and only failures to connect count for it: those are true for
+//! everybody who calls there. One is of a lane, an owner at a host: no answer, or a server error, may be the fault of what
+//! that owner registered, so nobody else pays for it. A receiver that does not like one delivery is alive.
+//!
+//! After some failures in a row a breaker opens for a pause; then one delivery is let through to see. If that fails the
+//! pause doubles, if it arrives everything is as good as new. The one to see is, for a moment, the configuration that last
+//! succeeded: whoever always fails should not decide for those that do not.
 
 use super::schedule::spread;
 use crate::courier::Outcome;
 use crate::limits::Limits;
-use sabir_proto::Timestamp;
+use sabir_proto::{TaskId, Timestamp};
+use sabir_store::{Lane, Owed};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hosts that are remembered as failing; beyond that those are forgotten whose pause is over.
-const HOSTS_MAX: usize = 10_000;
+/// Breakers that are remembered. Beyond that those are forgotten that are not open, and when all are, no more are made:
+/// each event still has its own delays.
+const BREAKERS_MAX: usize = 10_000;
+/// How often room is looked for: it is a walk over all of them.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+/// How long after a pause only the configuration that last succeeded is let through.
+const LEAD: Duration = Duration::from_secs(2);
 /// How far apart those come back who waited for a pause to end.
 const SPREAD_MS: u64 = 2000;
 /// How long others wait while one delivery is let through.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(super) struct Breakers(HashMap<Arc<str>, Breaker>);
+pub(super) struct Breakers {
+    of: HashMap<Whose, Breaker>,
+    tidied: Option<Timestamp>,
+}
+
+/// What a breaker is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Whose {
+    Host(Arc<str>),
+    Lane(Lane),
+}
+
+impl Whose {
+    fn both(lane: &Lane) -> [Self; 2] {
+        [Self::Lane(lane.clone()), Self::Host(lane.host.clone())]
+    }
+}
 
 #[derive(Debug, Default)]
 struct Breaker {
@@ -32,6 +57,8 @@ struct Breaker {
     until: Option<Timestamp>,
     /// Somebody was let through to see.
     probing: bool,
+    /// Who last succeeded.
+    proven: Option<(TaskId, String)>,
 }
 
 /// Whether a delivery may go.
@@ -42,71 +69,123 @@ pub(super) enum Admission {
     Wait(Timestamp),
 }
 
-impl Breakers {
-    /// Asks for a delivery. Whoever is let go must report what came of it.
-    pub(super) fn ask(&mut self, host: &Arc<str>, now: Timestamp, random: u64) -> Admission {
-        let Some(Breaker { until: Some(until), probing, .. }) = self.0.get_mut(host) else { return Admission::Go };
-        if *until > now {
+impl Breaker {
+    fn ask(&mut self, owed: &Owed, now: Timestamp, random: u64) -> Admission {
+        let Some(until) = self.until else { return Admission::Go };
+        let proven = self.proven.as_ref();
+        let leads = proven.is_none_or(|(task, config)| (*task, config) == (owed.task, &owed.config));
+        let first = if leads { until } else { later(until, LEAD) };
+        if first > now {
             // Not all at the same moment: who comes first is the one to see, and it should not always be the same one that
-            // spends its patience on it.
-            return Admission::Wait(later(*until, Duration::from_millis(random % SPREAD_MS)));
+            // spends its patience on it. Whoever succeeded before is early.
+            let early = leads && proven.is_some();
+            let apart = Duration::from_millis(if early { 0 } else { random % SPREAD_MS });
+            return Admission::Wait(later(first, apart));
         }
-        if std::mem::replace(probing, true) {
+        if std::mem::replace(&mut self.probing, true) {
             return Admission::Wait(later(now, spread(PROBE_WAIT, random)));
         }
         Admission::Go
     }
 
-    /// A delivery has ended; true when the host is left alone from now on.
-    pub(super) fn report(&mut self, host: &Arc<str>, outcome: &Outcome, now: Timestamp, limits: &Limits) -> bool {
-        let failed = match outcome {
-            Outcome::Unreachable { .. } => true,
-            Outcome::Refused { status, .. } => *status >= 500,
-            Outcome::Accepted { .. } | Outcome::Gone { .. } => false,
-            // Nobody was called.
-            Outcome::Forbidden { .. } => {
-                self.0.get_mut(host).into_iter().for_each(|breaker| breaker.probing = false);
-                return false;
-            }
-        };
-        if !failed {
-            self.0.remove(host);
-            return false;
-        }
-        if self.0.len() >= HOSTS_MAX && !self.0.contains_key(host) {
-            self.0.retain(|_, breaker| breaker.until.is_some_and(|until| until > now));
-        }
-        let breaker = self.0.entry(host.clone()).or_default();
-        breaker.failures = breaker.failures.saturating_add(1);
+    /// Counts a failure; true when it is left alone from now on.
+    fn fail(&mut self, now: Timestamp, limits: &Limits) -> bool {
+        self.failures = self.failures.saturating_add(1);
         // Those that went before the pause may fail during it; only the one that was let through makes it longer.
-        let paused = breaker.until.is_some_and(|until| until > now);
-        if breaker.failures < limits.push_host_failures_max || paused {
+        let paused = self.until.is_some_and(|until| until > now);
+        if self.failures < limits.push_host_failures_max || paused {
             return false;
         }
-        breaker.pause = (breaker.pause * 2).clamp(limits.push_pause_min, limits.push_pause_max);
-        breaker.until = Some(later(now, breaker.pause));
-        breaker.probing = false;
+        self.pause = (self.pause * 2).clamp(limits.push_pause_min, limits.push_pause_max);
+        self.until = Some(later(now, self.pause));
+        self.probing = false;
         true
-    }
-
-    /// A delivery that was let go did not take place after all.
-    pub(super) fn give_back(&mut self, host: &Arc<str>) {
-        self.0.get_mut(host).into_iter().for_each(|breaker| breaker.probing = false);
-    }
-
-    /// How many hosts are left alone.
-    pub(super) fn paused(&self) -> usize {
-        self.0.values().filter(|breaker| breaker.until.is_some()).count()
     }
 }
 
-/// Scheme, name and port of a URL, for telling hosts apart and nothing else.
-pub(super) fn host_of(url: &str) -> Arc<str> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or(rest);
-    // What stands before it is a name and a password.
-    let host = authority.rsplit('@').next().unwrap_or(authority);
-    format!("{scheme}://{host}").to_ascii_lowercase().into()
+impl Breakers {
+    /// Asks for a delivery. Whoever is let go must report what came of it.
+    pub(super) fn ask(&mut self, owed: &Owed, now: Timestamp, random: u64) -> Admission {
+        let mut asked = Vec::with_capacity(2);
+        for whose in Whose::both(&owed.lane) {
+            let Some(breaker) = self.of.get_mut(&whose) else { continue };
+            if let Admission::Wait(until) = breaker.ask(owed, now, random) {
+                asked.iter().for_each(|whose| self.not_probing(whose));
+                return Admission::Wait(until);
+            }
+            asked.push(whose);
+        }
+        Admission::Go
+    }
+
+    /// A delivery has ended; true when somebody is left alone from now on.
+    pub(super) fn report(&mut self, owed: &Owed, outcome: &Outcome, now: Timestamp, limits: &Limits) -> bool {
+        let [of_lane, of_host] = Whose::both(&owed.lane);
+        match outcome {
+            Outcome::Unreachable { .. } => {
+                self.not_probing(&of_lane);
+                self.get(of_host, now).is_some_and(|breaker| breaker.fail(now, limits))
+            }
+            Outcome::Unanswered { .. } | Outcome::Refused { status: 500.., .. } => {
+                self.recover(&of_host, None);
+                self.get(of_lane, now).is_some_and(|breaker| breaker.fail(now, limits))
+            }
+            Outcome::Accepted { .. } => {
+                let proven = (owed.task, owed.config.clone());
+                for whose in [of_lane, of_host] {
+                    drop(self.get(whose.clone(), now));
+                    self.recover(&whose, Some(&proven));
+                }
+                false
+            }
+            Outcome::Refused { .. } | Outcome::Gone { .. } => {
+                [of_lane, of_host].iter().for_each(|whose| self.recover(whose, None));
+                false
+            }
+            // Nobody was called.
+            Outcome::Forbidden { .. } | Outcome::Withheld { .. } => {
+                self.give_back(&owed.lane);
+                false
+            }
+        }
+    }
+
+    /// A delivery that was let go did not take place after all.
+    pub(super) fn give_back(&mut self, lane: &Lane) {
+        Whose::both(lane).iter().for_each(|whose| self.not_probing(whose));
+    }
+
+    /// How many hosts are left alone, by all or by somebody.
+    pub(super) fn paused(&self) -> usize {
+        self.of.values().filter(|breaker| breaker.until.is_some()).count()
+    }
+
+    fn not_probing(&mut self, whose: &Whose) {
+        self.of.get_mut(whose).into_iter().for_each(|breaker| breaker.probing = false);
+    }
+
+    /// As good as new.
+    fn recover(&mut self, whose: &Whose, proven: Option<&(TaskId, String)>) {
+        if let Some(breaker) = self.of.get_mut(whose) {
+            let proven = proven.cloned().or_else(|| breaker.proven.take());
+            *breaker = Breaker { proven, ..Breaker::default() };
+        }
+    }
+
+    /// The breaker, made if there is room for it.
+    fn get(&mut self, whose: Whose, now: Timestamp) -> Option<&mut Breaker> {
+        if self.of.len() >= BREAKERS_MAX && !self.of.contains_key(&whose) {
+            if self.tidied.is_some_and(|tidied| now < later(tidied, TIDY_EVERY)) {
+                return None;
+            }
+            self.tidied = Some(now);
+            self.of.retain(|_, breaker| breaker.until.is_some_and(|until| until > now));
+            if self.of.len() >= BREAKERS_MAX {
+                return None;
+            }
+        }
+        Some(self.of.entry(whose).or_default())
+    }
 }
 
 pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
@@ -116,47 +195,91 @@ pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sabir_proto::{Seq, Stamp};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)
     }
 
-    fn dead() -> Outcome {
+    fn owed(owner: i64, host: &str, config: &str) -> Owed {
+        let (task, at) = (TaskId::new(Stamp::from_u64(1), 1), at(0));
+        let lane = Lane { owner, host: host.into() };
+        Owed { number: 1, task, config: config.into(), lane, seq: Seq(1), last: Seq(1), at, since: at, attempts: 0 }
+    }
+
+    fn nobody() -> Outcome {
         Outcome::Unreachable { reason: "nobody there".into() }
     }
+
+    fn refused(status: u16) -> Outcome {
+        Outcome::Refused { status, retry_after: None }
+    }
+
+    const TAKEN: Outcome = Outcome::Accepted { status: 200 };
 
     #[test]
     fn a_dead_host_is_left_alone_for_longer_and_longer() {
         let (limits, mut breakers) = (Limits::default(), Breakers::default());
-        let (host, other): (Arc<str>, Arc<str>) = ("http://a".into(), "http://b".into());
+        let (host, same, other) = (owed(1, "a", "c"), owed(2, "a", "c"), owed(1, "b", "c"));
         for n in 1..=5 {
             assert_eq!(breakers.ask(&host, at(0), 0), Admission::Go);
-            assert_eq!(breakers.report(&host, &dead(), at(0), &limits), n == 5);
+            assert_eq!(breakers.report(&host, &nobody(), at(0), &limits), n == 5);
         }
         let mut now = 0;
         for pause in [5, 10, 20, 40, 80, 160, 300, 300] {
             assert_eq!(breakers.ask(&host, at(now + pause - 1), 0), Admission::Wait(at(now + pause)));
-            assert!(!breakers.report(&host, &dead(), at(now + 1), &limits), "those under way do not count");
+            assert!(!breakers.report(&host, &nobody(), at(now + 1), &limits), "those under way do not count");
             now += pause;
-            assert_eq!(breakers.ask(&host, at(now), 0), Admission::Go, "one to see");
+            assert_eq!(breakers.ask(&same, at(now), 0), Admission::Go, "one to see, whoever it is of");
             assert!(matches!(breakers.ask(&host, at(now), 0), Admission::Wait(_)), "and no other");
             assert_eq!(breakers.ask(&other, at(now), 0), Admission::Go);
-            assert!(breakers.report(&host, &dead(), at(now), &limits));
+            assert!(breakers.report(&same, &nobody(), at(now), &limits));
         }
         assert_eq!(breakers.paused(), 1);
         now += 300;
         assert_eq!(breakers.ask(&host, at(now), 0), Admission::Go);
-        breakers.report(&host, &Outcome::Accepted { status: 200 }, at(now), &limits);
+        breakers.report(&host, &TAKEN, at(now), &limits);
         assert_eq!(breakers.paused(), 0);
         assert_eq!(breakers.ask(&host, at(now), 0), Admission::Go);
-        assert_eq!(breakers.ask(&host, at(now), 0), Admission::Go, "as good as new");
+        assert_eq!(breakers.ask(&same, at(now), 0), Admission::Go, "as good as new");
+    }
+
+    #[test]
+    fn nobody_pays_for_what_another_registered() {
+        let (limits, mut breakers) = (Limits::default(), Breakers::default());
+        let (bad, good) = (owed(1, "shared", "bad"), owed(2, "shared", "good"));
+        let hang = Outcome::Unanswered { reason: "no answer".into() };
+        for outcome in [refused(500), hang.clone(), refused(503), hang, refused(502)] {
+            assert_eq!(breakers.ask(&bad, at(0), 0), Admission::Go);
+            breakers.report(&bad, &outcome, at(0), &limits);
+        }
+        assert_eq!(breakers.ask(&bad, at(1), 0), Admission::Wait(at(5)));
+        assert_eq!(breakers.ask(&good, at(1), 0), Admission::Go);
+    }
+
+    #[test]
+    fn who_succeeded_last_is_the_one_to_see() {
+        let (limits, mut breakers) = (Limits::default(), Breakers::default());
+        let (bad, good) = (owed(1, "a", "bad"), owed(1, "a", "good"));
+        breakers.report(&good, &TAKEN, at(0), &limits);
+        for _ in 0..5 {
+            breakers.report(&bad, &refused(500), at(0), &limits);
+        }
+        assert_eq!(breakers.ask(&bad, at(5), 0), Admission::Wait(at(7)), "not the first");
+        assert_eq!(breakers.ask(&good, at(4), 99), Admission::Wait(at(5)));
+        assert_eq!(breakers.ask(&good, at(5), 0), Admission::Go);
+        breakers.report(&good, &TAKEN, at(5), &limits);
+        assert_eq!(breakers.ask(&bad, at(5), 0), Admission::Go);
+        for _ in 0..5 {
+            breakers.report(&bad, &refused(500), at(5), &limits);
+        }
+        assert_eq!(breakers.ask(&bad, at(12), 0), Admission::Go, "but where it has nothing to tell, anybody will do");
     }
 
     #[test]
     fn who_dislikes_a_delivery_is_alive() {
         let (limits, mut breakers) = (Limits::default(), Breakers::default());
-        let host: Arc<str> = "http://a".into();
-        let refused = |status| Outcome::Refused { status, retry_after: None };
+        let host = owed(1, "a", "c");
         for _ in 0..4 {
             breakers.report(&host, &refused(500), at(0), &limits);
         }
@@ -168,26 +291,30 @@ mod tests {
     #[test]
     fn a_probe_that_did_not_take_place_is_given_back() {
         let (limits, mut breakers) = (Limits::default(), Breakers::default());
-        let host: Arc<str> = "http://a".into();
+        let host = owed(1, "a", "c");
         for _ in 0..5 {
-            breakers.report(&host, &dead(), at(0), &limits);
+            breakers.report(&host, &nobody(), at(0), &limits);
         }
         assert_eq!(breakers.ask(&host, at(5), 0), Admission::Go);
-        breakers.give_back(&host);
-        assert_eq!(breakers.ask(&host, at(5), 0), Admission::Go);
-        breakers.report(&host, &Outcome::Forbidden { reason: "inside".into() }, at(5), &limits);
+        breakers.give_back(&host.lane);
+        for ours in [Outcome::Forbidden { reason: "inside".into() }, Outcome::Withheld { reason: "full".into() }] {
+            assert_eq!(breakers.ask(&host, at(5), 0), Admission::Go);
+            breakers.report(&host, &ours, at(5), &limits);
+        }
         assert_eq!(breakers.ask(&host, at(5), 0), Admission::Go);
     }
 
     #[test]
-    fn hosts_are_told_apart_by_scheme_name_and_port() {
-        for (url, host) in [
-            ("https://Example.com/a?b", "https://example.com"),
-            ("http://u:secret@example.com:81/a", "http://example.com:81"),
-            ("http://[::1]:9#x", "http://[::1]:9"),
-            ("http://a\\b", "http://a"),
-        ] {
-            assert_eq!(&*host_of(url), host);
+    fn there_are_so_many_breakers_and_no_more() {
+        let (limits, mut breakers) = (Limits { push_host_failures_max: 1, ..Limits::default() }, Breakers::default());
+        for n in 0..BREAKERS_MAX + 100 {
+            breakers.report(&owed(1, &n.to_string(), "c"), &nobody(), at(0), &limits);
         }
+        assert_eq!((breakers.of.len(), breakers.paused()), (BREAKERS_MAX, BREAKERS_MAX));
+        assert!(
+            breakers.report(&owed(1, "new", "c"), &nobody(), at(60), &limits),
+            "those whose pause is over make room"
+        );
+        assert_eq!(breakers.of.len(), 1);
     }
 }

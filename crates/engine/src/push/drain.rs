@@ -4,25 +4,20 @@
 //! marks it before it goes on, so that a crash repeats no more than the event in flight. While the store takes no marks
 //! workers hold on to theirs: an event that was delivered is not delivered again and again because the disk is full.
 
-use super::breaker::{Admission, Breakers, host_of, later};
-use super::ready::Ready;
-use super::schedule::{self, Next};
+use super::breaker::{Admission, Breakers, later};
+use super::ready::{Ready, Shares};
+use super::schedule::{self, Next, Watch};
 use crate::courier::{Courier, Delivered, Outcome, Parcel, delivery_id};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use sabir_proto::{Seq, Timestamp};
-use sabir_store::{Attempt, Bell, Mark, Owed, Receiver, StoreError};
+use sabir_store::{Attempt, Bell, Due, Mark, Owed, Receiver, StoreError};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Read from the outbox at a time.
-const PAGE: usize = 256;
-/// Configurations held at once. Reached only where hosts that hang have as many of them due: until they are found out and
-/// left alone, what is due behind them has to wait.
-const HELD_MAX: usize = 4096;
 /// Events a worker delivers to one receiver before others get their turn.
 const RUN_MAX: usize = 32;
 /// How long to wait before the store is asked again, at first and at most.
@@ -34,6 +29,8 @@ const SLEEP_MAX: Duration = Duration::from_secs(30);
 /// The state of the drain. Knows no engine, so that the engine may know it.
 pub(crate) struct Drainer {
     courier: Arc<dyn Courier>,
+    /// When deliveries began.
+    begun: Timestamp,
     state: Mutex<State>,
     /// Rung when a worker is free again, and at the end.
     bell: Bell,
@@ -47,8 +44,8 @@ struct State {
 }
 
 impl Drainer {
-    pub(crate) fn new(courier: Arc<dyn Courier>) -> Self {
-        Self { courier, state: Mutex::default(), bell: Bell::default(), stopping: AtomicBool::new(false) }
+    pub(crate) fn new(courier: Arc<dyn Courier>, begun: Timestamp) -> Self {
+        Self { courier, begun, state: Mutex::default(), bell: Bell::default(), stopping: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -67,6 +64,10 @@ impl Drainer {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.lock().ready.in_flight()
+    }
+
+    pub(crate) fn courier(&self) -> &dyn Courier {
+        &*self.courier
     }
 }
 
@@ -127,66 +128,52 @@ impl Drain {
         for answer in left_alone.iter().map(mark).collect::<Vec<_>>() {
             answer.await?;
         }
-        if self.is_idle() && (page == Page::Full || postponed) {
+        if (page == Page::Part || postponed) && self.drainer.lock().ready.is_idle(self.shares()) {
             return Ok(Round::MoreIsDue);
         }
         Ok(Round::Next(self.core.log.next_due(self.core.host.now()).await?))
     }
 
-    /// A worker is free and nothing waits for it.
-    fn is_idle(&self) -> bool {
-        let (state, limits) = (self.drainer.lock(), &self.core.limits);
-        let free = state.ready.in_flight() < limits.push_workers_max && state.ready.held() < HELD_MAX;
-        free && state.ready.sendable(limits.push_host_workers_max) == 0
+    fn shares(&self) -> Shares {
+        let limits = &self.core.limits;
+        Shares { workers: limits.push_workers_max, host_workers: limits.push_host_workers_max }
     }
 
     /// Reads what is due, unless enough waits.
     async fn fill(&self) -> Result<Page, StoreError> {
-        let limit = {
-            let (state, limits) = (self.drainer.lock(), &self.core.limits);
-            let enough = state.ready.sendable(limits.push_host_workers_max) >= limits.push_workers_max;
-            if enough || state.ready.held() >= HELD_MAX {
-                return Ok(Page::Unread);
+        let reading = self.drainer.lock().ready.reading(self.core.host.now(), self.shares());
+        let Some(reading) = reading else { return Ok(Page::Unread) };
+        let Due { owed, rest } = self.core.log.due(reading).await?;
+        let mut state = self.drainer.lock();
+        for owed in owed {
+            if !state.ready.holds(&owed) {
+                state.ready.add(owed);
             }
-            state.ready.held() + PAGE
-        };
-        let page = self.core.log.due(self.core.host.now(), limit).await?;
-        let full = page.len() >= limit;
-        for owed in page {
-            if self.drainer.lock().ready.holds(&owed) {
-                continue;
-            }
-            let Some(receiver) = self.core.log.receiver(owed.task, &owed.config).await? else {
-                // Deleted since, and the row with it. Should it be there after all, it must not be found again and again.
-                self.core.log.discard(owed.number).await?;
-                continue;
-            };
-            self.drainer.lock().ready.add(owed, &host_of(&receiver.config.url));
         }
-        Ok(if full { Page::Full } else { Page::Whole })
+        Ok(if state.ready.go_on(rest) { Page::Part } else { Page::Whole })
     }
 
-    /// Gives to workers what may go; returns what must wait because its host is left alone.
+    /// Gives to workers what may go; returns what must wait because its receiver is left alone.
     fn send_off(&self) -> Vec<(Owed, Timestamp)> {
-        let limits = &self.core.limits;
+        let (shares, host) = (self.shares(), &self.core.host);
         let mut left_alone = Vec::new();
         let mut state = self.drainer.lock();
-        while !self.drainer.is_stopping() && state.ready.in_flight() < limits.push_workers_max {
-            let Some((owed, host)) = state.ready.next(limits.push_host_workers_max) else { break };
-            match state.breakers.ask(&host, self.core.host.now(), self.core.host.random()) {
+        while !self.drainer.is_stopping() && state.ready.in_flight() < shares.workers {
+            let Some(owed) = state.ready.next(shares) else { break };
+            match state.breakers.ask(&owed, host.now(), host.random()) {
                 Admission::Go => {
-                    let worker = Worker { drain: self.clone(), owed, host, admitted: true };
-                    self.core.host.spawn(Box::pin(worker.run()));
+                    let worker = Worker { drain: self.clone(), owed, admitted: true };
+                    host.spawn(Box::pin(worker.run()));
                 }
                 Admission::Wait(until) => {
-                    let others = state.ready.dismiss(&host);
-                    state.ready.ended(owed.task, &owed.config, &host);
+                    let others = state.ready.dismiss(&owed.lane);
+                    state.ready.ended(&owed);
                     left_alone.push((owed, until));
                     // The others of the line as well, but each with a time of its own.
                     for other in others {
-                        match state.breakers.ask(&host, self.core.host.now(), self.core.host.random()) {
+                        match state.breakers.ask(&other, host.now(), host.random()) {
                             Admission::Wait(until) => left_alone.push((other, until)),
-                            Admission::Go => state.breakers.give_back(&host),
+                            Admission::Go => state.breakers.give_back(&other.lane),
                         }
                     }
                 }
@@ -208,29 +195,54 @@ impl Drain {
 enum Page {
     Unread,
     Whole,
-    Full,
+    Part,
 }
 
 /// Delivers to one configuration.
 struct Worker {
     drain: Drain,
     owed: Owed,
-    host: Arc<str>,
     /// Let go, and has not reported what came of it.
     admitted: bool,
 }
 
-/// Also when a courier panics: its place must not stay taken.
+/// Also when a courier panics: its place must not stay taken, and the same event must not be tried again at once.
 impl Drop for Worker {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let core = &self.drain.core;
+            let broken = withheld("the delivery broke off".into());
+            // The store has it; nobody can wait for it here.
+            drop(core.log.mark(&self.owed, self.verdict(&broken, core.host.now())));
+        }
         let mut state = self.drain.drainer.lock();
         if self.admitted {
-            state.breakers.give_back(&self.host);
+            state.breakers.give_back(&self.owed.lane);
         }
-        state.ready.ended(self.owed.task, &self.owed.config, &self.host);
+        state.ready.ended(&self.owed);
         self.drain.show(&state);
         drop(state);
         self.drain.drainer.bell.ring();
+    }
+}
+
+/// Why there is nothing to deliver.
+enum Missing {
+    /// The configuration was deleted.
+    Receiver,
+    /// It will never be there.
+    Event(String),
+    /// The store does not give it.
+    Unread(StoreError),
+}
+
+impl From<StoreError> for Missing {
+    fn from(error: StoreError) -> Self {
+        match error {
+            // Nobody will be able to read it at another time.
+            StoreError::Corrupt(what) => Self::Event(format!("the store is damaged: {what}")),
+            error => Self::Unread(error),
+        }
     }
 }
 
@@ -245,39 +257,37 @@ impl Worker {
 
     fn ask(&mut self) -> bool {
         let host = &self.drain.core.host;
-        let asked = self.drain.drainer.lock().breakers.ask(&self.host, host.now(), host.random());
+        let asked = self.drain.drainer.lock().breakers.ask(&self.owed, host.now(), host.random());
         self.admitted = asked == Admission::Go;
         self.admitted
     }
 
     /// Delivers one event; true when the next one of the row can follow.
     async fn deliver_next(&mut self) -> bool {
-        let core = &self.drain.core;
-        let parcel = match self.parcel().await {
-            Ok(Ok(parcel)) => parcel,
-            Ok(Err(missing)) => {
-                if let Some(reason) = missing {
-                    core.metrics.push_buried.inc();
-                    self.mark(Mark::Bury { now: core.host.now(), reason, tried: None }).await;
-                }
+        let core = self.drain.core.clone();
+        let delivered = match self.parcel().await {
+            Ok(parcel) => self.drain.drainer.courier.deliver(parcel).await,
+            Err(Missing::Unread(error)) => withheld(format!("the event cannot be read: {error}")),
+            Err(Missing::Receiver) => {
+                // Deleted since, and the row with it. Should it be there after all, it must not be found again and again.
+                drop(core.log.discard(self.owed.number).await);
                 return false;
             }
-            Err(error) => {
-                tracing::warn!(%error, task = %self.owed.task, "an event that is owed cannot be read; trying again");
-                core.host.sleep(PAUSE_MAX).await;
+            Err(Missing::Event(reason)) => {
+                core.metrics.push_buried.inc();
+                self.mark(Mark::Bury { now: core.host.now(), reason, tried: None }).await;
                 return false;
             }
         };
-        let delivered = self.drain.drainer.courier.deliver(parcel).await;
         let now = core.host.now();
         core.metrics.delivered(&delivered);
         self.admitted = false;
-        if self.drain.drainer.lock().breakers.report(&self.host, &delivered.outcome, now, &core.limits) {
-            tracing::warn!(host = %self.host, "a receiver's host fails; it is left alone for a while");
+        if self.drain.drainer.lock().breakers.report(&self.owed, &delivered.outcome, now, &core.limits) {
+            tracing::warn!(host = %self.owed.lane.host, "a receiver's host fails; it is left alone for a while");
         }
         let accepted = matches!(delivered.outcome, Outcome::Accepted { .. });
         let kept = self.mark(self.verdict(&delivered, now)).await;
-        let goes_on = accepted && kept && self.owed.seq < self.owed.last;
+        let goes_on = accepted && kept && self.owed.seq < self.owed.last && self.is_oldest().await;
         if goes_on {
             self.owed.seq = self.owed.seq.next();
             self.owed.attempts = 0;
@@ -285,21 +295,26 @@ impl Worker {
         goes_on
     }
 
-    /// The event with everything its receiver needs; else why it cannot be delivered, or nothing where nobody wants it.
-    async fn parcel(&self) -> Result<Result<Parcel, Option<String>>, StoreError> {
+    /// Nobody has put an older letter before the rest of this row.
+    async fn is_oldest(&self) -> bool {
+        let letter = self.drain.core.log.letter(self.owed.number).await;
+        letter.is_ok_and(|letter| letter.is_some_and(|letter| letter.due.is_some()))
+    }
+
+    /// The event with everything its receiver needs.
+    async fn parcel(&self) -> Result<Parcel, Missing> {
         let (core, owed) = (&self.drain.core, &self.owed);
-        // Read again: it may have changed, or gone, while the event waited.
-        let Some(Receiver { config, dialect }) = core.log.receiver(owed.task, &owed.config).await? else {
-            return Ok(Err(None));
-        };
+        // Read now: it may have changed, or gone, while the event waited.
+        let found = core.log.receiver(owed.task, &owed.config).await?;
+        let Receiver { config, dialect } = found.ok_or(Missing::Receiver)?;
         let before = Seq(owed.seq.0.saturating_sub(1));
         let event = core.log.events(owed.task, before, 1).await?.into_iter().find(|event| event.seq == owed.seq);
         let (Some(event), Some(scope)) = (event, core.log.owner(owed.task).await?) else {
-            return Ok(Err(Some("the event is no longer in the log".into())));
+            return Err(Missing::Event("the event is no longer in the log".into()));
         };
         let id = delivery_id(owed.task, &owed.config, owed.seq);
         let attempt = owed.attempts.saturating_add(1);
-        Ok(Ok(Parcel { config, dialect, task: owed.task, scope, event, at: owed.at, id, attempt }))
+        Ok(Parcel { config, dialect, task: owed.task, scope, event, at: owed.at, id, attempt })
     }
 
     fn verdict(&self, delivered: &Delivered, now: Timestamp) -> Mark {
@@ -308,7 +323,8 @@ impl Worker {
             return Mark::Done { now };
         }
         let tried = Some(attempt(delivered, now));
-        match schedule::after(&core.limits, &self.owed, &delivered.outcome, now, core.host.random()) {
+        let watch = Watch { begun: self.drain.drainer.begun, now };
+        match schedule::after(&core.limits, &self.owed, &delivered.outcome, watch, core.host.random()) {
             Next::Again(delay) => Mark::Postpone { until: later(now, delay), tried },
             Next::GiveUp(reason) => {
                 core.metrics.push_buried.inc();
@@ -345,6 +361,11 @@ impl Worker {
     }
 }
 
+/// An attempt of which nobody heard.
+const fn withheld(reason: String) -> Delivered {
+    Delivered { outcome: Outcome::Withheld { reason }, took: Duration::ZERO }
+}
+
 /// What is kept of an attempt that failed.
 fn attempt(delivered: &Delivered, now: Timestamp) -> Attempt {
     let (status, problem) = match &delivered.outcome {
@@ -354,7 +375,10 @@ fn attempt(delivered: &Delivered, now: Timestamp) -> Attempt {
             (Some(*status), format!("refused, and asked to wait for {} s", wish.as_secs()))
         }
         Outcome::Gone { status } => (Some(*status), "gone".into()),
-        Outcome::Forbidden { reason } | Outcome::Unreachable { reason } => (None, reason.clone()),
+        Outcome::Forbidden { reason }
+        | Outcome::Unreachable { reason }
+        | Outcome::Unanswered { reason }
+        | Outcome::Withheld { reason } => (None, reason.clone()),
     };
     let took_ms = u64::try_from(delivered.took.as_millis()).unwrap_or(u64::MAX);
     Attempt { at_ms: now.millis(), took_ms, status, problem }

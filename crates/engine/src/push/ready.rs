@@ -1,22 +1,47 @@
-//! Whose turn it is among those that are due: hosts in turn, each with its share of the workers.
+//! Whose turn it is among those that are due: owners in turn, and the hosts of each, with their shares of the workers.
 //!
-//! One host with ten thousand receivers, all of them due, takes no more than its share; another one with a single receiver
-//! is served next.
+//! Deliveries queue in lanes: those of one owner to one host. One owner takes no more than most of the workers, and of those
+//! that one host may have; so whoever registers ten thousand receivers that hang, at one host or at as many, leaves room
+//! for others, and another owner with a single receiver is served next.
 
-use sabir_proto::TaskId;
-use sabir_store::Owed;
+use sabir_proto::{TaskId, Timestamp};
+use sabir_store::{Lane, Owed, Reading, Rest};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+
+/// Read from the outbox at a time.
+const PAGE: usize = 256;
+/// Configurations held at once, of all and of one owner: they bound memory, and nothing else.
+const HELD_MAX: usize = 16 << 10;
+const OWNER_HELD_MAX: usize = 1024;
+/// Configurations that wait in one lane, beyond which no more of it is read.
+const LINE_MAX: usize = 32;
+
+/// How many go at the same time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shares {
+    pub(super) workers: usize,
+    pub(super) host_workers: usize,
+}
+
+impl Shares {
+    /// What one of several takes at most.
+    const fn most(whole: usize) -> usize {
+        whole - whole / 4
+    }
+}
 
 /// What was read from the outbox and has not been marked there yet.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    lines: HashMap<Arc<str>, Line>,
-    /// Hosts that have a line, in the order of their turns.
-    turns: VecDeque<Arc<str>>,
+    lines: HashMap<Lane, Line>,
+    /// Owners in the order of their turns, and the hosts of each in the order of theirs.
+    turns: VecDeque<(i64, VecDeque<Arc<str>>)>,
     /// Configurations that wait here or are being delivered to: there is never a second one of them.
     held: HashSet<(TaskId, String)>,
-    in_flight: usize,
+    in_flight: Counts,
+    /// Where the last reading stopped.
+    from: Option<Lane>,
 }
 
 #[derive(Debug, Default)]
@@ -25,107 +50,251 @@ struct Line {
     in_flight: usize,
 }
 
+#[derive(Debug, Clone, Default)]
+struct Counts {
+    all: usize,
+    by_owner: HashMap<i64, usize>,
+    by_host: HashMap<Arc<str>, usize>,
+}
+
+impl Counts {
+    /// How many more may go in a lane, as far as its owner and its host are concerned.
+    fn room(&self, lane: &Lane, shares: Shares) -> usize {
+        let owner = Shares::most(shares.workers).saturating_sub(self.by_owner.get(&lane.owner).copied().unwrap_or(0));
+        let host = shares.host_workers.saturating_sub(self.by_host.get(&lane.host).copied().unwrap_or(0));
+        owner.min(host)
+    }
+
+    fn add(&mut self, lane: &Lane, count: usize) {
+        self.all += count;
+        *self.by_owner.entry(lane.owner).or_default() += count;
+        *self.by_host.entry(lane.host.clone()).or_default() += count;
+    }
+
+    fn take(&mut self, lane: &Lane) {
+        self.all = self.all.saturating_sub(1);
+        let by_owner =
+            self.by_owner.get_mut(&lane.owner).map(|count| std::mem::replace(count, count.saturating_sub(1)));
+        if by_owner.is_some_and(|was| was <= 1) {
+            self.by_owner.remove(&lane.owner);
+        }
+        let by_host = self.by_host.get_mut(&lane.host).map(|count| std::mem::replace(count, count.saturating_sub(1)));
+        if by_host.is_some_and(|was| was <= 1) {
+            self.by_host.remove(&lane.host);
+        }
+    }
+}
+
+impl Line {
+    /// How many of this lane may go, as far as it alone is concerned.
+    fn able(&self, shares: Shares) -> usize {
+        self.waiting.len().min(Shares::most(shares.host_workers).saturating_sub(self.in_flight))
+    }
+}
+
 impl Ready {
     pub(super) fn holds(&self, owed: &Owed) -> bool {
         self.held.contains(&(owed.task, owed.config.clone()))
     }
 
-    /// How many configurations are held.
-    pub(super) fn held(&self) -> usize {
-        self.held.len()
-    }
-
     pub(super) const fn in_flight(&self) -> usize {
-        self.in_flight
+        self.in_flight.all
     }
 
-    /// How many wait for nothing but a worker. Those of a host that has its share do not count, however many they are.
-    pub(super) fn sendable(&self, host_workers_max: usize) -> usize {
-        let of = |line: &Line| line.waiting.len().min(host_workers_max.saturating_sub(line.in_flight));
-        self.lines.values().map(of).sum()
+    /// A worker is free and nothing waits for it.
+    pub(super) fn is_idle(&self, shares: Shares) -> bool {
+        self.in_flight.all < shares.workers && self.held.len() < HELD_MAX && self.sendable(shares) == 0
     }
 
-    /// Puts one at the end of its host's line.
-    pub(super) fn add(&mut self, owed: Owed, host: &Arc<str>) {
+    /// How many wait for nothing but a worker.
+    fn sendable(&self, shares: Shares) -> usize {
+        let mut planned = self.in_flight.clone();
+        for (lane, line) in &self.lines {
+            let count = line.able(shares).min(planned.room(lane, shares));
+            planned.add(lane, count);
+        }
+        planned.all - self.in_flight.all
+    }
+
+    /// What to read next; `None` while enough waits.
+    pub(super) fn reading(&self, now: Timestamp, shares: Shares) -> Option<Reading> {
+        if self.sendable(shares) >= shares.workers || self.held.len() >= HELD_MAX {
+            return None;
+        }
+        let mut of_owner: HashMap<i64, usize> = HashMap::new();
+        let mut full = HashSet::new();
+        for (lane, line) in &self.lines {
+            *of_owner.entry(lane.owner).or_default() += line.waiting.len() + line.in_flight;
+            let stuck = !line.waiting.is_empty() && self.in_flight.room(lane, shares) == 0;
+            if line.waiting.len() >= LINE_MAX || stuck {
+                full.insert(lane.clone());
+            }
+        }
+        let most = Shares::most(shares.workers);
+        let busy = |owner: &i64| self.in_flight.by_owner.get(owner).is_some_and(|count| *count >= most);
+        let is_full = |(owner, held): (i64, usize)| (held >= OWNER_HELD_MAX || busy(&owner)).then_some(owner);
+        let full_owners = of_owner.into_iter().filter_map(is_full).collect();
+        // What is held is due as well, and read again.
+        let (limit, lane_limit) = (self.held.len() + PAGE, LINE_MAX + shares.host_workers);
+        Some(Reading { now, limit, lane_limit, full, full_owners, from: self.from.clone() })
+    }
+
+    /// Where the next reading goes on; true when there is something left to read.
+    pub(super) fn go_on(&mut self, rest: Rest) -> bool {
+        match rest {
+            Rest::Nothing => self.from = None,
+            Rest::From(lane) => {
+                self.from = lane;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Puts one at the end of its lane.
+    pub(super) fn add(&mut self, owed: Owed) {
         if !self.held.insert((owed.task, owed.config.clone())) {
             return;
         }
+        let lane = owed.lane.clone();
         let turns = &mut self.turns;
-        let line = self.lines.entry(host.clone()).or_insert_with(|| {
-            turns.push_back(host.clone());
+        let line = self.lines.entry(lane).or_insert_with_key(|lane| {
+            match turns.iter_mut().find(|(owner, _)| *owner == lane.owner) {
+                Some((_, hosts)) => hosts.push_back(lane.host.clone()),
+                None => turns.push_back((lane.owner, VecDeque::from([lane.host.clone()]))),
+            }
             Line::default()
         });
         line.waiting.push_back(owed);
     }
 
     /// The next to go: counted as in flight until it has [`Ready::ended`].
-    pub(super) fn next(&mut self, host_workers_max: usize) -> Option<(Owed, Arc<str>)> {
+    pub(super) fn next(&mut self, shares: Shares) -> Option<Owed> {
         for _ in 0..self.turns.len() {
-            let host = self.turns.pop_front()?;
-            self.turns.push_back(host.clone());
-            let Some(line) = self.lines.get_mut(&host) else { continue };
-            if line.in_flight < host_workers_max
-                && let Some(owed) = line.waiting.pop_front()
-            {
-                line.in_flight += 1;
-                self.in_flight += 1;
-                return Some((owed, host));
+            let (owner, mut hosts) = self.turns.pop_front()?;
+            let mut found = None;
+            for _ in 0..hosts.len() {
+                let Some(host) = hosts.pop_front() else { break };
+                hosts.push_back(host.clone());
+                let lane = Lane { owner, host };
+                let room = self.in_flight.room(&lane, shares);
+                if let Some(line) = self.lines.get_mut(&lane).filter(|line| room > 0 && line.able(shares) > 0) {
+                    found = line.waiting.pop_front();
+                    line.in_flight += usize::from(found.is_some());
+                    self.in_flight.add(&lane, usize::from(found.is_some()));
+                    break;
+                }
+            }
+            self.turns.push_back((owner, hosts));
+            if found.is_some() {
+                return found;
             }
         }
         None
     }
 
     /// One that was in flight is no longer.
-    pub(super) fn ended(&mut self, task: TaskId, config: &str, host: &Arc<str>) {
-        self.held.remove(&(task, config.to_owned()));
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if let Some(line) = self.lines.get_mut(host) {
+    pub(super) fn ended(&mut self, owed: &Owed) {
+        self.held.remove(&(owed.task, owed.config.clone()));
+        self.in_flight.take(&owed.lane);
+        if let Some(line) = self.lines.get_mut(&owed.lane) {
             line.in_flight = line.in_flight.saturating_sub(1);
-            if line.in_flight == 0 && line.waiting.is_empty() {
-                self.lines.remove(host);
-                self.turns.retain(|known| known != host);
-            }
+            self.forget_if_empty(&owed.lane);
         }
     }
 
-    /// Lets go of everything that waits for a host.
-    pub(super) fn dismiss(&mut self, host: &Arc<str>) -> Vec<Owed> {
-        let waiting = self.lines.get_mut(host).map(|line| std::mem::take(&mut line.waiting)).unwrap_or_default();
+    /// Lets go of everything that waits in a lane.
+    pub(super) fn dismiss(&mut self, lane: &Lane) -> Vec<Owed> {
+        let waiting = self.lines.get_mut(lane).map(|line| std::mem::take(&mut line.waiting)).unwrap_or_default();
         for owed in &waiting {
             self.held.remove(&(owed.task, owed.config.clone()));
         }
+        self.forget_if_empty(lane);
         waiting.into()
+    }
+
+    fn forget_if_empty(&mut self, lane: &Lane) {
+        if self.lines.get(lane).is_none_or(|line| line.in_flight > 0 || !line.waiting.is_empty()) {
+            return;
+        }
+        self.lines.remove(lane);
+        if let Some((_, hosts)) = self.turns.iter_mut().find(|(owner, _)| *owner == lane.owner) {
+            hosts.retain(|host| *host != lane.host);
+        }
+        self.turns.retain(|(_, hosts)| !hosts.is_empty());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::{Seq, Stamp, Timestamp};
+    use sabir_proto::{Seq, Stamp};
 
-    fn owed(number: u64) -> Owed {
+    const SHARES: Shares = Shares { workers: 8, host_workers: 4 };
+
+    fn owed(number: u64, owner: i64, host: &str) -> Owed {
         let (task, at) = (TaskId::new(Stamp::from_u64(number), 1), Timestamp::from_millis(0));
-        Owed { number: 1, task, config: "c".into(), seq: Seq(1), last: Seq(1), at, since: at, attempts: 0 }
+        let lane = Lane { owner, host: host.into() };
+        Owed { number: 1, task, config: "c".into(), lane, seq: Seq(1), last: Seq(1), at, since: at, attempts: 0 }
+    }
+
+    fn lanes(ready: &mut Ready) -> Vec<(i64, String)> {
+        std::iter::from_fn(|| ready.next(SHARES)).map(|o| (o.lane.owner, o.lane.host.to_string())).collect()
     }
 
     #[test]
     fn hosts_take_turns_and_none_takes_more_than_its_share() {
-        let (mut ready, busy, quiet) = (Ready::default(), Arc::from("busy"), Arc::from("quiet"));
-        (0..10).for_each(|n| ready.add(owed(n), &busy));
-        ready.add(owed(10), &quiet);
-        ready.add(owed(3), &busy);
-        assert_eq!((ready.held(), ready.sendable(2)), (11, 3), "each configuration once");
-        let hosts: Vec<_> = std::iter::from_fn(|| ready.next(2)).map(|(_, host)| host).collect();
-        assert_eq!(hosts, [busy.clone(), quiet.clone(), busy.clone()]);
-        assert_eq!((ready.in_flight(), ready.held(), ready.sendable(2)), (3, 11, 0));
-        ready.ended(owed(0).task, "c", &busy);
-        assert!(!ready.holds(&owed(0)) && ready.holds(&owed(1)));
-        assert_eq!(ready.next(2).map(|(owed, _)| owed), Some(owed(2)));
-        assert_eq!(ready.dismiss(&busy).len(), 7);
-        assert_eq!((ready.held(), ready.sendable(9), ready.next(9)), (3, 0, None));
-        for (n, host) in [(1, &busy), (2, &busy), (10, &quiet)] {
-            ready.ended(owed(n).task, "c", host);
+        let mut ready = Ready::default();
+        (0..10).for_each(|n| ready.add(owed(n, 1, "busy")));
+        ready.add(owed(10, 1, "quiet"));
+        ready.add(owed(3, 1, "busy"));
+        assert_eq!((ready.held.len(), ready.sendable(SHARES)), (11, 4), "each configuration once");
+        let hosts: Vec<_> = lanes(&mut ready).into_iter().map(|(_, host)| host).collect();
+        assert_eq!(hosts, ["busy", "quiet", "busy", "busy"], "one owner leaves some of a host's share");
+        assert_eq!((ready.in_flight(), ready.held.len(), ready.sendable(SHARES)), (4, 11, 0));
+        ready.ended(&owed(0, 1, "busy"));
+        assert!(!ready.holds(&owed(0, 1, "busy")) && ready.holds(&owed(1, 1, "busy")));
+        assert_eq!(ready.next(SHARES).map(|owed| owed.task), Some(owed(3, 1, "busy").task));
+        assert_eq!(ready.dismiss(&owed(0, 1, "busy").lane).len(), 6);
+        assert_eq!((ready.held.len(), ready.sendable(SHARES), ready.next(SHARES)), (4, 0, None));
+        for (n, host) in [(1, "busy"), (2, "busy"), (3, "busy"), (10, "quiet")] {
+            ready.ended(&owed(n, 1, host));
         }
-        assert_eq!((ready.held(), ready.in_flight(), ready.lines.len(), ready.turns.len()), (0, 0, 0, 0));
+        assert_eq!((ready.held.len(), ready.in_flight(), ready.lines.len(), ready.turns.len()), (0, 0, 0, 0));
+        assert!(ready.in_flight.by_host.is_empty() && ready.in_flight.by_owner.is_empty());
+    }
+
+    #[test]
+    fn an_owner_with_many_hosts_leaves_room_for_another() {
+        let mut ready = Ready::default();
+        (0..100).for_each(|n| ready.add(owed(n, 1, &format!("h{n}"))));
+        assert_eq!(lanes(&mut ready).len(), 6, "most of eight");
+        assert!(ready.is_idle(SHARES), "there is a worker for others, and nothing for it");
+        let reading = ready.reading(Timestamp::from_millis(0), SHARES).expect("more is wanted");
+        assert!(reading.full_owners.contains(&1) && !reading.full_owners.contains(&2));
+        ready.add(owed(100, 2, "h1"));
+        assert_eq!(lanes(&mut ready), [(2, "h1".to_owned())]);
+    }
+
+    #[test]
+    fn an_owner_leaves_room_at_a_host_that_others_share() {
+        let mut ready = Ready::default();
+        (0..10).for_each(|n| ready.add(owed(n, 1, "h")));
+        assert_eq!(lanes(&mut ready).len(), 3);
+        (10..15).for_each(|n| ready.add(owed(n, 2, "h")));
+        assert_eq!(lanes(&mut ready), [(2, "h".to_owned())], "four at a host, whoever they are of");
+    }
+
+    #[test]
+    fn no_more_is_read_of_a_lane_that_is_full() {
+        let mut ready = Ready::default();
+        (0..40).for_each(|n| ready.add(owed(n, 1, "h")));
+        lanes(&mut ready);
+        let reading = ready.reading(Timestamp::from_millis(0), SHARES).expect("more is wanted");
+        assert!(reading.full.contains(&owed(0, 1, "h").lane));
+        assert!(!reading.full.contains(&owed(0, 1, "other").lane));
+        assert!(ready.go_on(Rest::From(Some(owed(0, 1, "h").lane))));
+        assert_eq!(ready.reading(reading.now, SHARES).and_then(|r| r.from), Some(owed(0, 1, "h").lane));
+        assert!(!ready.go_on(Rest::Nothing));
     }
 }

@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Known {
     /// The turn in which this was written.
     pub(super) turn: String,
+    /// For whom it is.
+    pub(super) caller: String,
     /// Our message may have left.
     pub(super) tried: bool,
     /// Our message has arrived: they have said something since.
@@ -62,6 +64,7 @@ impl Known {
         }
         Self {
             turn,
+            caller: cx.caller().name().to_owned(),
             tried: unreadable,
             sent: false,
             last: None,

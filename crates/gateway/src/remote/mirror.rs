@@ -7,7 +7,7 @@ use super::shown::News;
 use super::trouble::Trouble;
 use super::work::Work;
 use sabir_engine::Ending;
-use sabir_proto::{Artifact, ContextId, Gap, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{Artifact, ContextId, Gap, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Transfer};
 
 impl Work<'_> {
     /// Tells what they said; gives the ending, if that was the end of the turn.
@@ -88,6 +88,7 @@ impl Work<'_> {
         if !new && matches!(repeats, Repeats::Skip) {
             return Ok(None);
         }
+        let went = Transfer::of(status.state, status.message.as_ref(), None);
         let parts = status.message.map(|message| message.parts).unwrap_or_default();
         Ok(Some(match status.state {
             TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
@@ -100,6 +101,10 @@ impl Work<'_> {
             TaskState::InputRequired | TaskState::AuthRequired if !new => return Ok(None),
             TaskState::InputRequired => Ending::AskInput(parts),
             TaskState::AuthRequired => Ending::AskAuth(parts),
+            // Nobody asked for it; to say that it is done would be wrong.
+            TaskState::Completed | TaskState::Transferred if went.is_some() => {
+                Ending::fail(went.map(|transfer| transfer.words()).unwrap_or_default())
+            }
             TaskState::Completed | TaskState::Transferred => Ending::Complete(parts),
             TaskState::Failed => Ending::Fail(parts),
             TaskState::Rejected => Ending::Reject(parts),

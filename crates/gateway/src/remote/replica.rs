@@ -2,9 +2,12 @@
 
 use super::line::Line;
 use super::{CARD_FRESH, Place, Upstream};
+use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
-use sabir_client::{Agent, Client, Error, Reference, Timeouts, Version};
+use crate::keeper::Keeper;
+use crate::scout::{Scout, vouch};
+use sabir_client::{Agent, Client, Egress, Error, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -73,6 +76,8 @@ pub(super) struct Replica {
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
     fetching: tokio::sync::Mutex<()>,
+    keeper: Option<Arc<dyn Keeper>>,
+    on_behalf: Option<OnBehalf>,
 }
 
 impl Replica {
@@ -107,8 +112,9 @@ impl Replica {
         };
         let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
-        let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some();
+        let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
         let origins = shows.then(|| upstream.origins.clone());
+        let (keeper, on_behalf) = (upstream.keeper.clone(), upstream.on_behalf.clone());
         let fetching = tokio::sync::Mutex::default();
         Ok(Self {
             place,
@@ -121,6 +127,8 @@ impl Replica {
             origins,
             first_version: AtomicBool::new(false),
             fetching,
+            keeper,
+            on_behalf,
         })
     }
 
@@ -170,31 +178,47 @@ impl Replica {
         Ok(card)
     }
 
-    /// A line to the agent. A card that is old is fetched again; where that fails, the old one has to do.
-    pub(super) async fn line(self: &Arc<Self>) -> Result<Line, Error> {
+    /// Looks at it before anybody calls it.
+    pub(super) fn scout(&self, egress: &Egress) -> Scout {
+        Scout::new(self.client.clone(), egress.clone(), self.reference.clone())
+    }
+
+    /// A line to the agent on behalf of a caller, where it is called on behalf of anybody.
+    pub(super) async fn line(self: &Arc<Self>, caller: &str) -> Result<Line, Error> {
+        let agent = self.agent().await?;
+        let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
+        let agent = match shown {
+            Some(credentials) => self.client.agent_with(agent.found().clone(), &credentials)?,
+            None => agent,
+        };
+        Ok(Line::new(agent, self.clone()))
+    }
+
+    /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
+    async fn agent(&self) -> Result<Agent, Error> {
         if let Some(agent) = self.fresh() {
-            return Ok(Line::new(agent, self.clone()));
+            return Ok(agent);
         }
         let _fetching = self.fetching.lock().await;
         if let Some(agent) = self.fresh() {
-            return Ok(Line::new(agent, self.clone()));
+            return Ok(agent);
         }
         let old = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
         let (passage, _room) = self.pass()?;
         let found = self.connect().await;
         passage.judge(found.as_ref().err());
-        let agent = match (found, old) {
+        let kept = || self.client.agent(self.keeper.as_ref()?.kept()?).ok();
+        match (found, old.or_else(kept)) {
             (Ok(agent), _) => {
                 self.keep(agent.clone());
-                agent
+                Ok(agent)
             }
             (Err(error), Some(agent)) => {
                 tracing::warn!(agent = %self.place.url, %error, "its card cannot be fetched; the old one is used");
-                agent
+                Ok(agent)
             }
-            (Err(error), None) => return Err(error),
-        };
-        Ok(Line::new(agent, self.clone()))
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// The agent of a card that is still believed.
@@ -227,9 +251,16 @@ impl Replica {
         Err(Error::Usage(format!("its card leads to {origin}, where its credentials are not to be shown")))
     }
 
-    /// Finds the agent.
+    /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
-        let agent = self.client.connect(&self.reference).await?;
+        let agent = match &self.keeper {
+            None => self.client.connect(&self.reference).await?,
+            Some(keeper) => {
+                let found = self.client.card(&self.reference).await?;
+                let voucher = vouch(&self.client, &found).await;
+                self.client.agent(keeper.settle(found, voucher).await?)?
+            }
+        };
         self.may_be_shown_to(&agent.chosen().url)?;
         if !self.first_version.load(Ordering::Relaxed) {
             return Ok(agent);

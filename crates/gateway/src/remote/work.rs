@@ -148,7 +148,7 @@ impl<'a> Work<'a> {
         }
         let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
         self.known.at = Some(replica.place.url.clone());
-        let line = replica.line().await.inspect_err(|error| self.shun(error))?;
+        let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,
             _ => self.send(&line).await,

@@ -48,6 +48,8 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         egress: Egress::public().and_loopback(),
         patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
         idempotent: false,
+        keeper: None,
+        on_behalf: None,
         breaker: Rules { failures: 100, ..Rules::UPSTREAM },
         cancel_grace: Duration::from_secs(20),
     }

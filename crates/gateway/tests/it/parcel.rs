@@ -1,7 +1,7 @@
 //! Something to deliver, and somebody to deliver it.
 
 use sabir_engine::{BoxFuture, Courier as _, Outcome, Parcel, delivery_id};
-use sabir_gateway::{Bodies, Egress, Seal, Tls, Webhooks};
+use sabir_gateway::{Bodies, Egress, Seal, Tls, Webhooks, Written};
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Tenant, Timestamp};
 use sabir_store::Scope;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 struct Plainly;
 
 impl Bodies for Plainly {
-    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<(&'static str, Vec<u8>), Outcome>> {
-        Box::pin(async { Ok(("application/a2a+json", parcel.event.json.to_vec())) })
+    fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>> {
+        let bytes = parcel.event.json.to_vec();
+        Box::pin(async { Ok(Written { media_type: "application/a2a+json", bytes, room: None }) })
     }
 }
 

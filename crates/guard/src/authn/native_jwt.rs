@@ -85,6 +85,21 @@ impl User {
     }
 }
 
+/// The email and the organisation's domain of a caller that [`User::who`] made; none for callers of another kind.
+pub fn user_of(who: &Who) -> Option<(String, Option<String>)> {
+    if who.scheme != Scheme::Native {
+        return None;
+    }
+    match who.name.split_once(':')? {
+        ("org", rest) => rest.split_once('/').map(|(domain, email)| (email.to_owned(), Some(domain.to_owned()))),
+        ("user", rest) => Some(match rest.rsplit_once('#') {
+            Some((email, domain)) => (email.to_owned(), Some(domain.to_owned())),
+            None => (rest.to_owned(), None),
+        }),
+        _ => None,
+    }
+}
+
 /// Why a token names nobody.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -42,14 +42,14 @@ fn is_value(text: &str) -> bool {
     let begins = |beginning: &&str| {
         text.get(..beginning.len()).is_some_and(|head| head.eq_ignore_ascii_case(beginning)) && text.len() >= 16
     };
-    BEGINNINGS.iter().any(|beginning| begins(&beginning)) || text.split_whitespace().any(is_jwt)
+    BEGINNINGS.iter().any(begins) || text.split_whitespace().any(is_jwt)
 }
 
 /// Three parts of base64url, the first of which is a JSON object.
 fn is_jwt(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
     let legal = |part: &&str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-    parts.len() == 3 && parts[0].starts_with("eyJ") && parts[1].len() > 1 && parts.iter().all(|part| legal(&part))
+    parts.len() == 3 && parts[0].starts_with("eyJ") && parts[1].len() > 1 && parts.iter().all(legal)
 }
 
 #[cfg(test)]

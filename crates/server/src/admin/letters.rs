@@ -13,6 +13,7 @@ use sabir_proto::{TaskId, Timestamp};
 use sabir_store::sqlite::{self, SqliteLog};
 use sabir_store::{Letters, OpenError, StoreError};
 use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
 
 /// Letters on one page, at most.
 pub const LETTERS_MAX: usize = 1000;
@@ -113,6 +114,10 @@ pub enum Said {
     Failed(String),
 }
 
+/// How long a command waits for a server that has the store and does not listen yet, and how often it asks.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
 /// Has an order carried out, by the server if one runs.
 pub async fn order(config: &Config, order: Order) -> Result<Said, AdminError> {
     let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
@@ -121,13 +126,22 @@ pub async fn order(config: &Config, order: Order) -> Result<Said, AdminError> {
     }
     let durability = config.store.durability.into();
     let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
-    let said = match SqliteLog::open(&path, options) {
-        Ok(log) => carry_out(&log, order).await,
-        Err(OpenError::Locked(_)) => {
-            let socket = operator::socket_beside(&path);
-            operator::ask(&socket, &order).await.map_err(|reason| AdminError::Operator { socket, reason })?
+    let begun = Instant::now();
+    let said = loop {
+        match SqliteLog::open(&path, options.clone()) {
+            Ok(log) => break carry_out(&log, order).await,
+            Err(OpenError::Locked(_)) => {}
+            Err(other) => return Err(other.into()),
         }
-        Err(other) => return Err(other.into()),
+        let socket = operator::socket_beside(&path);
+        match operator::ask(&socket, &order).await {
+            Ok(said) => break said,
+            // A server that starts has the lock before it listens; another command has it for a moment.
+            Err(_) if begun.elapsed() < LOCK_PATIENCE && !operator::answers(&socket).await => {
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(reason) => return Err(AdminError::Operator { socket, reason }),
+        }
     };
     match said {
         Said::Failed(reason) => Err(AdminError::Failed(reason)),
@@ -167,7 +181,11 @@ async fn attempt(log: &dyn TaskLog, order: Order) -> Result<Said, StoreError> {
 }
 
 async fn shown(log: &dyn TaskLog, letter: sabir_store::Letter) -> Result<Letter, StoreError> {
-    let receiver = log.receiver(letter.task, &letter.config).await?;
+    // What cannot be read is shown all the same, so that it can be dropped.
+    let receiver = match log.receiver(letter.task, &letter.config).await {
+        Err(StoreError::Corrupt(_)) => None,
+        read => read?,
+    };
     let (buried, reason) = letter.buried.unzip();
     Ok(Letter {
         number: letter.number,

@@ -44,7 +44,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 /// The variables every command sees: without them most programs do not find their way around.
-const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+pub(super) const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// Bytes of a skill's name. The caller writes it and the kernel limits variables; honest names are far shorter.
 const SKILL_BYTES_MAX: usize = 256;
 /// `EX_TEMPFAIL`: the command cannot go on without more input.
@@ -170,8 +170,11 @@ fn ending(heard: &Heard) -> Ending {
     match (status.code(), asked) {
         (Some(0 | EXIT_ASK_INPUT), Some(Ask::Input(question))) => Ending::ask_input(question),
         (Some(0 | EXIT_ASK_INPUT), Some(Ask::Auth(request))) => Ending::ask_auth(request),
+        (Some(0), Some(Ask::Transfer(order))) => Ending::Transfer(order.clone()),
         (Some(0), None) => Ending::complete(),
-        (Some(EXIT_ASK_INPUT), None) => Ending::ask_input(first_of([last_line, "more input is needed"])),
+        (Some(EXIT_ASK_INPUT), None | Some(Ask::Transfer(_))) => {
+            Ending::ask_input(first_of([last_line, "more input is needed"]))
+        }
         (Some(EXIT_REJECT), _) => Ending::reject(first_of([last_line, stderr, "the command declined"])),
         (Some(code), _) => failed(&format!("the command failed with exit code {code}"), stderr),
         (None, _) => {

@@ -217,6 +217,7 @@ fn compile(step: &Step) -> Result<Option<Compiled>, String> {
         Step::Complete(text) => Compiled::End(Ending::complete_with(text)),
         Step::Fail(text) => Compiled::End(Ending::fail(text)),
         Step::Reject(text) => Compiled::End(Ending::reject(text)),
+        Step::Transfer(order) => Compiled::End(Ending::Transfer(Box::new(order.clone()))),
         Step::Artifact(step) => {
             let artifact_id = ArtifactId::parse(&step.id).map_err(|e| format!("artifact id {e}"))?;
             let mut artifact = Artifact::new(artifact_id, vec![part(step)?]);

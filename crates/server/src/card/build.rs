@@ -17,7 +17,11 @@ pub(crate) struct PublicAddress {
 
 /// Where an agent is reached.
 pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
-    if config.default { format!("{}/", address.url) } else { format!("{}/agents/{}", address.url, config.name) }
+    match config {
+        AgentConfig { default: true, .. } => format!("{}/", address.url),
+        AgentConfig { app: true, name, .. } => format!("{}/apps/{name}", address.url),
+        AgentConfig { name, .. } => format!("{}/agents/{name}", address.url),
+    }
 }
 
 /// Builds the card of an agent that everybody may see, and all of its skills. What it says about credentials is for

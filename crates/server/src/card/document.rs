@@ -42,6 +42,10 @@ impl Document {
         Self { bytes: bytes.into(), tag, strength: Strength::Weak, modified: whole_seconds(modified) }
     }
 
+    pub(crate) const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// The document, or 304 where the client has it.
     pub(crate) fn respond(&self, request: &HeaderMap, vary: Option<&'static str>) -> Response<Body> {
         let mut response = if self.is_known(request) {

@@ -1,10 +1,16 @@
 //! `[[agent]]`: one agent each.
 
 use super::ToolModeConfig;
+use super::dispatch::DispatchConfig;
+use super::handoff::HandoffConfig;
+use super::http::HttpConfig;
+use super::openai::OpenaiConfig;
+use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, CredentialsConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
+use sabir_proto::transfer::Handover;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -34,21 +40,39 @@ pub struct AgentConfig {
     /// `exec`: names of variables the command may see besides the few it always sees.
     #[serde(default)]
     pub env: Vec<String>,
-    /// `a2a`: where the agent is.
+    /// `a2a`, `http`, `openai`: where the agent or the endpoint is.
     #[serde(default)]
     pub url: Option<String>,
-    /// `a2a`: a token to show it, as `env:NAME` or `file:PATH`.
+    /// `a2a`, `http`, `openai`: a token to show it, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub bearer: Option<Reference>,
     /// `a2a`: a key to show it where its card says, given likewise.
     #[serde(default)]
     pub api_key: Option<Reference>,
-    /// `a2a`: it recognises a message that it has seen, or does no harm by answering it twice.
+    /// `a2a`, `http`, `openai`: it recognises a message that it has seen, or does no harm by answering it twice.
     #[serde(default)]
     pub idempotent: bool,
     /// `a2a`: how long it is waited for.
     #[serde(default)]
     pub continuation: ContinuationConfig,
+    /// `a2a`: what happens when its card changes, in place of `[registry]`.
+    #[serde(default)]
+    pub on_drift: Option<OnDrift>,
+    /// To whom it may hand tasks, and whether it takes those of others.
+    #[serde(default)]
+    pub handoff: Option<HandoffConfig>,
+    /// `http`: how the endpoint is asked.
+    #[serde(default)]
+    pub http: Option<HttpConfig>,
+    /// `openai`: which model, and what it may do.
+    #[serde(default)]
+    pub openai: Option<OpenaiConfig>,
+    /// `dispatch`: whom it may choose, and when it asks.
+    #[serde(default)]
+    pub dispatch: Option<DispatchConfig>,
+    /// Agents that are asked first where a message mentions them as `@name`.
+    #[serde(default)]
+    pub mentions: Vec<String>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -82,6 +106,9 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
+    /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
+    #[serde(skip)]
+    pub app: bool,
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
@@ -152,6 +179,12 @@ impl AgentConfig {
             api_key: None,
             idempotent: false,
             continuation: ContinuationConfig::default(),
+            on_drift: None,
+            handoff: None,
+            http: None,
+            openai: None,
+            dispatch: None,
+            mentions: Vec::new(),
             cancel_grace_seconds: None,
             credentials: None,
             replicas: Vec::new(),
@@ -163,6 +196,7 @@ impl AgentConfig {
             limits: AgentLimits::default(),
             retention: AgentRetention::default(),
             xpr: None,
+            app: false,
         }
     }
 }
@@ -179,6 +213,27 @@ pub enum Kind {
     Exec,
     /// Stands for an agent elsewhere.
     A2a,
+    /// Asks an HTTP endpoint.
+    Http,
+    /// Asks a model.
+    Openai,
+    /// Passes messages on to whoever fits.
+    Dispatch,
+}
+
+impl Kind {
+    /// The word in configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Script => "script",
+            Self::Exec => "exec",
+            Self::A2a => "a2a",
+            Self::Http => "http",
+            Self::Openai => "openai",
+            Self::Dispatch => "dispatch",
+        }
+    }
 }
 
 /// What an `exec` command reads.
@@ -414,6 +469,8 @@ pub enum Step {
     Fail(String),
     /// Not wanted.
     Reject(String),
+    /// Another agent should have the task; see `[agent.handoff]`.
+    Transfer(Handover),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.

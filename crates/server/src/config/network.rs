@@ -3,6 +3,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Deserializer, de};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// An address, or all addresses of a network: `192.0.2.7`, `10.0.0.0/8`, `fd00::/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,7 @@ impl Network {
     }
 
     /// As others count it.
-    pub(crate) const fn net(&self) -> IpNet {
+    pub const fn net(&self) -> IpNet {
         self.0
     }
 
@@ -29,11 +30,17 @@ impl Network {
 
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-        address.or_else(|_| text.parse()).map(Self).map_err(|_| {
-            de::Error::custom(format!("{text:?} is neither an address nor a network, such as \"10.0.0.0/8\""))
-        })
+        let wrong = |_| format!("{text:?} is neither an address nor a network, such as \"10.0.0.0/8\"");
+        address.or_else(|_| text.parse()).map(Self).map_err(wrong)
     }
 }
 

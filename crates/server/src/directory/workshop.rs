@@ -1,7 +1,9 @@
 //! Where an agent is made as it is served: what stands behind it, its card, its rules.
 
+use super::Directory;
+use crate::agents::peers::{Peer, Roster};
 use crate::agents::{self, Ledger};
-use crate::card::{self, Cards, Face, PublicAddress, Registration, Signer};
+use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::front::Front;
@@ -9,12 +11,13 @@ use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
-use sabir_gateway::Hub;
+use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
-use sabir_store::Scope;
-use std::collections::HashMap;
+use sabir_store::memory::MemoryGuard;
+use sabir_store::{KeptCard, Registry, Scope};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -28,6 +31,10 @@ pub(crate) struct Served {
     pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
+    /// Also served at `/apps/{name}`.
+    pub(crate) is_app: bool,
+    /// Where it stands for an agent elsewhere.
+    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
 
 impl std::fmt::Debug for Served {
@@ -35,6 +42,16 @@ impl std::fmt::Debug for Served {
         f.debug_struct("Served").field("name", &self.resident.name).finish_non_exhaustive()
     }
 }
+
+/// An agent as its section describes it.
+struct Described {
+    face: Face,
+    rules: Rules,
+    extended: Option<Arc<AgentCard>>,
+}
+
+/// Agents written in Rust, by name.
+type Own = HashMap<String, Arc<dyn AnyAgent>>;
 
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
@@ -45,8 +62,15 @@ pub(crate) struct Workshop {
     /// What the agents elsewhere share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
-    own: HashMap<String, Arc<dyn AnyAgent>>,
+    own: Own,
     front: Option<Arc<dyn Front>>,
+    registry: Arc<dyn Registry>,
+    /// Where this server is, as `host:port`.
+    ours: Arc<[String]>,
+    /// Who keeps the books of handoffs.
+    books: Arc<dyn handoff::Ledger>,
+    /// Who else is here, for agents that work with others.
+    roster: Arc<Roster>,
 }
 
 impl Workshop {
@@ -56,17 +80,41 @@ impl Workshop {
         signer: Option<Arc<Signer>>,
         ledger: Option<Arc<Ledger>>,
         hub: Arc<Hub>,
-        (own, front): (HashMap<String, Arc<dyn AnyAgent>>, Option<Arc<dyn Front>>),
+        (own, front): (Own, Option<Arc<dyn Front>>),
+        books: Arc<dyn handoff::Ledger>,
     ) -> Self {
-        Self { gate, public, signer, ledger, hub, own, front }
+        let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }
+    }
+
+    /// With the registry in which cards are kept, and where this server is.
+    pub(crate) fn with_registry(self, registry: Arc<dyn Registry>, ours: Vec<String>) -> Self {
+        Self { registry, ours: ours.into(), ..self }
+    }
+
+    pub(crate) const fn registry(&self) -> &Arc<dyn Registry> {
+        &self.registry
     }
 
     pub(crate) fn config(&self) -> &Config {
         self.gate.config()
     }
 
-    /// Makes the agent that a section describes. The error says what is wrong with it.
-    pub(crate) fn make(&self, entry: &AgentConfig) -> Result<Arc<Served>, String> {
+    /// Tells the agents that were made here, and those to come, who is in a directory.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>) {
+        // Agents are in the directory, so they do not hold it.
+        let directory = Arc::downgrade(directory);
+        let own_door = |entry: &&AgentConfig| entry.auth.is_some();
+        let guarded: HashSet<String> = self.config().agent.iter().filter(own_door).map(|a| a.name.clone()).collect();
+        self.roster.tell(move || {
+            let Some(directory) = directory.upgrade() else { return Vec::new() };
+            let peer = |served: &Arc<Served>| Peer::new(&served.resident.name, &served.cards.public(), &guarded);
+            directory.all().values().map(peer).collect()
+        });
+    }
+
+    /// Makes the agent that a section describes, with the card that was used of it last. The error says what is wrong.
+    pub(crate) fn make(&self, entry: &AgentConfig, used: Option<KeptCard>) -> Result<Arc<Served>, String> {
         let Self { gate, public, .. } = self;
         let config = gate.config();
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
@@ -74,15 +122,60 @@ impl Workshop {
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let elsewhere = match own {
             Some(_) => None,
-            None => agents::remote(entry, gate.secrets(), &config.egress, grace, &self.hub)?,
+            None => self.remote(entry, &name, used)?,
         };
         let agent = match own {
             Some(agent) => agent.clone(),
-            None => agents::make(entry, grace, self.ledger.as_ref(), elsewhere.as_ref())?,
+            None => {
+                let ground = agents::Ground {
+                    cancel_grace: grace,
+                    ledger: self.ledger.as_ref(),
+                    secrets: gate.secrets(),
+                    egress: &config.egress,
+                    roster: &self.roster,
+                };
+                agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?
+            }
         };
         let push = entry.card.capabilities.push_notifications;
+        let Described { face, rules, extended } = self.describe(entry, &name)?;
+        let Face { public: card, skills, .. } = face.clone();
+        let whole = AgentCard { skills: skills.clone(), ..card.clone() };
+        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
+        let agent = handoffs.wrap(entry, &whole, agent)?;
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
+        let chain = Registration::open(config, entry, public, gate.outbound())?;
+        // Where a chain speaks for an agent, nobody else does.
+        let is_silent = chain.is_some();
+        let elsewhere = elsewhere.map(|(remote, keeper)| {
+            let overlay = (!is_silent).then(|| (face.clone(), entry.card.clone()));
+            Arc::new(Elsewhere::new(remote, keeper, overlay))
+        });
+        let (form, signer) = (config.server.card, self.signer.clone());
+        let cards = Arc::new(Cards::new(face, form, SystemTime::now(), signer, chain)?);
+        if let Some(elsewhere) = &elsewhere {
+            elsewhere.show(&cards);
+            TokioHost.spawn(Box::pin(elsewhere.clone().follow(Arc::downgrade(&cards))));
+        }
+        Ok(Arc::new(Served {
+            cards,
+            card,
+            skills,
+            extended,
+            plain_scope: Arc::new(scope),
+            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
+            rules,
+            is_app: entry.app,
+            elsewhere,
+        }))
+    }
+
+    /// The card of an agent as its section has it, and the rules it stands for.
+    fn describe(&self, entry: &AgentConfig, name: &AgentName) -> Result<Described, String> {
+        let Self { gate, public, .. } = self;
         let (mut card, skills) = card::build(entry, public);
-        let rules = gate.rules(entry, &name, &skills)?;
+        agents::introduce(entry, &mut card);
+        let rules = gate.rules(entry, name, &skills)?;
         if rules.entrance.wants_body_signatures() {
             card.supported_interfaces.retain(|interface| interface.protocol_binding == "JSONRPC");
         }
@@ -95,25 +188,45 @@ impl Workshop {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(format!("its card offers {binding} {version} at {}, which is not served", idle.url));
         }
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let xpr = entry.xpr.as_ref().map(card::identity);
-        let face = Face { public: card.clone(), skills: skills.clone(), xpr, moved: None };
-        let chain = Registration::open(config, entry, public, gate.outbound())?;
-        // Where a chain speaks for an agent, nobody else does.
-        let told = elsewhere.filter(|_| chain.is_none()).map(|remote| (remote, face.clone()));
-        let (form, signer) = (config.server.card, self.signer.clone());
-        let cards = Arc::new(Cards::new(face, form, SystemTime::now(), signer, chain)?);
-        if let Some((remote, face)) = told {
-            TokioHost.spawn(Box::pin(card::follow(remote, Arc::downgrade(&cards), face, entry.card.clone())));
-        }
-        Ok(Arc::new(Served {
-            cards,
-            card,
-            skills,
-            extended,
-            plain_scope: Arc::new(scope),
-            resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
-            rules,
-        }))
+        let face = Face { public: card, skills, xpr, moved: None };
+        Ok(Described { face, rules, extended })
+    }
+
+    /// The documents of an agent as they would be served, with the card that was used of it last.
+    pub(crate) fn preview(&self, entry: &AgentConfig, used: Option<&KeptCard>) -> Result<Cards, String> {
+        let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
+        let face = self.describe(entry, &name)?.face;
+        let face = used.map_or(face.clone(), |used| card::fill(&face, &entry.card, used));
+        Cards::new(face, self.config().server.card, SystemTime::now(), self.signer.clone(), None)
+    }
+
+    /// A line to the agent elsewhere of a section, and whoever keeps its cards; none for agents of another kind.
+    pub(crate) fn remote(
+        &self,
+        entry: &AgentConfig,
+        name: &AgentName,
+        used: Option<KeptCard>,
+    ) -> Result<Option<(Arc<RemoteAgent>, Arc<Keeper>)>, String> {
+        let config = self.config();
+        let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
+        let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
+        let keeper = Arc::new(keeper);
+        let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
+        let on_behalf = if entry.app { self.on_behalf()? } else { None };
+        let shared: (Arc<dyn sabir_gateway::Keeper>, _) = (keeper.clone(), on_behalf);
+        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, grace, &self.hub, shared)?;
+        Ok(remote.map(|remote| (remote, keeper)))
+    }
+
+    /// How apps of a workspace are called: on behalf of whoever calls, under the secret that all of them share.
+    fn on_behalf(&self) -> Result<Option<OnBehalf>, String> {
+        let secret = self.gate.shared_secret()?;
+        Ok(secret.map(|secret| OnBehalf { secret, address: Some(self.public.url.clone()) }))
+    }
+
+    /// Where this server is, as `host:port`.
+    pub(crate) fn ours(&self) -> &[String] {
+        &self.ours
     }
 }

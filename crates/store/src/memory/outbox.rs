@@ -1,10 +1,13 @@
 //! What is owed to push configurations, row by row.
 
 use super::{Inner, MemoryLog};
-use crate::outbox::{Change, Letter, Letters, Mark, Outbox, Owed, Receiver, keep_attempt};
+use crate::outbox::{
+    Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Outbox, Owed, Reading, Receiver, Rest, joins,
+    keep_attempt,
+};
 use crate::{Answer, Attempt, Bell};
 use sabir_proto::{Seq, TaskId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The rows by number.
@@ -19,6 +22,7 @@ pub(super) struct Rows {
 struct Row {
     letter: Letter,
     since: Timestamp,
+    lane: Lane,
 }
 
 impl Row {
@@ -45,13 +49,52 @@ impl Row {
 }
 
 impl Rows {
-    pub(super) fn owe(&mut self, task: TaskId, config: &str, (first, last): (Seq, Seq), at: Timestamp) {
+    pub(super) fn owe(&mut self, task: TaskId, config: &str, lane: Lane, (first, last): (Seq, Seq), at: Timestamp) {
         let waits = self.rows.values().any(|row| row.waits() && row.is_of(task, config));
         let (number, config) = (self.next_number(), config.to_owned());
         let due = (!waits).then_some(at);
         let letter =
             Letter { number, task, config, first, last, at, due, attempts: 0, tries: Vec::new(), buried: None };
-        self.rows.insert(number, Row { letter, since: at });
+        self.rows.insert(number, Row { letter, since: at, lane });
+    }
+
+    /// The same for a receiver that wants no more.
+    pub(super) fn owe_in_vain(
+        &mut self,
+        task: TaskId,
+        config: &str,
+        lane: Lane,
+        (first, last): (Seq, Seq),
+        (at, reason): (Timestamp, &str),
+    ) {
+        if self.join_dead((task, config), reason, (first, last)) {
+            return;
+        }
+        self.owe(task, config, lane, (first, last), at);
+        if let Some(row) = self.rows.get_mut(&self.last) {
+            row.letter.due = None;
+            row.letter.buried = Some((at, reason.to_owned()));
+        }
+    }
+
+    /// Makes a dead letter that ends where these events begin, and was given up for the same reason, hold them as well.
+    fn join_dead(&mut self, (task, config): (TaskId, &str), reason: &str, (first, last): (Seq, Seq)) -> bool {
+        let ends_there = |row: &&mut Row| {
+            row.is_of(task, config)
+                && row.letter.last.next() == first
+                && row.letter.attempts <= JOINED_ATTEMPTS_MAX
+                && row.letter.buried.as_ref().is_some_and(|(_, why)| why == reason)
+        };
+        match self.rows.values_mut().find(ends_there) {
+            Some(row) => row.letter.last = last,
+            None => return false,
+        }
+        true
+    }
+
+    /// What waits goes where the configuration leads now.
+    pub(super) fn move_to(&mut self, task: TaskId, config: &str, host: &Arc<str>) {
+        self.rows.values_mut().filter(|row| row.is_of(task, config)).for_each(|row| row.lane.host = host.clone());
     }
 
     /// Whether anything of a task is still to be delivered.
@@ -73,15 +116,27 @@ impl Rows {
         self.last
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Vec<Owed> {
-        let mut due: Vec<(Timestamp, &Row)> =
-            self.rows.values().filter_map(|row| row.letter.due.filter(|due| *due <= now).zip(Some(row))).collect();
+    fn due(&self, reading: &Reading) -> Due {
+        let mut due: Vec<(Timestamp, &Row)> = self
+            .rows
+            .values()
+            .filter_map(|row| row.letter.due.filter(|due| *due <= reading.now).zip(Some(row)))
+            .collect();
         due.sort_by_key(|(due, row)| (*due, row.letter.number));
+        let mut of_lane: HashMap<Lane, usize> = HashMap::new();
+        let mut fits = |row: &Row| {
+            let count = of_lane.entry(row.lane.clone()).or_default();
+            *count += 1;
+            reading.wants(&row.lane) && *count <= reading.lane_limit
+        };
         let owed = |(_, row): (Timestamp, &Row)| {
             let Letter { number, task, ref config, first, last, at, attempts, .. } = row.letter;
-            Owed { number, task, config: config.clone(), seq: first, last, at, since: row.since, attempts }
+            let (config, lane) = (config.clone(), row.lane.clone());
+            Owed { number, task, config, lane, seq: first, last, at, since: row.since, attempts }
         };
-        due.into_iter().take(limit).map(owed).collect()
+        let owed: Vec<Owed> = due.into_iter().filter(|(_, row)| fits(row)).take(reading.limit).map(owed).collect();
+        let rest = if owed.len() < reading.limit { Rest::Nothing } else { Rest::From(reading.from.clone()) };
+        Due { owed, rest }
     }
 
     /// The oldest row of a configuration becomes due, unless it is.
@@ -108,15 +163,24 @@ impl Rows {
             Mark::Bury { now, reason, tried } => {
                 row.tried(tried);
                 let mut dead = row.clone();
-                dead.letter.buried = Some((now, reason));
+                dead.letter.buried = Some((now, reason.clone()));
                 dead.letter.due = None;
-                if row.letter.first < row.letter.last {
+                let goes_on = row.letter.first < row.letter.last;
+                if goes_on {
                     // The event goes, the rest of the row stays.
                     dead.letter.last = dead.letter.first;
                     row.move_on(now);
-                    dead.letter.number = self.next_number();
+                } else {
+                    self.rows.remove(&number);
                 }
-                self.rows.insert(dead.letter.number, dead);
+                let only = (dead.letter.first, dead.letter.first);
+                let joins = joins(dead.letter.attempts, &dead.letter.tries);
+                if !(joins && self.join_dead((task, &config), &reason, only)) {
+                    if goes_on {
+                        dead.letter.number = self.next_number();
+                    }
+                    self.rows.insert(dead.letter.number, dead);
+                }
                 self.promote(task, &config, now);
             }
             Mark::End { now, reason, tried } => {
@@ -154,8 +218,8 @@ impl Inner {
         let Letter { task, ref config, due, at, .. } = row.letter;
         let config = config.clone();
         let ended = match &change {
-            Change::Mark { mark: Mark::End { .. }, .. } => Some(true),
-            Change::Retry { .. } => Some(false),
+            Change::Mark { mark: Mark::End { reason, .. }, .. } => Some(Some(reason.clone())),
+            Change::Retry { .. } => Some(None),
             Change::Mark { .. } | Change::Discard { .. } => None,
         };
         let registered = self.tasks.get_mut(&task).and_then(|row| row.pushes.get_mut(&config));
@@ -190,8 +254,8 @@ impl Outbox for MemoryLog {
         self.bell.clone()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        Answer::now(Ok(self.lock().outbox.due(now, limit)))
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        Answer::now(Ok(self.lock().outbox.due(&reading)))
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

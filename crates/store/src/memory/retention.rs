@@ -34,7 +34,11 @@ impl Retention for MemoryLog {
 
     fn forget(&self, agent: &AgentName, below: Stamp, _: Option<Bookmark>) -> Answer<Forgotten> {
         let mut inner = self.lock();
-        let old = inner.settled(agent).filter(|(id, row)| row.current() < below && !inner.outbox.owes(*id));
+        let now = inner.last_stamp;
+        let keyed: HashSet<TaskId> =
+            inner.keys.values().filter(|(_, until)| *until > now).map(|(kept, _)| kept.task).collect();
+        let kept = |id: &TaskId| inner.outbox.owes(*id) || keyed.contains(id);
+        let old = inner.settled(agent).filter(|(id, row)| row.current() < below && !kept(id));
         let gone: HashSet<TaskId> = old.map(|(id, _)| id).collect();
         gone.iter().for_each(|id| inner.outbox.forget_task(*id));
         inner.tasks.retain(|id, _| !gone.contains(id));

@@ -171,24 +171,49 @@ fn taken(name: &Path) -> Option<PathBuf> {
     [""].iter().chain(&COMPANIONS).map(|suffix| beside(name, suffix)).find(|path| path.symlink_metadata().is_ok())
 }
 
-/// Renames a store with all that belongs to it; gives its new name if there was one.
+/// Renames a store with all that belongs to it; gives its new name if there was one. Where it cannot be done, what was done
+/// of it is undone.
 fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, CopyError> {
-    let mut aside = None;
+    if let Some(taken) = names.iter().find_map(|name| taken(&beside(name, suffix))) {
+        return Err(CopyError::Exists(taken));
+    }
+    names.iter().for_each(|name| empty_log(name));
+    let mut done: Vec<(PathBuf, PathBuf)> = Vec::new();
     for name in names {
-        let new = beside(name, suffix);
-        if let Some(taken) = taken(&new) {
-            return Err(CopyError::Exists(taken));
-        }
-        for companion in [""].iter().chain(&COMPANIONS) {
-            let (old, new) = (beside(name, companion), beside(&new, companion));
+        // The file last. Who finds it without its log has an older store; who finds a log without its file makes a new
+        // one, and SQLite throws the log away.
+        for companion in COMPANIONS.iter().chain(&[""]) {
+            let (old, new) = (beside(name, companion), beside(&beside(name, suffix), companion));
             match fs::rename(&old, &new) {
-                Ok(()) => aside = aside.or(Some(new)),
+                Ok(()) => done.push((old, new)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(write_error(&old, &e)),
+                Err(e) => {
+                    let back = done.iter().rev().map(|(old, new)| fs::rename(new, old));
+                    return Err(match back.collect::<io::Result<Vec<()>>>() {
+                        Ok(_) => write_error(&old, &e),
+                        Err(again) => write_error(
+                            &old,
+                            &io::Error::other(format!("{e}; some files end in {suffix} now: {again}")),
+                        ),
+                    });
+                }
             }
         }
     }
-    Ok(aside)
+    Ok(done.into_iter().map(|(_, new)| new).find(|new| *new == beside(&names[0], suffix)))
+}
+
+/// Brings what stands in a write-ahead log into its file, so that a crash cannot part them. A store that is put aside may be
+/// damaged, and then they go as they are.
+fn empty_log(file: &Path) {
+    if !file.exists() {
+        return;
+    }
+    let emptied = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .and_then(|connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)));
+    if let Err(error) = emptied {
+        tracing::warn!(file = %file.display(), %error, "what is put aside keeps its write-ahead log");
+    }
 }
 
 /// A name is kept once its directory is.
@@ -199,4 +224,55 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 
 fn write_error(path: &Path, error: &io::Error) -> CopyError {
     CopyError::Write { path: path.into(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    /// A file whose latest commit stands in its write-ahead log, as a process leaves it that is killed.
+    fn killed(directory: &Path, name: &str) -> PathBuf {
+        let (made, left) = (directory.join(format!("made-{name}")), directory.join(name));
+        let connection = Connection::open(&made).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.execute_batch("CREATE TABLE t (n); INSERT INTO t VALUES (7)").unwrap();
+        for companion in ["", "-wal"] {
+            fs::copy(beside(&made, companion), beside(&left, companion)).unwrap();
+        }
+        left
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sabir-aside-{}-{name}", std::process::id()));
+        drop(fs::remove_dir_all(&path));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_put_aside_is_whole_without_its_log() {
+        let home = directory("whole");
+        let names = [killed(&home, "a.db"), killed(&home, "a.db.guard")];
+        assert_eq!(put_aside(&names, ".before").unwrap(), Some(home.join("a.db.before")));
+        for name in names {
+            assert!(taken(&name).is_none());
+            let aside = beside(&name, ".before");
+            let log = fs::metadata(beside(&aside, "-wal")).map_or(0, |log| log.len());
+            assert_eq!(log, 0, "a crash between the two renames parts nothing");
+            let n = Connection::open(aside).unwrap().query_row("SELECT n FROM t", [], |row| row.get::<_, i64>(0));
+            assert_eq!(n, Ok(7));
+        }
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn who_cannot_put_all_of_it_aside_leaves_all_of_it() {
+        let home = directory("undone");
+        let names = [killed(&home, "a.db"), killed(&home, "a.db.guard")];
+        fs::write(beside(&names[1], ".before"), "in the way").unwrap();
+        assert!(matches!(put_aside(&names, ".before"), Err(CopyError::Exists(_))));
+        assert!(names.iter().all(|name| name.exists()), "also the first of them");
+        fs::remove_dir_all(home).unwrap();
+    }
 }

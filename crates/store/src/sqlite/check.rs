@@ -4,6 +4,7 @@
 //! |---|---|
 //! | pages, indexes, constraints | both files; SQLite's own check |
 //! | every task: its owner, its state, its text, its events without a gap, its head | the task log |
+//! | every registration can be read; what is owed to it has its order, and events to tell | the task log |
 //! | counters are what they count; nothing belongs to a task that is not there | the task log |
 //! | every entry of the audit follows from the one before | the guard's file |
 //!
@@ -14,7 +15,7 @@ use super::guard::{SqliteGuard, audit};
 use super::{reader, schema, seq, task_id};
 use crate::{OpenError, StoreError};
 use rusqlite::{Connection, Row};
-use sabir_proto::{FrozenEvent, FrozenTask, Seq, TaskState};
+use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, TaskState};
 use std::path::{Path, PathBuf};
 
 /// Problems that are told; more are only counted.
@@ -121,6 +122,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
     let view = connection.unchecked_transaction()?;
     tasks(&view, checked, looked)?;
     counters(&view, checked)?;
+    deliveries(&view, checked)?;
     // Not the moves: they are forgotten by their age alone, and mean nothing without their tasks.
     for (table, also) in [
         ("event", " UNION ALL SELECT 1 FROM forgotten WHERE forgotten.k = one.k"),
@@ -288,6 +290,50 @@ fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     while let Some(row) = rows.next()? {
         let (scope, state, counted, told): (i64, i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         checked.wrong(format!("owner {scope} has {counted} tasks in state {state}, the counter says {told}"));
+    }
+    Ok(())
+}
+
+/// Registrations, and what is owed to them.
+fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+    let mut statement = view.prepare("SELECT c.k, t.salt, c.id, c.json FROM push_config c JOIN task t ON t.k = c.k")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (task, config): (_, String) = (task_id(row.get(0)?, row.get(1)?), row.get(2)?);
+        let json = row.get_ref(3)?.as_bytes().unwrap_or_default();
+        if PushConfig::from_json(json).is_none_or(|read| read.id.as_deref() != Some(&*config)) {
+            checked.wrong(format!("task {task}: its push configuration {config} cannot be read"));
+        }
+    }
+    let head = "CASE WHEN t.body IS NULL
+                     THEN ifnull((SELECT max(e.last) FROM event e WHERE e.k = t.k), t.head) ELSE t.head END";
+    for (wrong, sql) in [
+        (
+            "is owed to a configuration that is not there",
+            "SELECT o.n FROM outbox o WHERE NOT EXISTS (
+              SELECT 1 FROM push_config c WHERE c.k = o.k AND c.id = o.config)"
+                .to_owned(),
+        ),
+        (
+            "holds events that are not there",
+            format!(
+                "SELECT o.n FROM outbox o JOIN task t ON t.k = o.k
+              WHERE o.next < 1 OR o.next > o.last OR o.last > {head}"
+            ),
+        ),
+        ("is dead, and yet due", "SELECT n FROM outbox WHERE buried IS NOT NULL AND due IS NOT NULL".to_owned()),
+        (
+            "is the oldest of its configuration, and never due; or it is due, and not the oldest",
+            "SELECT o.n FROM outbox o WHERE o.buried IS NULL AND (o.due IS NOT NULL) <> (o.n = (
+              SELECT i.n FROM outbox i WHERE i.k = o.k AND i.config = o.config AND i.buried IS NULL
+              ORDER BY i.next LIMIT 1))"
+                .to_owned(),
+        ),
+    ] {
+        let mut statement = view.prepare(&sql)?;
+        for number in statement.query_map([], |row| row.get::<_, i64>(0))? {
+            checked.wrong(format!("letter {} {wrong}", number?));
+        }
     }
     Ok(())
 }

@@ -31,8 +31,10 @@ const OWNERS_AT_ONCE: usize = 256;
 /// Before the first owner.
 const BEGINNING: Bookmark = Bookmark { scope: 0, state: 0, position: -1 };
 
-/// What keeps a task: somebody is still owed its events. Dead letters do not, and go with it.
-const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k AND o.buried IS NULL)";
+/// What keeps a task: somebody is still owed its events, or may still repeat the send that made it and must not get a second
+/// one. Dead letters do not, and go with it. The latest commit is the time here: it is never ahead.
+const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k AND o.buried IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM retry_key r WHERE r.k = t.k AND r.until > (SELECT number FROM latest))";
 
 fn settled_states() -> impl Iterator<Item = TaskState> {
     TaskState::ALL.into_iter().filter(|state| state.is_settled())

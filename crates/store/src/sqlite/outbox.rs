@@ -3,49 +3,88 @@
 use super::reader::{Reader, damaged};
 use super::writer::Writer;
 use super::{key, lock, number, salt, seq, store_error, task_id};
-use crate::outbox::{Attempt, Change, Letter, Letters, Mark, Owed, Receiver, keep_attempt};
+use crate::outbox::{
+    Attempt, Change, Due, JOINED_ATTEMPTS_MAX, Lane, Letter, Letters, Mark, Owed, Reading, Receiver, Rest, joins,
+    keep_attempt,
+};
 use crate::{Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{PushConfig, TaskId, Timestamp};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-const OWED: &str = "n, k, salt, config, next, last, at, since, attempts";
+const OWED: &str = "n, k, salt, config, next, last, at, since, attempts, owner, host";
 const LETTER: &str = "n, k, salt, config, next, last, at, due, attempts, tries, buried, reason";
+/// How many rows, or lanes, are looked at beyond those that are wanted.
+const LOOK_ROWS: usize = 1024;
 
 impl Writer {
-    /// Puts down what a step owes to the task's configurations.
+    /// Puts down what a step owes to the task's configurations. Those whose receiver wants no more get dead letters: when
+    /// it is tried again there must be no gap that nobody can see.
     pub(super) fn owe(&self, k: i64, step: &Step, at: Timestamp) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO outbox (k, salt, config, next, last, at, since, due)
-                   SELECT c.k, ?2, c.id, ?3, ?4, ?5, ?5, CASE WHEN EXISTS (
+        let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, due)
+                   SELECT c.k, ?2, c.id, c.owner, c.host, ?3, ?4, ?5, ?5, CASE WHEN EXISTS (
                        SELECT 1 FROM outbox o WHERE o.k = c.k AND o.config = c.id AND o.buried IS NULL
                    ) THEN NULL ELSE ?5 END
                    FROM push_config c WHERE c.k = ?1 AND c.ended IS NULL";
-        let owed = params![k, salt(step.task), number(step.after.next()), number(step.head()), at.millis()];
+        let (first, last) = (number(step.after.next()), number(step.head()));
+        let owed = params![k, salt(step.task), first, last, at.millis()];
         let rows = self.connection.prepare_cached(sql)?.execute(owed)?;
         self.owes.set(self.owes.get() || rows > 0);
+        let sql = "SELECT id, ended, owner, host FROM push_config WHERE k = ?1 AND ended IS NOT NULL";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut ended = statement.query([k])?;
+        while let Some(row) = ended.next()? {
+            let (config, reason): (String, String) = (row.get(0)?, row.get(1)?);
+            if self.join_dead((k, &config), &reason, (first, last))? {
+                continue;
+            }
+            let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, buried, reason)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?9)";
+            let (owner, host): (i64, String) = (row.get(2)?, row.get(3)?);
+            let dead = params![k, salt(step.task), config, owner, host, first, last, at.millis(), reason];
+            self.connection.prepare_cached(sql)?.execute(dead)?;
+        }
         Ok(())
     }
 
-    /// Registers a configuration; answers how many the task has then.
+    /// Makes a dead letter that ends where these events begin, and was given up for the same reason, hold them as well.
+    fn join_dead(&self, (k, config): (i64, &str), reason: &str, (first, last): (i64, i64)) -> rusqlite::Result<bool> {
+        let sql = "UPDATE outbox SET last = ?5 WHERE k = ?1 AND config = ?2 AND buried IS NOT NULL AND reason = ?3
+                   AND last = ?4 - 1 AND attempts <= ?6";
+        let rows = params![k, config, reason, first, last, JOINED_ATTEMPTS_MAX];
+        Ok(self.connection.prepare_cached(sql)?.execute(rows)? > 0)
+    }
+
+    /// Registers a configuration, with its dialect and its host; answers how many the task has then.
     pub(super) fn put_push(
         &self,
         k: i64,
         step: &Step,
-        config: &PushConfig,
-        dialect: &str,
+        (config, dialect, host): (&PushConfig, &str, &str),
         at: Timestamp,
     ) -> rusqlite::Result<u32> {
         let sql = "SELECT EXISTS (SELECT 1 FROM push_config WHERE k = ?1 AND id = ?2)";
         let known: bool = self.connection.prepare_cached(sql)?.query_row(params![k, config.id], |r| r.get(0))?;
-        let sql = "INSERT INTO push_config (k, id, dialect, json) VALUES (?1, ?2, ?3, ?4)
-                   ON CONFLICT DO UPDATE SET dialect = ?3, json = ?4, ended = NULL";
-        self.connection.prepare_cached(sql)?.execute(params![k, config.id, dialect, config.to_json()])?;
+        let scope: i64 =
+            self.connection.prepare_cached("SELECT scope FROM task WHERE k = ?1")?.query_row([k], |r| r.get(0))?;
+        let owner = self.shared.scopes.scope(scope).map_or(scope, |scope| scope.owner());
+        let sql = "INSERT INTO push_config (k, id, dialect, owner, host, json) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                   ON CONFLICT DO UPDATE SET dialect = ?3, host = ?5, json = ?6, ended = NULL";
+        let row = params![k, config.id, dialect, owner, host, config.to_json()];
+        self.connection.prepare_cached(sql)?.execute(row)?;
+        if known {
+            // What waits goes where the configuration leads now.
+            let sql = "UPDATE outbox SET host = ?3 WHERE k = ?1 AND config = ?2 AND host <> ?3";
+            self.connection.prepare_cached(sql)?.execute(params![k, config.id, host])?;
+        }
         // A settled task has its body. Where events come with the registration, they are owed with their step.
         if !known && step.opening.is_none() && step.events.is_empty() {
-            let sql = "INSERT INTO outbox (k, salt, config, next, last, at, since, due)
-                       SELECT k, salt, ?2, min(ifnull(turn, 0) + 1, head), head, ?3, ?3, ?3 FROM task
+            let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, due)
+                       SELECT k, salt, ?2, ?4, ?5, min(ifnull(turn, 0) + 1, head), head, ?3, ?3, ?3 FROM task
                        WHERE k = ?1 AND body IS NOT NULL";
-            let rows = self.connection.prepare_cached(sql)?.execute(params![k, config.id, at.millis()])?;
+            let row = params![k, config.id, at.millis(), owner, host];
+            let rows = self.connection.prepare_cached(sql)?.execute(row)?;
             self.owes.set(self.owes.get() || rows > 0);
         }
         let sql = "SELECT count(*) FROM push_config WHERE k = ?1";
@@ -153,17 +192,26 @@ impl Writer {
     fn bury(&self, mut letter: Letter, now: Timestamp, reason: &str, tried: Option<Attempt>) -> rusqlite::Result<()> {
         let attempts = letter.attempts + u32::from(tried.is_some());
         keep_attempt(&mut letter.tries, tried);
+        let (first, of) = (number(letter.first), (key(letter.task.stamp()), &*letter.config));
+        let joined = joins(attempts, &letter.tries) && self.join_dead(of, reason, (first, first))?;
+        let dead = params![letter.number, attempts, tries(&letter.tries), now.millis(), reason];
         if letter.first < letter.last {
             // The event goes, the rest of the row stays.
-            let sql = "INSERT INTO outbox (k, salt, config, next, last, at, since, attempts, tries, buried, reason)
-                       SELECT k, salt, config, next, next, at, since, ?2, ?3, ?4, ?5 FROM outbox WHERE n = ?1";
-            let dead = params![letter.number, attempts, tries(&letter.tries), now.millis(), reason];
-            self.connection.prepare_cached(sql)?.execute(dead)?;
+            if !joined {
+                let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, attempts, tries,
+                                               buried, reason)
+                           SELECT k, salt, config, owner, host, next, next, at, since, ?2, ?3, ?4, ?5 FROM outbox
+                           WHERE n = ?1";
+                self.connection.prepare_cached(sql)?.execute(dead)?;
+            }
             return self.move_on(&letter, now);
         }
-        let sql = "UPDATE outbox SET due = NULL, attempts = ?2, tries = ?3, buried = ?4, reason = ?5 WHERE n = ?1";
-        let dead = params![letter.number, attempts, tries(&letter.tries), now.millis(), reason];
-        self.connection.prepare_cached(sql)?.execute(dead)?;
+        if joined {
+            self.connection.prepare_cached("DELETE FROM outbox WHERE n = ?1")?.execute([letter.number])?;
+        } else {
+            let sql = "UPDATE outbox SET due = NULL, attempts = ?2, tries = ?3, buried = ?4, reason = ?5 WHERE n = ?1";
+            self.connection.prepare_cached(sql)?.execute(dead)?;
+        }
         self.promote(&letter, now)
     }
 
@@ -200,13 +248,66 @@ impl Writer {
 }
 
 impl Reader {
-    pub(super) fn due(&self, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<Owed>> {
+    /// By time, as far as a bounded look goes: nearly always that is all of it. Where it is not, a few lanes may have so
+    /// much that nothing else would ever be seen, so lanes are gone through one by one.
+    pub(super) fn due(&self, reading: &Reading) -> rusqlite::Result<Due> {
         let sql = format!(
             "SELECT {OWED} FROM outbox INDEXED BY outbox_due WHERE due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2"
         );
+        let most = reading.limit.saturating_add(LOOK_ROWS);
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        statement.query_map((now.millis(), limit), owed)?.collect()
+        let mut rows = statement.query((reading.now.millis(), i64::try_from(most).unwrap_or(i64::MAX)))?;
+        let (mut found, mut seen, mut of_lane) = (Vec::new(), 0, HashMap::<Lane, usize>::new());
+        while let Some(row) = rows.next()? {
+            seen += 1;
+            let owed = owed(row)?;
+            let count = of_lane.entry(owed.lane.clone()).or_default();
+            if reading.wants(&owed.lane) && *count < reading.lane_limit {
+                *count += 1;
+                found.push(owed);
+            }
+            if found.len() >= reading.limit {
+                return Ok(Due { owed: found, rest: Rest::From(reading.from.clone()) });
+            }
+        }
+        if seen < most { Ok(Due { owed: found, rest: Rest::Nothing }) } else { self.due_by_lane(reading) }
+    }
+
+    fn due_by_lane(&self, reading: &Reading) -> rusqlite::Result<Due> {
+        let next = "SELECT owner, host FROM outbox INDEXED BY outbox_lane
+                    WHERE due IS NOT NULL AND (owner, host) > (?1, ?2) ORDER BY owner, host LIMIT 1";
+        let mut next = self.connection.prepare_cached(next)?;
+        let of_lane = format!(
+            "SELECT {OWED} FROM outbox INDEXED BY outbox_lane
+             WHERE owner = ?1 AND host = ?2 AND due IS NOT NULL AND due <= ?3 ORDER BY due LIMIT ?4"
+        );
+        let mut of_lane = self.connection.prepare_cached(&of_lane)?;
+        let mut found = Vec::new();
+        let mut at = reading.from.clone().unwrap_or_else(|| Lane { owner: i64::MIN, host: "".into() });
+        for _ in 0..LOOK_ROWS {
+            let lane = |row: &Row<'_>| Ok(Lane { owner: row.get(0)?, host: row.get(1)? });
+            let Some(lane) = next.query_row(params![at.owner, at.host], lane).optional()? else {
+                // Those before the place where it began may have been passed over.
+                let rest = if reading.from.is_some() { Rest::From(None) } else { Rest::Nothing };
+                return Ok(Due { owed: found, rest });
+            };
+            if reading.full_owners.contains(&lane.owner) {
+                at = Lane { owner: lane.owner.saturating_add(1), host: "".into() };
+                continue;
+            }
+            if reading.wants(&lane) {
+                let most = reading.lane_limit.min(reading.limit - found.len());
+                let wanted = (lane.owner, &lane.host, reading.now.millis(), i64::try_from(most).unwrap_or(i64::MAX));
+                for row in of_lane.query_map(wanted, owed)? {
+                    found.push(row?);
+                }
+            }
+            at = lane;
+            if found.len() >= reading.limit {
+                break;
+            }
+        }
+        Ok(Due { owed: found, rest: Rest::From(Some(at)) })
     }
 
     pub(super) fn next_due(&self, after: Timestamp) -> rusqlite::Result<Option<Timestamp>> {
@@ -261,6 +362,7 @@ fn owed(row: &Row<'_>) -> rusqlite::Result<Owed> {
         at: Timestamp::from_millis(row.get(6)?),
         since: Timestamp::from_millis(row.get(7)?),
         attempts: row.get(8)?,
+        lane: Lane { owner: row.get(9)?, host: row.get(10)? },
     })
 }
 

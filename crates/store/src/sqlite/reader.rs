@@ -199,13 +199,36 @@ impl Reader {
         // Owners first, then two short ranges of each: the other way round would read the whole index at every start.
         let sql = "SELECT t.k FROM scope s CROSS JOIN task t INDEXED BY task_order
                    WHERE t.scope = s.n AND t.state IN (1, 2) AND t.k > ?1 ORDER BY t.k LIMIT ?2";
-        let from = after.map_or(-1, |id| key(id.stamp()));
+        let mut from = after.map_or(-1, |id| key(id.stamp()));
         self.snapshot(|| {
             let mut statement = self.connection.prepare_cached(sql)?;
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let keys = statement.query_map((from, limit), |r| r.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
-            keys.into_iter().filter_map(|k| self.load_at(k).transpose()).collect()
+            loop {
+                let keys = statement.query_map((from, limit), |r| r.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+                let Some(last) = keys.last() else { return Ok(Vec::new()) };
+                from = *last;
+                let found: Vec<Stored> =
+                    keys.into_iter().filter_map(|k| self.load_readable(k).transpose()).collect::<Result<_, _>>()?;
+                // An empty page would be taken for the end.
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
         })
+    }
+
+    /// A task, unless its rows make no sense: one of them must not keep all others from being served. It is said which.
+    fn load_readable(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+        match self.load_at(k) {
+            Err(error) if matches!(store_error(&error), StoreError::Corrupt(_)) => {
+                let salt =
+                    self.connection.prepare_cached("SELECT salt FROM task WHERE k = ?1")?.query_row([k], |r| r.get(0));
+                let task = salt.map_or_else(|_| k.to_string(), |salt| task_id(k, salt).to_string());
+                tracing::error!(task, %error, "an unfinished task cannot be read; it is left as it is");
+                Ok(None)
+            }
+            loaded => loaded,
+        }
     }
 
     pub(super) fn recent_retries(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<KeptRetry>> {

@@ -4,7 +4,10 @@ use super::writer::Writer;
 use super::{key, salt};
 use crate::{Continuation, Step};
 use rusqlite::params;
-use sabir_proto::TaskState;
+use sabir_proto::{Event, TaskState};
+
+/// Characters kept of why a wait came to nothing.
+const WORDS_MAX: usize = 300;
 
 impl Writer {
     /// Puts down whom a turn waits for, in place of what was there before.
@@ -39,13 +42,27 @@ impl Writer {
     /// A turn that has ended waits for nobody. What became of it stays, until its task is forgotten.
     pub(super) fn stop_waiting(&self, k: i64, step: &Step) -> rusqlite::Result<()> {
         let Some(placement) = step.placement else { return Ok(()) };
-        let failed = placement.state == TaskState::Failed;
+        // A turn that asks its caller something has its answer as well.
+        let failed = matches!(placement.state, TaskState::Failed | TaskState::Canceled | TaskState::Rejected);
         let (status, kind) = if failed { ("failed", "failure") } else { ("completed", "success") };
+        let why = if failed { Some(last_words(step).unwrap_or_else(|| placement.state.to_string())) } else { None };
         let sql =
             "UPDATE continuation SET status = ?2, terminal_delivery_kind = ?3, completed_at = ?4, updated_at = ?4,
-                       dedupe_key = NULL, attempts = 0
+                       dedupe_key = NULL, attempts = 0, error_message = ?5
                    WHERE k = ?1 AND completed_at IS NULL";
-        self.connection.prepare_cached(sql)?.execute(params![k, status, kind, key(placement.position) >> 15])?;
+        let ended = params![k, status, kind, key(placement.position) >> 15, why];
+        self.connection.prepare_cached(sql)?.execute(ended)?;
         Ok(())
     }
+}
+
+/// What the last status of a step says, as far as people read it.
+fn last_words(step: &Step) -> Option<String> {
+    let said = step.events.iter().rev().find_map(|event| match event.thaw()? {
+        Event::StatusUpdate(update) => update.status.message,
+        Event::Task(task) => task.status.message,
+        Event::Message(_) | Event::ArtifactUpdate(_) => None,
+    })?;
+    let words: String = said.joined_text().chars().take(WORDS_MAX).collect();
+    Some(words).filter(|words| !words.is_empty())
 }

@@ -366,8 +366,8 @@ impl Writer {
                 let added = self.connection.prepare_cached(sql)?.execute(row)?;
                 return Ok(if added == 1 { Ok(()) } else { Err(AppendError::KeyTaken) });
             }
-            Effect::PutPush { config, dialect, at, configs_max } => {
-                if self.put_push(k, step, config, dialect, *at)? > *configs_max {
+            Effect::PutPush { config, dialect, host, at, configs_max } => {
+                if self.put_push(k, step, (config, dialect, host), *at)? > *configs_max {
                     return Ok(Err(AppendError::TooManyConfigs));
                 }
             }

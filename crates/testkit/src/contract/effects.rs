@@ -31,7 +31,13 @@ pub(super) fn push_configs_are_kept_by_id_and_bounded(bench: &mut dyn Bench) {
     changed.url = "https://example.com/elsewhere".into();
     bench.log().put(effect_only(
         &story,
-        vec![Effect::PutPush { config: changed, dialect: "0.3".into(), at: beginning(), configs_max: 3 }],
+        vec![Effect::PutPush {
+            config: changed,
+            dialect: "0.3".into(),
+            host: "h".into(),
+            at: beginning(),
+            configs_max: 3,
+        }],
     ));
     bench.reopen();
     let url = |id: &str| format!("https://example.com/{id}");

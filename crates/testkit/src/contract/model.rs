@@ -11,7 +11,8 @@ use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{ContextId, Seq, Stamp, TaskState, Timestamp};
 use sabir_store::{
-    Attempt, Effect, Letters, Listed, Listing, Mark, Note, Owed, PageToken, RetryMark, Scope, Step, Stored, TaskLog,
+    Attempt, Effect, Letters, Listed, Listing, Mark, Note, Owed, PageToken, Reading, RetryMark, Scope, Step, Stored,
+    TaskLog,
 };
 use std::sync::Arc;
 
@@ -153,7 +154,8 @@ impl Pair<'_> {
         if self.chance.once_in(4) {
             let id = self.chance.pick(&["a", "b", "c", "d"]);
             let (config, at) = (push_config(id), self.author.now());
-            step.effects.push(Effect::PutPush { config, dialect: "1.0".into(), at, configs_max: 3 });
+            let host = self.chance.pick(&["one", "two"]).into();
+            step.effects.push(Effect::PutPush { config, dialect: "1.0".into(), host, at, configs_max: 3 });
         }
         if self.chance.once_in(9) {
             step.effects.push(Effect::DeletePush { id: self.chance.pick(&["a", "b"]).into() });
@@ -203,8 +205,12 @@ impl Pair<'_> {
     /// Something becomes of what is due; now and then of what no longer is, or an operator has a say.
     fn deliver(&mut self) {
         let now = self.author.now();
-        let due = wait(self.model.log().due(now, 5)).expect("what is due can be read");
-        self.same("due", |log| wait(log.due(now, 5)));
+        let all = Reading::all(now, 5);
+        let due = wait(self.model.log().due(all.clone())).expect("what is due can be read").owed;
+        self.same("due", |log| wait(log.due(all.clone())));
+        let full = due.first().map(|owed| owed.lane.clone()).into_iter().collect();
+        let others = Reading { full, lane_limit: 2, ..all };
+        self.same("due elsewhere", |log| wait(log.due(others.clone())));
         self.stale.extend(due.iter().cloned());
         if self.stale.is_empty() {
             return;
@@ -214,7 +220,8 @@ impl Pair<'_> {
             _ => self.stale.swap_remove(self.chance.below(self.stale.len())),
         };
         self.same("receiver", |log| wait(log.receiver(owed.task, &owed.config)));
-        let tried = Some(Attempt { at_ms: now.millis(), took_ms: 3, status: Some(500), problem: "refused".into() });
+        let status = self.chance.once_in(2).then_some(500);
+        let tried = Some(Attempt { at_ms: now.millis(), took_ms: 3, status, problem: "refused".into() });
         let mark = match self.chance.below(9) {
             0..4 => Mark::Done { now },
             4 | 5 => Mark::Postpone { until: Timestamp::from_millis(now.millis() + 50), tried },

@@ -4,7 +4,9 @@ use super::{Ask, Bench};
 use crate::story::{Author, News, Story, beginning, owner, registers};
 use crate::wait::wait;
 use sabir_proto::{Seq, TaskState, Timestamp};
-use sabir_store::{ATTEMPTS_KEPT, Attempt, Effect, Letter, Letters, Mark, Owed, PROBLEM_CHARS_MAX, Step, TaskLog};
+use sabir_store::{
+    ATTEMPTS_KEPT, Attempt, Effect, Lane, Letter, Letters, Mark, Owed, PROBLEM_CHARS_MAX, Reading, Rest, Step, TaskLog,
+};
 use std::pin::pin;
 use std::task::{Context, Waker};
 
@@ -15,7 +17,7 @@ fn at(ms: i64) -> Timestamp {
 
 #[track_caller]
 fn due(bench: &dyn Bench, ms: i64) -> Vec<Owed> {
-    wait(bench.log().due(at(ms), 100)).expect("what is due can be read")
+    wait(bench.log().due(Reading::all(at(ms), 100))).expect("what is due can be read").owed
 }
 
 /// What is due, as configuration and event.
@@ -67,7 +69,7 @@ pub(super) fn only_the_oldest_event_of_a_configuration_is_due(bench: &mut dyn Be
     for ms in [0, 5, 1000] {
         assert_eq!(due_events(bench, ms), named(&[("a", 1), ("b", 1)]));
     }
-    assert_eq!(wait(bench.log().due(at(9), 1)).map(|due| due.len()), Ok(1));
+    assert_eq!(wait(bench.log().due(Reading::all(at(9), 1))).map(|due| due.owed.len()), Ok(1));
     let owed = due(bench, 0).remove(0);
     assert_eq!((owed.task, owed.last, owed.at, owed.since, owed.attempts), (story.id(), Seq(2), at(0), at(0), 0));
     // Each event is taken off by itself, and a crash forgets none of it.
@@ -179,7 +181,11 @@ pub(super) fn a_receiver_that_wants_no_more_is_owed_no_more(bench: &mut dyn Benc
     go_on(bench, &mut author, &mut story, 3, &[News::Chunk]);
     assert_eq!(due_events(bench, 9), named(&[("b", 1)]));
     let dead = letters(bench, true);
-    assert_eq!(dead.iter().map(|l| (l.first.0, l.last.0)).collect::<Vec<_>>(), [(1, 2), (3, 3)]);
+    assert_eq!(
+        dead.iter().map(|l| (l.first.0, l.last.0)).collect::<Vec<_>>(),
+        [(1, 2), (3, 4)],
+        "what came after the end is dead from the start, and no gap"
+    );
     assert!(dead.iter().all(|l| l.config == "a" && l.buried == Some((at(2), "gone".into()))));
     assert_eq!(dead[0].attempts, 1);
     // Whoever tries again wants it to go on.
@@ -217,7 +223,7 @@ pub(super) fn a_late_registration_is_owed_what_follows_or_the_last_turn(bench: &
     let (mut story, mut quick) = (author.story(&scope), author.story(&scope));
     let register = |story: &Story, id: &str, ms: i64| {
         let config = crate::story::push_config(id);
-        let effect = Effect::PutPush { config, dialect: "0.3".into(), at: at(ms), configs_max: 9 };
+        let effect = Effect::PutPush { config, dialect: "0.3".into(), host: "h".into(), at: at(ms), configs_max: 9 };
         Step { effects: vec![effect], after: Seq(0), ..story.bare() }
     };
     bench.log().put(Step { notify: Some(at(0)), ..story.open(&mut author, &[News::Chunk]) });
@@ -262,4 +268,86 @@ pub(super) fn whoever_delivers_is_woken(bench: &mut dyn Bench) {
     assert!(heard(), "the next one is due");
     assert_eq!(wait(bench.log().retry(owed.number, at(9))), Ok(true));
     assert!(heard());
+}
+
+pub(super) fn much_of_one_lane_hides_no_other(bench: &mut dyn Bench) {
+    let mut author = Author::new(20);
+    let many: Vec<String> = (0..100).map(|n| format!("config-{n}")).collect();
+    for _ in 0..13 {
+        let mut story = author.story(&owner("ann"));
+        let effects = many.iter().map(|id| registers(id, 100)).collect();
+        bench.log().put(Step { notify: Some(at(0)), effects, ..story.open(&mut author, &[]) });
+    }
+    for (n, (who, host)) in
+        [("ann", "elsewhere"), ("ben", "https://example.com:443"), ("cid", "a")].into_iter().enumerate()
+    {
+        let mut story = author.story(&owner(who));
+        let config = crate::story::push_config("one");
+        let at = at(i64::try_from(n).unwrap_or(0) + 1);
+        let effects = vec![Effect::PutPush { config, dialect: "1.0".into(), host: host.into(), at, configs_max: 9 }];
+        bench.log().put(Step { notify: Some(at), effects, ..story.open(&mut author, &[]) });
+    }
+    let full = due(bench, 9).remove(0).lane;
+    let first = Reading { lane_limit: 10, limit: 20, ..Reading::all(at(9), 20) };
+    let others = |reading: Reading| {
+        let mut reading = Some(reading);
+        let mut found = Vec::new();
+        // One after the other, as far as it goes.
+        while let Some(next) = reading.take() {
+            let read = wait(bench.log().due(next.clone())).expect("what is due can be read");
+            found.extend(read.owed.into_iter().filter(|owed| owed.lane != full).map(|owed| owed.at));
+            if let Rest::From(from @ Some(_)) = read.rest {
+                reading = Some(Reading { from, ..next });
+            }
+        }
+        found.sort_unstable();
+        found
+    };
+    let all = vec![at(1), at(2), at(3)];
+    assert_eq!(others(first.clone()), all, "without having been told that one is full");
+    assert_eq!(others(Reading { full: [full.clone()].into(), ..first.clone() }), all);
+    assert_eq!(others(Reading { full_owners: [full.owner].into(), ..first.clone() }), [at(2), at(3)]);
+    let far = Reading { from: Some(Lane { owner: i64::MAX, host: "z".into() }), full: [full.clone()].into(), ..first };
+    let read = wait(bench.log().due(far)).expect("what is due can be read");
+    assert!(read.owed.len() == 3 || read.rest == Rest::From(None), "who began in the middle begins again: {read:?}");
+}
+
+pub(super) fn neighbours_that_were_given_up_alike_are_one_letter(bench: &mut dyn Bench) {
+    let mut author = Author::new(21);
+    let mut story = told(bench, &mut author, &["a"]);
+    go_on(bench, &mut author, &mut story, 1, &[News::Chunk, News::Chunk]);
+    go_on(bench, &mut author, &mut story, 1, &[News::Chunk]);
+    for reason in ["inside", "inside", "inside", "another", "another"] {
+        let owed = due(bench, 9).remove(0);
+        let tried = failed(9).map(|tried| Attempt { status: None, ..tried });
+        assert!(mark(bench.log(), &owed, Mark::Bury { now: at(9), reason: reason.into(), tried }));
+    }
+    bench.reopen();
+    let mut dead = letters(bench, true);
+    dead.sort_by_key(|letter| letter.first);
+    assert_eq!(dead.iter().map(|l| (l.first.0, l.last.0)).collect::<Vec<_>>(), [(1, 3), (4, 5)]);
+    assert_eq!(wait(bench.log().retry(dead[0].number, at(10))), Ok(true));
+    for seq in 1..=3 {
+        let owed = due(bench, 10).remove(0);
+        assert_eq!((owed.seq.0, owed.last.0), (seq, 3), "each of them by itself");
+        assert!(mark(bench.log(), &owed, Mark::Done { now: at(10) }));
+    }
+    // Who answered, or took some trying, keeps its own record.
+    go_on(bench, &mut author, &mut story, 11, &[News::Chunk, News::Chunk]);
+    for _ in 0..2 {
+        mark(bench.log(), &due(bench, 12)[0], Mark::Bury { now: at(12), reason: "another".into(), tried: failed(12) });
+    }
+    assert_eq!(letters(bench, true).len(), 3);
+}
+
+pub(super) fn what_waits_goes_where_its_registration_leads(bench: &mut dyn Bench) {
+    let mut author = Author::new(22);
+    let story = told(bench, &mut author, &["a"]);
+    assert_eq!(&*due(bench, 1)[0].lane.host, "https://example.com:443");
+    let config = crate::story::push_config("a");
+    let moved = Effect::PutPush { config, dialect: "1.0".into(), host: "new".into(), at: at(1), configs_max: 9 };
+    bench.log().put(Step { effects: vec![moved], after: Seq(0), ..story.bare() });
+    bench.reopen();
+    assert_eq!(&*due(bench, 1)[0].lane.host, "new");
+    assert_eq!(due(bench, 1)[0].lane.owner, owner("ann").owner());
 }

@@ -4,7 +4,7 @@ use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, beginning, owner, registers};
 use crate::wait::wait;
 use sabir_proto::{AgentName, Stamp, TaskState, Timestamp};
-use sabir_store::{Effect, Letters, Listing, Mark, Note, Scope, Step};
+use sabir_store::{Effect, Letters, Listing, Mark, Note, Reading, Scope, Step};
 use std::sync::Arc;
 
 fn agent() -> AgentName {
@@ -45,7 +45,7 @@ fn check_gone(bench: &dyn Bench, story: &Story) {
 pub(super) fn settled_tasks_go_whole_and_others_stay(bench: &mut dyn Bench) {
     let (mut author, ann) = (Author::new(11), owner("ann"));
     let (mark, at) = (author.mark(), author.stamp());
-    let until = Stamp::from_u64(at.get() << 1);
+    let until = Stamp::from_u64(at.get() + 1);
     let effects = vec![Effect::Alias { name: "a".into(), was: None }, Effect::Key { mark, at, until }];
     let mut quick = author.story(&ann);
     bench.log().put(Step { effects, ..quick.whole(TaskState::Completed) });
@@ -165,6 +165,22 @@ pub(super) fn a_task_with_many_steps_goes_as_one(bench: &mut dyn Bench) {
     assert_eq!(bench.log().page(everything(&ann)).total, 0);
 }
 
+pub(super) fn a_key_that_may_be_used_again_keeps_its_task(bench: &mut dyn Bench) {
+    let (mut author, ann) = (Author::new(16), owner("ann"));
+    let (mark, at) = (author.mark(), author.stamp());
+    let until = Stamp::from_u64(at.get() + (60_000 << 15));
+    let mut keyed = author.story(&ann);
+    bench.log().put(Step { effects: vec![Effect::Key { mark, at, until }], ..keyed.whole(TaskState::Completed) });
+    let below = now(&mut author);
+    assert_eq!(forget_below(bench, below), 0);
+    assert!(wait(bench.log().explicit_retry(mark.key, below)).is_ok_and(|kept| kept.is_some()));
+    author.pass(60_000);
+    let mut later = author.story(&ann);
+    bench.log().put(later.whole(TaskState::Completed));
+    assert_eq!(forget_below(bench, below), 1, "until its time is over");
+    check_gone(bench, &keyed);
+}
+
 pub(super) fn what_is_owed_keeps_its_task(bench: &mut dyn Bench) {
     let (mut author, ann) = (Author::new(15), owner("ann"));
     let (mut owed, mut dead) = (author.story(&ann), author.story(&ann));
@@ -172,7 +188,7 @@ pub(super) fn what_is_owed_keeps_its_task(bench: &mut dyn Bench) {
         let step = story.whole(TaskState::Completed);
         bench.log().put(Step { notify: Some(beginning()), effects: vec![registers("a", 3)], ..step });
     }
-    let due = wait(bench.log().due(beginning(), 10)).expect("what is due can be read");
+    let due = wait(bench.log().due(Reading::all(beginning(), 10))).expect("what is due can be read").owed;
     let mark = |story: &Story, mark: Mark| {
         let owed = due.iter().find(|owed| owed.task == story.id()).expect("it is due");
         assert_eq!(wait(bench.log().mark(owed, mark)), Ok(true));

@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::story::{Author, News, Story, owner};
 use crate::wait::wait;
 use bytes::Bytes;
-use sabir_proto::{FrozenEvent, Seq, TaskState};
+use sabir_proto::{FrozenEvent, Seq, Stamp, TaskState};
 use sabir_store::{AppendError, Progress, Step, Stored};
 
 pub(super) fn steps_follow_each_other_and_the_stale_leave_no_trace(bench: &mut dyn Bench) {
@@ -197,4 +197,21 @@ fn above(bench: &mut dyn Bench, story: &Story) {
     bench.reopen();
     let last = wait(bench.log().last_stamp()).expect("the last stamp can be read");
     assert!(last >= story.position && last.time() == story.position.time(), "{last:?} after {:?}", story.position);
+}
+
+pub(super) fn tasks_that_were_handed_over_are_found(bench: &mut dyn Bench) {
+    let (mut author, ann, bob) = (Author::new(9), owner("ann"), owner("bob"));
+    let mut stories = [author.story(&ann), author.story(&ann), author.story(&bob)];
+    for (story, state) in stories.iter_mut().zip([TaskState::Transferred, TaskState::Completed, TaskState::Transferred])
+    {
+        bench.log().put(story.whole(state));
+    }
+    let (first, last) = (stories[0].id(), stories[2].id());
+    for _ in 0..2 {
+        let found = |since, limit| wait(bench.log().handed_over(since, limit)).expect("it can be read");
+        assert_eq!(found(Stamp::default(), 10), [first, last], "whoever owns them, oldest first");
+        assert_eq!(found(Stamp::default(), 1), [first]);
+        assert_eq!(found(last.stamp(), 10), [last]);
+        bench.reopen();
+    }
 }

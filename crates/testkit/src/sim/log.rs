@@ -12,8 +12,9 @@ use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskSt
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Asking, Bell, Digest, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
-    Note, Outbox, Owed, OwedCancel, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll, is_given_up,
+    Answer, AppendError, Asking, Bell, Digest, Due, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing,
+    Mark, Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
+    is_given_up,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -276,13 +277,16 @@ impl SimLog {
         self.write(|log| log.mark(owed, mark))
     }
 
-    fn due_as_told(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
+    fn due_as_told(&self, reading: Reading) -> Answer<Due> {
         if self.lock().sabotage != Some(Sabotage::SkipAhead) {
-            return self.read(|log| log.due(now, limit));
+            return self.read(|log| log.due(reading));
         }
         let inner = self.lock();
-        let mut due = at_once(inner.disk.log().due(now, limit)).unwrap_or_default();
-        for owed in &mut due {
+        let mut due = match at_once(inner.disk.log().due(reading)) {
+            Ok(due) => due,
+            Err(error) => return Answer::now(Err(error)),
+        };
+        for owed in &mut due.owed {
             let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
             let letters = at_once(inner.disk.log().letters(of_task)).unwrap_or_default();
             if let Some(last) = letters.iter().rfind(|letter| letter.config == owed.config) {
@@ -472,8 +476,8 @@ impl Outbox for SimLog {
         self.lock().disk.log().bell()
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Answer<Vec<Owed>> {
-        self.due_as_told(now, limit)
+    fn due(&self, reading: Reading) -> Answer<Due> {
+        self.due_as_told(reading)
     }
 
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {

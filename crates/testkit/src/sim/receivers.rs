@@ -119,7 +119,7 @@ impl Receivers {
             return Plan { before, takes: false, after: 0, outcome: nobody };
         }
         if !calm && chance.once_in(habits.hangs_once_in) {
-            let outcome = Outcome::Unreachable { reason: "no answer".into() };
+            let outcome = Outcome::Unanswered { reason: "no answer".into() };
             return Plan { before, takes: true, after: ANSWER_MS_MAX, outcome };
         }
         if !calm && chance.once_in(habits.refuses_once_in) {

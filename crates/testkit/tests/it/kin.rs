@@ -362,7 +362,10 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     assert!(told.ends_with(r#""],"root":"theirs"}"#), "{told}");
     // … brings it back to the same agent, but not to another one, nor to one that is called the same elsewhere.
     let back = send_claiming(&mut desk, "herald", "x", &told);
-    assert!(matches!(&back, Err(Fault::Exhausted(why)) if why.contains("agent herald is waiting")), "{back:?}");
+    assert!(
+        matches!(&back, Err(Fault::UnsupportedOperation(why)) if why.contains("agent herald is waiting")),
+        "{back:?}"
+    );
     assert!(send_claiming(&mut desk, "boss", "echo: x", &told).is_ok());
     let child = boss.children.lock().unwrap()[0];
     let log = desk.log.clone();
@@ -371,7 +374,7 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     let elsewhere = r#"{"root": "x", "hops": 1, "path": ["boss#01890a5d-ac96-774b-bcce-b302099a8057"]}"#;
     assert!(send_claiming(&mut desk, "boss", "echo: x", elsewhere).is_ok());
     let far = send_claiming(&mut desk, "boss", "echo: x", r#"{"hops": 9}"#);
-    assert!(matches!(&far, Err(Fault::Exhausted(why)) if why.contains("hops_max")), "{far:?}");
+    assert!(matches!(&far, Err(Fault::UnsupportedOperation(why)) if why.contains("hops_max")), "{far:?}");
     for nonsense in ["7", "[]", r#"{"hops": -1, "path": 7, "root": []}"#, r#"{"path": [1, null, ""]}"#] {
         assert!(send_claiming(&mut desk, "boss", "echo: x", nonsense).is_ok(), "{nonsense}");
     }

@@ -2,7 +2,7 @@
 
 use sabir_proto::TaskId;
 use sabir_store::sqlite::{SqliteLog, Writing};
-use sabir_store::{Mark, Outbox, Owed, Step, TaskLog};
+use sabir_store::{Mark, Outbox, Owed, Reading, Step, TaskLog};
 use sabir_testkit::contract::OnFile;
 use sabir_testkit::story::{Author, News, Story, beginning, owner, registers};
 use sabir_testkit::wait::wait;
@@ -35,7 +35,7 @@ fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
 fn drain(log: &SqliteLog) -> usize {
     let mut delivered = 0;
     loop {
-        let due: Vec<Owed> = wait(log.due(beginning(), 256)).unwrap();
+        let due: Vec<Owed> = wait(log.due(Reading::all(beginning(), 256))).unwrap().owed;
         if due.is_empty() {
             return delivered;
         }

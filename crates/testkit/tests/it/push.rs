@@ -2,11 +2,15 @@
 
 use crate::desk::Desk;
 use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
-use sabir_proto::{Authentication, DeletePush, Fault, GetPush, ListPush, PushConfig, Task, Tenant, Terms};
+use sabir_proto::{
+    Authentication, Caller, DeletePush, Fault, GetPush, ListPush, PushConfig, Task, TaskState, Tenant, Terms,
+};
 use sabir_store::memory::MemoryLog;
-use sabir_store::{Letter, Letters, StoreError};
+use sabir_store::{Letter, Letters, Scope, StoreError};
 use sabir_testkit::fickle::FickleLog;
 use sabir_testkit::sim::executor::Executor;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -155,17 +159,21 @@ fn patience_grows_and_ends_and_can_be_renewed() {
     // The host answers, so that it is not left alone.
     let post = start(&desk, |_| (Outcome::Refused { status: 404, retry_after: None }, Duration::from_millis(10)));
     let task = send(&mut desk, "echo", "hello", config("hook", "a.example"));
-    pass(&desk, HOUR);
+    pass(&desk, 23 * HOUR);
+    assert_eq!(letters(&desk, true), [], "half a day is not for ever");
+    pass(&desk, 2 * HOUR);
     let tried = post.tried();
-    assert_eq!(tried.iter().map(|t| t.parcel.attempt).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+    let attempts = u32::try_from(tried.len()).unwrap();
+    assert!((100..200).contains(&attempts), "{attempts}");
+    assert_eq!(tried.iter().map(|t| t.parcel.attempt).collect::<Vec<_>>(), (1..=attempts).collect::<Vec<_>>());
     assert!(tried.iter().all(|t| t.parcel.id == tried[0].parcel.id && t.parcel.at == tried[0].parcel.at));
     let gaps: Vec<u64> = tried.windows(2).map(|w| w[1].at_ms - w[0].at_ms).collect();
     for (gap, whole) in gaps.iter().zip([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]) {
         assert!((whole * 500..=whole * 1000 + 50).contains(gap), "{gaps:?}");
     }
     let dead = letters(&desk, true);
-    assert_eq!((dead.len(), dead[0].task, dead[0].attempts, dead[0].tries.len()), (1, task.id, 12, 12));
-    assert_eq!(dead[0].buried.as_ref().map(|(_, why)| &**why), Some("not delivered in 12 attempts"));
+    assert_eq!((dead.len(), dead[0].task, dead[0].attempts, dead[0].tries.len()), (1, task.id, attempts, 16));
+    assert_eq!(dead[0].buried.as_ref().map(|(_, why)| &**why), Some("not delivered within 24 h"));
     assert!(dead[0].tries.iter().all(|tried| (tried.status, tried.took_ms) == (Some(404), 10)));
     assert_eq!(desk.metrics.push_buried.get(), 1);
     desk.crash();
@@ -241,6 +249,121 @@ fn a_dead_host_costs_little_and_holds_up_nobody() {
     pass(&desk, 26 * HOUR);
     assert_eq!(letters(&desk, true).len(), 150 - letters(&desk, false).len());
     assert_ne!(letters(&desk, true), [], "and yet it ends");
+}
+
+#[test]
+fn who_is_slow_is_not_dead_and_holds_up_nobody() {
+    let mut desk = Desk::new();
+    for n in 0..5000 {
+        send(&mut desk, "echo", "hello", config(&format!("slow-{n}"), "slow.example"));
+    }
+    let began = desk.executor.now();
+    let post = start(&desk, |parcel| {
+        let time = if parcel.config.url.contains("slow") { 13_000 } else { 10 };
+        (Outcome::Accepted { status: 200 }, Duration::from_millis(time))
+    });
+    pass(&desk, MINUTE);
+    send(&mut desk, "echo", "hello", config("quick", "quick.example"));
+    pass(&desk, Duration::from_secs(1));
+    assert!(post.events().contains(&("quick".to_owned(), 1)), "though thousands were due before it");
+    let at_once = post.tried().iter().filter(|t| t.at_ms < began + 10_000).count();
+    assert_eq!(at_once, 12, "of the host's sixteen, one owner leaves some");
+}
+
+#[test]
+fn an_owner_whose_hosts_all_hang_leaves_room_for_others() {
+    let mut desk = Desk::new();
+    for n in 0..2000 {
+        send(&mut desk, "echo", "hello", config(&format!("slow-{n}"), &format!("slow-{n}.example")));
+    }
+    let post = start(&desk, |parcel| {
+        let time = if parcel.config.url.contains("slow") { 13_000 } else { 10 };
+        (Outcome::Accepted { status: 200 }, Duration::from_millis(time))
+    });
+    pass(&desk, Duration::from_secs(1));
+    assert_eq!(post.tried().len(), 48);
+    let mut request = desk.request("hello", None);
+    request.configuration.task_push_notification_config = Some(config("quick", "quick.example"));
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent("echo"), desk.scope("echo"));
+    let scope = Arc::new(Scope { caller: Caller::named("somebody else"), ..(*scope).clone() });
+    desk.run(async move { engine.send(&resident, scope, request, &Terms::default()).await.map(drop) }).unwrap();
+    pass(&desk, Duration::from_secs(1));
+    assert!(post.events().contains(&("quick".to_owned(), 1)));
+}
+
+#[test]
+fn a_registration_that_cannot_be_read_stops_no_other() {
+    let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
+    let mut desk = Desk::on(log.clone());
+    send(&mut desk, "echo", "hello", config("damaged", "a.example"));
+    send(&mut desk, "echo", "hello", config("whole", "a.example"));
+    log.damage("damaged");
+    let post = start(&desk, takes);
+    pass(&desk, MINUTE);
+    assert_eq!(post.events(), [("whole".to_owned(), 1)]);
+    let dead = letters(&desk, true);
+    assert_eq!((dead.len(), &*dead[0].config), (1, "damaged"));
+    assert!(dead[0].buried.as_ref().is_some_and(|(_, why)| why.contains("damaged")), "{dead:?}");
+}
+
+#[test]
+fn a_letter_that_is_tried_again_goes_before_what_is_younger() {
+    let mut desk = Desk::new();
+    let refused = AtomicBool::new(false);
+    let post = start(&desk, move |parcel| {
+        if parcel.event.seq.0 == 1 && !refused.swap(true, Ordering::Relaxed) {
+            return (Outcome::Forbidden { reason: "not now".into() }, Duration::ZERO);
+        }
+        (Outcome::Accepted { status: 200 }, Duration::from_secs(10))
+    });
+    let task = desk.send("fragile", "do 5", None);
+    register(&desk, "fragile", &task, config("hook", "a.example")).unwrap();
+    pass(&desk, Duration::from_secs(5));
+    let (engine, number) = (desk.engine.clone(), letters(&desk, true)[0].number);
+    assert!(desk.run(async move { engine.retry_letter(number).await }).unwrap());
+    pass(&desk, 10 * MINUTE);
+    let order: Vec<u64> = post.events().into_iter().map(|(_, seq)| seq).collect();
+    assert_eq!(order[..4], [1, 2, 1, 3], "as soon as what is under way has arrived");
+    assert_eq!((letters(&desk, false), letters(&desk, true)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_courier_that_breaks_off_does_not_try_again_at_once() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |_| panic!("a bug of the courier"));
+    send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    std::panic::catch_unwind(AssertUnwindSafe(|| pass(&desk, MINUTE))).expect_err("it goes through the executor");
+    let waiting = letters(&desk, false);
+    assert_eq!((waiting.len(), waiting[0].attempts), (1, 1), "it counts as an attempt");
+    assert_eq!(waiting[0].tries[0].problem, "the delivery broke off");
+    assert!(waiting[0].due > Some(waiting[0].at));
+    assert_eq!((post.tried().len(), desk.engine.deliveries_in_flight()), (0, 0));
+}
+
+#[test]
+fn what_we_cannot_read_is_not_held_against_the_receiver() {
+    let mut desk = Desk::new();
+    let post = start(&desk, |parcel| match parcel.attempt {
+        1..9 => (Outcome::Withheld { reason: "the task cannot be read".into() }, Duration::ZERO),
+        _ => takes(parcel),
+    });
+    send(&mut desk, "echo", "hello", config("hook", "a.example"));
+    send(&mut desk, "echo", "hello", config("other", "a.example"));
+    pass(&desk, MINUTE);
+    assert_eq!(desk.metrics.push_hosts_paused.get(), 0);
+    pass(&desk, HOUR);
+    assert_eq!(post.tried().iter().filter(|t| t.parcel.attempt == 9).count(), 2);
+    assert_eq!((letters(&desk, false), letters(&desk, true)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn secrets_have_a_length() {
+    let mut desk = Desk::new();
+    let task = desk.send("asks", "ask 1", None);
+    let long = PushConfig { token: Some("x".repeat((8 << 10) + 1)), ..config("hook", "a.example") };
+    assert!(register(&desk, "asks", &task, long).is_err());
+    let most = PushConfig { token: Some("x".repeat(8 << 10)), ..config("hook", "a.example") };
+    assert!(register(&desk, "asks", &task, most).is_ok());
 }
 
 #[test]
@@ -348,4 +471,22 @@ fn an_inline_registration_is_told_in_its_dialect() {
     desk.run(async move { engine.send(&resident, scope, request, &terms).await.map(drop) }).unwrap();
     pass(&desk, MINUTE);
     assert_eq!(&*post.tried()[0].parcel.dialect, "0.2");
+}
+
+#[test]
+fn the_end_of_a_task_is_told_though_its_agent_is_gone() {
+    let mut desk = Desk::new();
+    let post = start(&desk, takes);
+    let mut request = desk.request("do 9", None);
+    request.configuration.task_push_notification_config = Some(config("hook", "a.example"));
+    request.configuration.return_immediately = true;
+    let task = desk.deliver("fragile", request);
+    desk.die();
+    drop(post);
+    let post = start(&desk, takes);
+    let engine = desk.engine.clone();
+    assert_eq!(desk.run(async move { engine.recover(|_| None).await }), Ok((0, 1)));
+    pass(&desk, MINUTE);
+    let last = post.tried().last().map(|t| (t.parcel.task, t.parcel.event.state));
+    assert_eq!(last, Some((task.id, Some(TaskState::Failed))), "who registered is owed it, whatever is configured");
 }

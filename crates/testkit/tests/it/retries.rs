@@ -1,9 +1,11 @@
 //! A send that is repeated is the same send, whatever became of the first one.
 
 use crate::desk::Desk;
-use sabir_proto::{Fault, Sent, TaskState, Terms};
+use sabir_proto::{Fault, Sent, Stamp, TaskState, Terms};
+use sabir_store::Retention as _;
 use sabir_store::memory::MemoryLog;
 use sabir_testkit::fickle::FickleLog;
+use sabir_testkit::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,4 +77,22 @@ fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
     assert!(matches!(answer, Err(Fault::Unavailable(_))), "{answer:?}");
     assert_eq!(desk.crash(), (1, 0));
     assert_eq!(desk.deliver("streams", request).id, task.id, "sent again, it is the same task");
+}
+
+/// A send whose task has been forgotten is no repeat of anything, and nobody is told to wait for it.
+#[test]
+fn a_send_whose_task_was_forgotten_is_a_new_one() {
+    let log = Arc::new(MemoryLog::new());
+    let mut desk = Desk::on(log.clone());
+    let request = desk.request("hello", None);
+    let first = desk.deliver("echo", request.clone());
+    assert_eq!(desk.deliver("echo", request.clone()).id, first.id, "a repeat");
+    desk.run(desk.executor.sleep(Duration::from_secs(120)));
+    assert_eq!(desk.deliver("echo", request.clone()).id, first.id, "still");
+    let all = Stamp::from_u64(u64::MAX >> 1);
+    let gone = wait(log.forget(&desk.agent("echo").name, all, None)).unwrap();
+    assert_eq!(gone.tasks, 1);
+    let again = desk.deliver("echo", request.clone());
+    assert_ne!(again.id, first.id);
+    assert_eq!(desk.deliver("echo", request).id, again.id);
 }

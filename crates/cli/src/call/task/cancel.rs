@@ -10,6 +10,7 @@ use crate::render::Node;
 use clap::Args;
 use sabir_client::Error;
 use sabir_proto::{CancelTask, Code, TaskState, Tenant};
+use std::path::PathBuf;
 
 /// Cancel a task, and show the state it is in then.
 ///
@@ -28,18 +29,18 @@ pub(crate) struct Cancel {
     /// Cancel the whole family of the task, on the server whose files these are.
     #[arg(long)]
     tree: bool,
-    #[command(flatten)]
-    place: Place,
+    /// Data directory of the server, for --tree.
+    #[arg(long, value_name = "DIR", requires = "tree")]
+    data: Option<PathBuf>,
+    /// Configuration file of the server, for --tree; ./sabir.toml if there is one.
+    #[arg(long, value_name = "FILE", requires = "tree")]
+    server_config: Option<PathBuf>,
 }
 
 impl Verb for Cancel {
     fn run(self, invocation: Invocation) -> Outcome {
         if self.tree {
-            return inbox::cancel_tree(&invocation, self.which.typed(), &self.place);
-        }
-        if self.place.is_given() {
-            let problem = "--config and --data name the files of a server, which only --tree looks into";
-            return Err(crate::problem::Problem::usage(problem).into());
+            return inbox::cancel_tree(&invocation, self.which.typed(), &Place::new(self.server_config, self.data));
         }
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }

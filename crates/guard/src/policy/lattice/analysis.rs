@@ -396,7 +396,8 @@ impl<'a> Graph<'a> {
         for (v, scope) in most.iter().enumerate() {
             let Some(scope) = scope else { continue };
             let mut touching = reached().filter(|edge| edge.to == v || edge.from == v).peekable();
-            let said = touching.peek().is_some() && touching.all(|edge| !edge.required.is_empty());
+            // What the work that comes in needs of the first agent itself, nobody has said.
+            let said = v != self.entry && touching.peek().is_some() && touching.all(|edge| !edge.required.is_empty());
             let spare = scope.without(&needed[v]);
             if said && !spare.is_empty() {
                 found.insert(self.names[v].to_owned(), self.words(&spare));

@@ -4,6 +4,7 @@
 //! that was skipped would be an answer the caller never gets, and nobody would know.
 
 use base64::Engine as _;
+use sabir_proto::transfer::Handover;
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Part};
 use serde::{Deserialize, Deserializer};
 
@@ -25,6 +26,8 @@ pub(super) enum Event {
 pub(super) enum Ask {
     Input(String),
     Auth(String),
+    /// Another agent should have the task.
+    Transfer(Box<Handover>),
 }
 
 #[derive(Deserialize)]
@@ -34,6 +37,7 @@ enum Line {
     Artifact(Box<ArtifactLine>),
     InputRequired(String),
     AuthRequired(String),
+    Transfer(Box<Handover>),
 }
 
 #[derive(Deserialize)]
@@ -67,6 +71,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Event>, String> {
         Line::Artifact(line) => artifact(*line),
         Line::InputRequired(question) => Ok(Event::Ask(Ask::Input(question))),
         Line::AuthRequired(request) => Ok(Event::Ask(Ask::Auth(request))),
+        Line::Transfer(order) => Ok(Event::Ask(Ask::Transfer(order))),
     });
     event.map(Some).map_err(|problem| refused(line, &problem))
 }
@@ -118,6 +123,9 @@ mod tests {
         assert_eq!(event(r#"{"status":"half way"}"#), Event::Status("half way".into()));
         assert_eq!(event(r#"{"input-required":"Which?"}"#), Event::Ask(Ask::Input("Which?".into())));
         assert_eq!(event(r#"{"auth-required":"Log in"}"#), Event::Ask(Ask::Auth("Log in".into())));
+        let order = Handover { to: "b".into(), required: vec!["x".into()], ..Handover::default() };
+        let line = r#"{"transfer":{"to":"b","required":["x"]}}"#;
+        assert_eq!(event(line), Event::Ask(Ask::Transfer(Box::new(order))));
         assert_eq!(read(b" \r").unwrap(), None);
     }
 

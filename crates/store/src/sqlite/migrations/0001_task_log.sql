@@ -155,6 +155,8 @@ CREATE TABLE push_config (
     k       INTEGER NOT NULL,
     id      TEXT NOT NULL,
     dialect TEXT NOT NULL,            -- it was registered in
+    owner   INTEGER NOT NULL,         -- who shares a line for deliveries with whom
+    host    TEXT NOT NULL,            -- whom it calls, spelled in one way
     ended   TEXT,                     -- why the receiver wants no more
     json    BLOB NOT NULL,
     PRIMARY KEY (k, id)
@@ -167,6 +169,8 @@ CREATE TABLE outbox (
     k        INTEGER NOT NULL,
     salt     INTEGER NOT NULL,
     config   TEXT NOT NULL,
+    owner    INTEGER NOT NULL,        -- as in push_config
+    host     TEXT NOT NULL,
     next     INTEGER NOT NULL,        -- the oldest event that is owed
     last     INTEGER NOT NULL,        -- the last one
     at       INTEGER NOT NULL,        -- milliseconds: when they were committed
@@ -178,5 +182,6 @@ CREATE TABLE outbox (
     reason   TEXT                     -- and why
 );
 CREATE INDEX outbox_due ON outbox (due) WHERE due IS NOT NULL;
+CREATE INDEX outbox_lane ON outbox (owner, host, due) WHERE due IS NOT NULL;
 CREATE INDEX outbox_order ON outbox (k, config, buried, next);
 CREATE INDEX outbox_dead ON outbox (n) WHERE buried IS NOT NULL;

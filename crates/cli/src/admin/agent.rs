@@ -1,0 +1,325 @@
+//! `sabir agent …`: agents that are elsewhere, behind a server of ours.
+
+mod cards;
+
+pub(crate) use cards::{Approve, Card, History, Refresh};
+
+use super::{Place, wait};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::problem::{Outcome, Problem};
+use crate::render::Floor;
+use clap::Args;
+use sabir_server::admin::{AgentError, AgentOrder, AgentView, CardStanding, Enlisted, Expect, Origin, SecretRef};
+use serde_json::{Map, Value, json};
+
+/// What to do about a refusal.
+pub(super) const fn advice(fault: &AgentError) -> (&'static str, &'static str) {
+    match fault {
+        AgentError::Unknown(_) => ("SABIR_ERR_UNKNOWN_AGENT", "sabir agent list shows all of them"),
+        AgentError::InFile { .. } => {
+            ("SABIR_ERR_NAME_TAKEN", "agents of the file come and go with it; edit the file, or take another --name")
+        }
+        AgentError::Name(..) => {
+            ("SABIR_ERR_NAME", "take letters, digits, - and _: sabir agent add URL --name my-agent")
+        }
+        AgentError::NotElsewhere(_) => ("SABIR_ERR_NOT_ELSEWHERE", "sabir agent list shows which agents are elsewhere"),
+        AgentError::NoCard(_) => ("SABIR_ERR_NO_CARD", "sabir doctor URL looks at every place where a card may be"),
+        AgentError::Unfit(_) => (
+            "SABIR_ERR_UNFIT",
+            "sabir doctor URL looks further; [egress] allow = [...] names private addresses that may be called, and \
+             --untried adds an agent that is asleep",
+        ),
+        AgentError::Settings(_) => ("SABIR_ERR_SETTINGS", "sabir agent add --help"),
+        AgentError::NothingHeld(_) => ("SABIR_ERR_NOTHING_HELD", "sabir agent history NAME shows its cards"),
+    }
+}
+
+/// Put an agent that is elsewhere behind this server.
+///
+/// Its card is searched for at every known place, its interfaces are tried out until one answers, and what was found is
+/// pinned: the card, the interface, the version, and who signed. A server that runs serves it within a second, at
+/// /agents/NAME, in every dialect. A card that points to private addresses, to nothing or to this server is refused.
+/// What the agent is shown is given by reference: env:NAME is a variable of the server, file:PATH a file it can read.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir agent add https://ledger.example\n  \
+    sabir agent add https://ledger.example --name books --bearer env:LEDGER_TOKEN\n  \
+    sabir agent add http://127.0.0.1:9999 --on-drift hold --data /var/lib/sabir")]
+pub(crate) struct Add {
+    /// Where the agent is: a host, a URL of it, or that of its card.
+    url: String,
+    /// What it is called here; made from its card where nothing is said.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The vendor's habits that it follows.
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
+    /// A token to show it: env:NAME or file:PATH.
+    #[arg(long, value_name = "REFERENCE")]
+    bearer: Option<String>,
+    /// A key to show it where its card says: env:NAME or file:PATH.
+    #[arg(long, value_name = "REFERENCE")]
+    api_key: Option<String>,
+    /// It recognises a message that it has seen, or does no harm by answering it twice.
+    #[arg(long)]
+    idempotent: bool,
+    /// What happens when its card changes: alert uses the new one, hold waits for sabir agent approve.
+    #[arg(long, value_name = "WHAT", value_parser = ["alert", "hold"])]
+    on_drift: Option<String>,
+    /// Do not try its interfaces out: it is asleep, or cannot be called from here.
+    #[arg(long)]
+    untried: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Add {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let mut settings = Map::new();
+        for (key, flag, reference) in [("bearer", "--bearer", &self.bearer), ("api_key", "--api-key", &self.api_key)] {
+            if let Some(text) = reference {
+                settings.insert(key.into(), found(flag, text)?.to_string().into());
+            }
+        }
+        if self.idempotent {
+            settings.insert("idempotent".into(), true.into());
+        }
+        if let Some(on_drift) = &self.on_drift {
+            settings.insert("on_drift".into(), on_drift.clone().into());
+        }
+        let url = absolute(&self.url)?;
+        let order = AgentOrder { url, name: self.name, profile: self.profile, settings, untried: self.untried };
+        let config = self.place.config()?;
+        let admin = self.place.open(Expect::Any)?;
+        let arrival = wait(admin.add_agent(&config, order))?;
+        out.note(&format!("Store: {}", admin.path().display()));
+        for remark in &arrival.remarks {
+            out.warn(&format!("its card: {remark}"));
+        }
+        let (agent, card) = (&arrival.agent, &arrival.card.seen);
+        if out.is_json() {
+            let tried: Vec<Value> = arrival
+                .tried
+                .iter()
+                .map(|tried| json!({"interface": tried.interface, "problem": tried.problem}))
+                .collect();
+            let mut said = added(agent);
+            said["card"] = cards::members(&arrival.card);
+            said["signature"] = arrival.signature.clone().into();
+            said["tried"] = tried.into();
+            out.document(&said.to_string())?;
+            return Ok(Exit::Done);
+        }
+        out.text(|floor| {
+            floor.field("Agent", agent.name.as_str());
+            floor.field("URL", &agent.url);
+            floor.maybe("Card", card.url.as_deref());
+            floor.field("Signature", &arrival.signature);
+            for tried in &arrival.tried {
+                let outcome = tried.problem.as_deref().unwrap_or("answers");
+                floor.field("Tried", &format!("{}: {outcome}", tried.interface));
+            }
+            floor.field("Pinned", &cards::pinned(&card.pin));
+            floor.field("Digest", &card.digest);
+            floor.field("Served at", &format!("/agents/{}", agent.name));
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// List the agents of a server: those of its file, and those that were added.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for List {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let config = self.place.config()?;
+        let all = wait(self.place.open(Expect::Any)?.agents(&config))?;
+        if out.is_json() {
+            let all: Vec<Value> = all.iter().map(view).collect();
+            out.document(&json!({"agents": all}).to_string())?;
+            return Ok(Exit::Done);
+        }
+        out.text(|floor| {
+            for one in &all {
+                brief(floor, one);
+            }
+            floor.field("Total", &all.len().to_string());
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Show one agent: where it is, what is pinned, and whether a card of it waits to be approved.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Its name.
+    name: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Show {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let config = self.place.config()?;
+        let one = wait(self.place.open(Expect::Any)?.agent(&config, &self.name))?;
+        if out.is_json() {
+            out.document(&view(&one).to_string())?;
+        }
+        out.text(|floor| {
+            brief(floor, &one);
+            if let Some(added) = &one.added {
+                floor.maybe("Profile", added.profile.as_deref());
+                floor.field("Settings", &added.settings);
+                floor.field("Added", &added.added_at.to_string());
+            }
+            if let Some(used) = one.card(CardStanding::Used) {
+                floor.field("Card", &format!("number {} of {}", used.number, used.seen.at));
+                floor.maybe("Found at", used.seen.url.as_deref());
+                floor.field("Digest", &used.seen.digest);
+                floor.field("Signed by", used.seen.pin.signer.as_deref().unwrap_or("nobody"));
+            }
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Which agent that was added.
+#[derive(Debug, Args)]
+struct Added {
+    /// Its name.
+    name: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Added {
+    fn enable(&self, out: &Output, enabled: bool) -> Outcome {
+        let config = self.place.config()?;
+        let agent = wait(self.place.open(Expect::Existing)?.enable_agent(&config, &self.name, enabled))?;
+        if out.is_json() {
+            out.document(&added(&agent).to_string())?;
+        }
+        out.text(|floor| floor.field(if enabled { "Enabled" } else { "Disabled" }, agent.name.as_str()))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Serve an agent again that was disabled.
+#[derive(Debug, Args)]
+pub(crate) struct Enable {
+    #[command(flatten)]
+    which: Added,
+}
+
+impl Verb for Enable {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        self.which.enable(&out, true)
+    }
+}
+
+/// Serve an agent no longer, and keep what is known of it. Tasks that run go on.
+#[derive(Debug, Args)]
+pub(crate) struct Disable {
+    #[command(flatten)]
+    which: Added,
+}
+
+impl Verb for Disable {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        self.which.enable(&out, false)
+    }
+}
+
+/// Remove an agent that was added, and the history of its cards. Tasks that run go on, and tasks are kept.
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    which: Added,
+}
+
+impl Verb for Remove {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let Added { name, place } = self.which;
+        let config = place.config()?;
+        let agent = wait(place.open(Expect::Existing)?.remove_agent(&config, &name))?;
+        if out.is_json() {
+            out.document(&added(&agent).to_string())?;
+        }
+        out.text(|floor| floor.field("Removed", agent.name.as_str()))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// A reference, with a path that counts from where it was typed: the server runs somewhere else.
+fn found(flag: &str, text: &str) -> Result<SecretRef, Problem> {
+    let wrong = |what: String| Problem::usage(format!("{flag}: {what}")).hint("sabir agent add --help");
+    match SecretRef::parse(text).map_err(|fault| wrong(fault.to_string()))? {
+        SecretRef::File(path) => {
+            Ok(SecretRef::File(std::path::absolute(path).map_err(|error| wrong(error.to_string()))?))
+        }
+        named @ SecretRef::Env(_) => Ok(named),
+    }
+}
+
+/// A URL as the server will read it: with its scheme.
+fn absolute(text: &str) -> Result<String, Problem> {
+    match sabir_client::Reference::parse(text) {
+        Ok(sabir_client::Reference::File(_)) => {
+            Err(Problem::usage(format!("{text} is a file; an agent elsewhere is given by its URL")))
+        }
+        Ok(reference) => Ok(reference.to_string()),
+        Err(error) => Err(Problem::usage(error.to_string()).hint("sabir agent add --help")),
+    }
+}
+
+fn brief(floor: &mut Floor, one: &AgentView) {
+    floor.field("Agent", &one.name);
+    floor.field("Kind", &one.kind);
+    floor.maybe("URL", one.url.as_deref());
+    floor.field("From", origin(one.origin));
+    if let Some(added) = &one.added {
+        floor.field("State", if added.enabled { "enabled" } else { "disabled" });
+    }
+    if let Some(used) = one.card(CardStanding::Used) {
+        floor.field("Pinned", &cards::pinned(&used.seen.pin));
+    }
+    if let Some(held) = one.card(CardStanding::Held) {
+        let changes = held.seen.changes.join(", ");
+        floor.field("Held", &format!("card {} ({changes}); sabir agent approve {}", held.number, one.name));
+    }
+}
+
+const fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::File => "the configuration",
+        Origin::Added => "the registry",
+    }
+}
+
+fn added(agent: &Enlisted) -> Value {
+    let settings: Value = serde_json::from_str(&agent.settings).unwrap_or_default();
+    json!({
+        "name": agent.name.as_str(), "url": agent.url, "profile": agent.profile, "settings": settings,
+        "enabled": agent.enabled, "addedAt": agent.added_at,
+    })
+}
+
+fn view(one: &AgentView) -> Value {
+    let mut said = one.added.as_ref().map_or_else(|| json!({"name": one.name, "url": one.url}), added);
+    said["kind"] = one.kind.clone().into();
+    said["origin"] = match one.origin {
+        Origin::File => "file",
+        Origin::Added => "added",
+    }
+    .into();
+    said["card"] = one.card(CardStanding::Used).map(cards::members).into();
+    said["held"] = one.card(CardStanding::Held).map(cards::members).into();
+    said
+}

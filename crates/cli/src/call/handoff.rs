@@ -1,0 +1,47 @@
+//! Following a task that was handed to another server.
+
+use super::Session;
+use super::report::strange;
+use crate::problem::{Outcome, Problem, Stop};
+use crate::render::Node;
+use sabir_client::{Agent, Credentials, Trail, is_interface_of};
+use sabir_proto::{TheirTask, Transfer};
+
+impl Session {
+    /// Goes after a task from server to server, and reports it where it rests. Each server is shown what is stored for it;
+    /// what was given for this run is the first one's.
+    pub(crate) async fn report_followed(&self, mut json: String) -> Outcome {
+        let mut trail = Trail::default();
+        while let Some(transfer) = transfer_of(&json) {
+            let agent = self.successor(&transfer, &mut trail).await?;
+            let words = format!("Handed over: {} (task {})", transfer.agent_endpoint, transfer.task_id);
+            self.out.note(&words);
+            self.watcher.about(&transfer.task_id.to_string());
+            self.moved_to(&transfer.agent_endpoint);
+            let settled = agent.wait(transfer.task_id, self.pace()).await.map_err(|error| self.failed(error))?;
+            json = format!(r#"{{"task":{}}}"#, settled.json());
+        }
+        self.report_response(&json)
+    }
+
+    async fn successor(&self, transfer: &Transfer, trail: &mut Trail) -> Result<Agent, Stop> {
+        let wrong = |error: sabir_client::Error| {
+            Problem::internal(error.to_string()).hint(format!("sabir task get -a {} …", transfer.agent_endpoint))
+        };
+        let reference = trail.next(transfer).map_err(wrong)?;
+        let found = self.client.card(&reference).await.map_err(|error| self.problem(error, None))?;
+        if !is_interface_of(transfer, &found) {
+            return Err(strange("the card at the agent that has the task now does not offer its address").into());
+        }
+        let found = self.believe(found).await?.into_found();
+        let tokens = self.stored_tokens(&found).await?.into_iter().collect();
+        let credentials = Credentials { tokens, ..Credentials::default() };
+        self.following(credentials).and_then(|client| client.agent(found)).map_err(|error| self.failed(error).into())
+    }
+}
+
+/// Where the task of an answer went.
+fn transfer_of(json: &str) -> Option<Transfer> {
+    let task = Node::new(json).get("task")?;
+    serde_json::from_str::<TheirTask>(task.raw()).ok()?.transfer()
+}

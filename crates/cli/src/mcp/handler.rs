@@ -1,0 +1,58 @@
+//! MCP, by the official SDK: what it asks is looked up in the table and done at the desk.
+
+use super::desk::Desk;
+use super::tools::Offer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use std::sync::Arc;
+
+/// Answers one client of MCP, or many: there is no state between two calls.
+#[derive(Clone)]
+pub(super) struct Handler {
+    desk: Arc<Desk>,
+    offer: Offer,
+}
+
+impl Handler {
+    pub(super) const fn new(desk: Arc<Desk>, offer: Offer) -> Self {
+        Self { desk, offer }
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> InitializeResult {
+        let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("sabir", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some("Tools to talk to A2A agents. Discover an agent before you send to it.".into());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.offer.list()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // What is not offered is not done either, whoever asks for it by name.
+        let Some((by, deed)) = self.offer.find(&request.name) else {
+            return Err(ErrorData::invalid_params(format!("there is no tool {:?} here", request.name), None));
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let result = match self.desk.attend(by, deed, &arguments).await {
+            Ok(found) => CallToolResult::structured(found),
+            Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem)]),
+        };
+        Ok(result.into())
+    }
+}

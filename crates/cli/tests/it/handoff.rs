@@ -1,0 +1,246 @@
+//! Handing a task to another server, seen from outside: two real ones, and every kind of caller.
+
+use crate::ask::{answering, envelope, saying, state};
+use crate::http::Request;
+use crate::sabir::{Home, Sabir, eventually};
+use crate::tool::Desk;
+use serde_json::{Value, json};
+
+const HANDOFF: &str = "urn:sabir:ext:handoff:v1";
+const LITERAL: &str = "urn:sabir:ext:handoff:v1:literal";
+
+/// Pays money back.
+const BILLING: &str = r#"
+[[agent]]
+name = "billing"
+kind = "script"
+default = true
+[agent.handoff]
+[[agent.card.skills]]
+id = "refund"
+name = "Refund"
+description = "Pays money back"
+tags = ["cap:billing.refund"]
+[[agent.rule]]
+when = { text_contains = "which" }
+do = [{ ask_input = "Which order?" }]
+then = [{ complete = "refunded that one" }]
+[[agent.rule]]
+do = [{ complete = "refunded" }]
+"#;
+
+/// Hands refunds to billing.
+fn triage(billing: &Sabir, more: &str) -> String {
+    format!(
+        r#"
+[[agent]]
+name = "triage"
+kind = "script"
+default = true
+[agent.handoff]
+targets = ["billing"]
+{more}
+[[agent.card.skills]]
+id = "triage"
+name = "Triage"
+description = "Finds out who should help"
+tags = ["cap:triage", "cap:billing.refund"]
+[[agent.rule]]
+when = {{ text_contains = "secret" }}
+do = [{{ transfer = {{ to = "billing", required = ["billing.refund"], state = {{ api_key = "x" }} }} }}]
+[[agent.rule]]
+when = {{ text_contains = "delete" }}
+do = [{{ transfer = {{ to = "billing", required = ["billing.delete"] }} }}]
+[[agent.rule]]
+do = [{{ status = "looking" }}, {{ transfer = {{ to = "billing", required = ["billing.refund"], reason = "A refund" }} }}]
+
+[[agent]]
+name = "billing"
+kind = "a2a"
+url = "http://{}"
+"#,
+        billing.address
+    )
+}
+
+fn pair(more: &str) -> (Sabir, Sabir) {
+    let billing = Sabir::start(BILLING);
+    let triage = Sabir::start(&triage(&billing, more));
+    (triage, billing)
+}
+
+fn send(text: &str) -> Request {
+    Request::post("/", envelope("SendMessage", &saying(text)))
+}
+
+/// The task there, once it rests.
+#[track_caller]
+fn theirs(billing: &Sabir, transfer: &Value, wanted: &str) -> Value {
+    let mut task = Value::Null;
+    eventually(wanted, || {
+        task = billing.get("/", &transfer["task_id"]);
+        state(&task) == wanted
+    });
+    task
+}
+
+#[test]
+fn a_caller_that_follows_is_sent_on_and_the_task_goes_on_there() {
+    let (triage, billing) = pair("");
+    let reply = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF));
+    assert_eq!(reply.header("A2A-Extensions"), Some(HANDOFF));
+    let task = reply.json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
+    let said = &task["status"]["message"];
+    assert_eq!(said["extensions"], json!([HANDOFF]));
+    let told = &said["metadata"][HANDOFF];
+    assert_eq!((&told["state"], &task["metadata"][HANDOFF]), (&json!("TRANSFERRED"), told));
+    let transfer = &told["transfer"];
+    assert_eq!(transfer["agent_endpoint"], format!("http://{}/", billing.address));
+    assert_eq!((transfer["reason"].as_str(), transfer["chain"].as_array().unwrap().len()), (Some("A refund"), 1));
+    let there = theirs(&billing, transfer, "TASK_STATE_COMPLETED");
+    assert_eq!(there["status"]["message"]["parts"][0]["text"], "refunded");
+    assert_eq!(there["history"][0]["messageId"], transfer["transfer_id"]);
+    assert_eq!(there["metadata"][HANDOFF]["transferred_from"]["task_id"], task["id"]);
+
+    // It is theirs now.
+    let more = triage.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "hello?")))).json();
+    assert_eq!(more["error"]["code"], -32004, "{more}");
+    let about = &more["error"]["data"][0]["metadata"];
+    assert_eq!(
+        (&about["agentEndpoint"], &about["transferTaskId"]),
+        (&transfer["agent_endpoint"], &transfer["task_id"])
+    );
+    let cancel = triage.ask(&Request::post("/", envelope("CancelTask", &json!({"id": task["id"]})))).json();
+    assert_eq!(cancel["error"]["code"], -32002, "{cancel}");
+
+    // Whoever looks without following never sees it completed.
+    let got = triage.get("/", &task["id"]);
+    assert_eq!(state(&got), "TASK_STATE_FAILED");
+    assert!(got["status"]["message"]["parts"][0]["text"].as_str().unwrap().contains("handed over to"), "{got}");
+}
+
+#[test]
+fn a_stream_ends_with_the_handoff_in_the_form_that_was_asked_for() {
+    let (triage, _billing) = pair("");
+    for (uri, wanted) in [(HANDOFF, "TASK_STATE_COMPLETED"), (LITERAL, "TRANSFERRED")] {
+        let request = Request::post("/", envelope("SendStreamingMessage", &saying("my money")));
+        let mut stream = triage.open(&request.with("A2A-Extensions", uri));
+        let frames = stream.rest();
+        let last = frames.last().unwrap().event()["statusUpdate"]["status"].clone();
+        assert_eq!(last["state"], wanted, "{last}");
+        let target = match uri {
+            HANDOFF => &last["message"]["metadata"][HANDOFF]["transfer"],
+            _ => &last["transfer"],
+        };
+        assert!(target["task_id"].is_string(), "{last}");
+    }
+}
+
+#[test]
+fn a_caller_that_does_not_follow_gets_the_work_or_a_name() {
+    let (relaying, _one) = pair("");
+    let task = relaying.ask(&send("which")).json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "the question comes up: {task}");
+    let done = relaying.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "the last")))).json();
+    let done = &done["result"]["task"];
+    assert_eq!((state(done), &done["id"]), ("TASK_STATE_COMPLETED", &task["id"]), "{done}");
+    assert_eq!(done["status"]["message"]["parts"][0]["text"], "refunded that one");
+    let (asking, billing) = pair("unaware = \"ask\"");
+    let task = asking.ask(&send("my money")).json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED");
+    let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
+    assert!(words.contains(&billing.address.to_string()), "{words}");
+}
+
+#[test]
+fn what_may_not_go_stays_and_says_why() {
+    let (triage, _billing) = pair("");
+    for (text, code) in [("delete", "CAPABILITY_SCOPE_EXCEEDED"), ("secret", "TRANSFER_INVALID")] {
+        let task = triage.ask(&send(text).with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
+        assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
+        assert_eq!(task["status"]["message"]["parts"][1]["data"]["code"], code, "{task}");
+    }
+}
+
+/// What is said to a server that receives a task.
+fn creation(hold: bool, context: &Value) -> Value {
+    let mut params = saying("go");
+    params["configuration"] = json!({"returnImmediately": true});
+    params["message"]["metadata"] = json!({ HANDOFF: { "transfer_context": context, "hold": hold } });
+    params
+}
+
+#[test]
+fn a_task_that_comes_is_held_made_once_and_judged_first() {
+    let billing = Sabir::start(&format!("[limits]\nhold_seconds_max = 1\n{BILLING}"));
+    let ask = |params: &Value| billing.ask(&Request::post("/", envelope("SendMessage", params))).json();
+    let context = |required: &str, scope: Value, chain: Value| {
+        json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000001", "originating_agent": "https://a.example",
+            "originating_task_id": "t", "required": [required], "scope": scope, "chain": chain})
+    };
+    let fine = creation(true, &context("billing.refund", json!(["billing.refund"]), json!([])));
+    let first = ask(&fine)["result"]["task"].clone();
+    assert_eq!(state(&first), "TASK_STATE_SUBMITTED");
+    assert_eq!(ask(&fine)["result"]["task"]["id"], first["id"], "however often it is said, there is one task");
+    for (params, handoff) in [
+        (context("billing.delete", json!(["billing.delete"]), json!([])), "CAPABILITY_SCOPE_EXCEEDED"),
+        (context("billing.refund", json!(["other"]), json!([])), "CAPABILITY_SCOPE_EXCEEDED"),
+        (
+            context(
+                "billing.refund",
+                json!(["billing.refund"]),
+                json!([{"agent": format!("http://{}", billing.address), "task_id": "t", "at": "2026-01-01T00:00:00Z"}]),
+            ),
+            "HANDOFF_LOOP",
+        ),
+    ] {
+        let refused = ask(&creation(true, &params));
+        assert_eq!(refused["error"]["code"], -32004, "{refused}");
+        assert_eq!(refused["error"]["data"][0]["metadata"]["handoff"], handoff, "{refused}");
+    }
+    // Looking at it would be its new owner's doing, so the list has to tell.
+    eventually("the hold runs out", || {
+        let listed = billing.ask(&Request::post("/", envelope("ListTasks", &json!({})))).json();
+        state(&listed["result"]["tasks"][0]) == "TASK_STATE_CANCELED"
+    });
+}
+
+#[test]
+fn a_kill_in_the_middle_loses_nothing_and_doubles_nothing() {
+    let billing = Sabir::start(BILLING);
+    let home = Home::new(&triage(&billing, ""));
+    let triage = Sabir::at(&home);
+    let mut params = saying("my money");
+    params["configuration"] = json!({"returnImmediately": true});
+    let begun =
+        triage.ask(&Request::post("/", envelope("SendMessage", &params)).with("A2A-Extensions", HANDOFF)).json();
+    let id = begun["result"]["task"]["id"].clone();
+    let home = triage.kill();
+    let triage = Sabir::at(&home);
+    let mut task = Value::Null;
+    eventually("it settles", || {
+        let get = Request::post("/", envelope("GetTask", &json!({"id": id}))).with("A2A-Extensions", HANDOFF);
+        task = triage.ask(&get).json()["result"].clone();
+        !matches!(state(&task), "TASK_STATE_SUBMITTED" | "TASK_STATE_WORKING")
+    });
+    assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
+    let listed = billing.ask(&Request::post("/", envelope("ListTasks", &json!({})))).json();
+    assert!(listed["result"]["tasks"].as_array().unwrap().len() <= 1, "{listed}");
+}
+
+#[test]
+fn the_command_line_follows() {
+    let (triage, billing) = pair("");
+    let desk = Desk::new();
+    let agent = format!("http://{}", triage.address);
+    let ran = desk.run(&["send", "-a", &agent, "--follow", "-o", "json", "my money"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["task"]["status"]["message"]["parts"][0]["text"], "refunded", "{answer}");
+    assert!(ran.stderr.contains(&format!("Handed over: http://{}/", billing.address)), "{}", ran.stderr);
+    let relayed = desk.run(&["send", "-a", &agent, "-o", "json", "my money"]);
+    let answer: Value = serde_json::from_str(&relayed.stdout).unwrap();
+    assert_eq!(answer["task"]["status"]["message"]["parts"][0]["text"], "refunded", "{answer}");
+    assert!(!relayed.stderr.contains("Handed over"), "{}", relayed.stderr);
+}

@@ -1,0 +1,105 @@
+//! What waits for somebody is found and answered from one place, what runs away is stopped, and nothing runs in circles.
+
+use crate::ask::{DESK, saying, state};
+use crate::remote::words;
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::tool::{Desk, Ran};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+
+struct World {
+    sabir: Sabir,
+    desk: Desk,
+}
+
+impl World {
+    fn new(config: &str) -> Self {
+        Self { sabir: Sabir::start(config), desk: Desk::new() }
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> Ran {
+        run(&self.desk, &self.sabir.home, arguments)
+    }
+}
+
+#[track_caller]
+fn run(desk: &Desk, home: &Home, arguments: &[&str]) -> Ran {
+    let data = home.data();
+    desk.run(&[arguments, &["--data", data.to_str().unwrap()]].concat())
+}
+
+fn id(task: &Value) -> &str {
+    task["id"].as_str().unwrap()
+}
+
+#[test]
+fn everything_that_asks_is_in_the_inbox_and_is_answered_there() {
+    let world = World::new(AGENTS);
+    assert_eq!(world.run(&["inbox", "list", "-o", "json"]).json(), json!({"questions": []}));
+    let booking = world.sabir.send(DESK, &saying("book"));
+    let signing = world.sabir.send(DESK, &saying("sign"));
+    world.sabir.send("/", &saying("nothing to ask"));
+    let listed = world.run(&["inbox", "list", "-o", "json"]).json();
+    let asked = listed["questions"].as_array().unwrap();
+    assert_eq!(asked.len(), 2, "{listed}");
+    assert_eq!((&asked[0]["taskId"], &asked[0]["question"]), (&booking["id"], &json!("Which day?")));
+    assert_eq!((&asked[0]["agent"], &asked[0]["state"]), (&json!("desk"), &json!("input-required")));
+    assert_eq!((&asked[1]["taskId"], &asked[1]["state"]), (&signing["id"], &json!("auth-required")));
+    assert_eq!(world.run(&["inbox", "list", "--agent", "demo"]).fields("Total"), ["0"]);
+    let shown = world.run(&["inbox", "show", id(&booking)]);
+    assert_eq!((shown.fields("Question"), shown.fields("Caller").last()), (vec!["Which day?"], Some(&"book")));
+    let replied = world.run(&["inbox", "reply", id(&booking), "Friday"]);
+    assert_eq!(replied.fields("Task ID"), [id(&booking)], "{replied:?}");
+    eventually("the next question", || {
+        let again = world.run(&["inbox", "show", id(&booking)]);
+        again.fields("Question") == ["How many?"]
+    });
+    world.run(&["inbox", "reply", id(&booking), "two"]).ok();
+    eventually("the end", || state(&world.sabir.get(DESK, &booking["id"])) == "TASK_STATE_COMPLETED");
+    let task = world.sabir.get(DESK, &booking["id"]);
+    let told = task["history"].as_array().unwrap().iter().find(|m| m["parts"][0]["text"] == "Friday").unwrap();
+    assert!(told["metadata"]["urn:sabir:ext:inbox:v1"]["by"].as_str().unwrap().starts_with("operator:"), "{told}");
+    let late = world.run(&["inbox", "reply", id(&booking), "three"]);
+    assert!(late.code != 0 && late.stderr.contains("takes no more messages"), "{late:?}");
+    let nobody = world.run(&["inbox", "show", "01890a5d-ac96-774b-bcce-b302099a8057"]);
+    assert!(nobody.code != 0 && nobody.stderr.contains("not found"), "{nobody:?}");
+    // Without a server the questions are there, and nobody who could hear an answer.
+    let home = world.sabir.stop();
+    assert_eq!(run(&world.desk, &home, &["inbox", "list"]).fields("Task ID"), [id(&signing)]);
+    let unheard = run(&world.desk, &home, &["inbox", "reply", id(&signing), "here"]);
+    assert!(unheard.code != 0 && unheard.stderr.contains("start its server"), "{unheard:?}");
+}
+
+#[test]
+fn the_kill_switch_works_with_a_server_and_without() {
+    let world = World::new(AGENTS);
+    let (first, second) = (world.sabir.begin(DESK, "forever"), world.sabir.begin(DESK, "forever"));
+    let ended = world.run(&["task", "cancel", id(&first), "--tree", "-o", "json"]).json();
+    assert_eq!(ended, json!({"canceled": [{"taskId": first["id"], "agent": "desk"}]}));
+    assert_eq!(state(&world.sabir.get(DESK, &first["id"])), "TASK_STATE_CANCELED");
+    assert_eq!(world.run(&["task", "cancel", id(&first), "--tree"]).fields("Canceled"), ["0"]);
+    let misplaced = world.run(&["task", "cancel", id(&second)]);
+    assert!(misplaced.code == 2 && misplaced.stderr.contains("--tree"), "{misplaced:?}");
+    let home = world.sabir.kill();
+    assert_eq!(run(&world.desk, &home, &["task", "cancel", id(&second), "--tree"]).fields("Canceled"), ["1"]);
+    let sabir = Sabir::at(&home);
+    assert_eq!(state(&sabir.get(DESK, &second["id"])), "TASK_STATE_CANCELED");
+}
+
+/// An agent elsewhere that is ourselves: the call comes back, is refused there, and fails here with the reason.
+#[test]
+fn a_call_that_comes_back_to_us_is_refused() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = format!(
+        "[egress]\nallow = [\"127.0.0.0/8\"]\n\
+         [[agent]]\nname = \"mirror\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://127.0.0.1:{port}/agents/mirror\"\n"
+    );
+    let home = Home::new(&config);
+    let sabir = Sabir::run(&home, home.command_at(&format!("127.0.0.1:{port}")));
+    let task = sabir.begin("/", "round and round");
+    eventually("the end", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_FAILED");
+    let task = sabir.get("/", &task["id"]);
+    assert!(words(&task).contains("go round in a circle"), "{task}");
+    assert_eq!(sabir.count("/"), 1, "nothing was opened on the way back");
+}

@@ -1,0 +1,285 @@
+//! Agents that are added while a server runs, and what becomes of their cards.
+
+use crate::ask::{message, saying, state};
+use crate::http::Request;
+use crate::sabir::{Home, Sabir, eventually};
+use crate::stub::{self, Asked};
+use crate::tool::{Desk, Ran};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n";
+
+/// An agent elsewhere whose card can be changed, and which can fall asleep.
+struct Elsewhere {
+    url: String,
+    card: Arc<Mutex<Option<Value>>>,
+}
+
+impl Elsewhere {
+    fn start() -> Self {
+        let card: Arc<Mutex<Option<Value>>> = Arc::default();
+        let shown = card.clone();
+        let url = stub::serve(move |asked: &Asked| {
+            let Some(card) = shown.lock().unwrap().clone() else { return (503, "text/plain", "asleep".into()) };
+            if asked.path == "/.well-known/agent-card.json" {
+                return (200, "application/json", card.to_string());
+            }
+            let call = asked.json();
+            let answer = match call["method"].as_str() {
+                Some("SendMessage") => {
+                    let said = json!({"role": "ROLE_AGENT", "messageId": "m-1", "parts": [{"text": asked.path}]});
+                    json!({"jsonrpc": "2.0", "id": call["id"], "result": {"message": said}})
+                }
+                _ => json!({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32001, "message": "no such task"}}),
+            };
+            (200, "application/json", answer.to_string())
+        });
+        let this = Self { url, card };
+        this.change(|_| ());
+        this
+    }
+
+    /// Shows its usual card, changed.
+    fn change(&self, change: impl FnOnce(&mut Value)) {
+        let mut card: Value = serde_json::from_str(&stub::card(&self.url)).unwrap();
+        change(&mut card);
+        *self.card.lock().unwrap() = Some(card);
+    }
+
+    fn sleep(&self) {
+        *self.card.lock().unwrap() = None;
+    }
+}
+
+/// Runs `sabir agent …` on the files of a server.
+fn agent(desk: &Desk, home: &Home, words: &[&str]) -> Ran {
+    let (config, data) = (home.path("sabir.toml"), home.data());
+    let place = ["--config", path(&config), "--data", path(&data), "-o", "json"];
+    desk.run(&[&["agent"], words, &place[..]].concat())
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[track_caller]
+fn refused(ran: &Ran, code: &str, words: &str) {
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(ran.code != 0 && said.contains(code) && said.contains(words), "{ran:#?}");
+}
+
+/// What the agent of this name says to "hello".
+fn says(sabir: &Sabir, name: &str) -> Option<String> {
+    let reply = sabir.rpc(&format!("/agents/{name}"), "SendMessage", &saying("hello"));
+    let message = &reply["result"]["message"];
+    let task = &reply["result"]["task"];
+    let text = message["parts"][0]["text"].as_str().or(task["status"]["message"]["parts"][0]["text"].as_str());
+    text.map(str::to_owned)
+}
+
+fn card(sabir: &Sabir, name: &str) -> Value {
+    sabir.ask(&Request::get(&format!("/agents/{name}/.well-known/agent-card.json")).with("a2a-version", "1.0")).json()
+}
+
+fn is_there(sabir: &Sabir, name: &str) -> bool {
+    sabir.ask(&Request::get(&format!("/agents/{name}/.well-known/agent-card.json"))).status == 200
+}
+
+#[test]
+fn an_agent_is_added_disabled_and_removed_while_the_server_runs() {
+    let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
+    assert!(!is_there(&sabir, "stub"));
+    let added = agent(&desk, &sabir.home, &["add", &elsewhere.url]);
+    added.ok();
+    let said = added.json();
+    assert_eq!((&said["name"], &said["enabled"]), (&json!("stub"), &json!(true)), "{said}");
+    assert_eq!(said["card"]["interface"]["binding"], "JSONRPC");
+    assert_eq!(said["card"]["interface"]["version"], "1.0");
+    assert_eq!(said["tried"][0]["problem"], Value::Null);
+    eventually("the agent is served", || is_there(&sabir, "stub"));
+    assert_eq!(says(&sabir, "stub").as_deref(), Some("/rpc"));
+    let shown = card(&sabir, "stub");
+    assert_eq!((&shown["name"], &shown["skills"][0]["id"]), (&json!("Stub"), &json!("s")));
+    assert!(shown["supportedInterfaces"][0]["url"].as_str().unwrap().ends_with("/agents/stub"), "{shown}");
+    agent(&desk, &sabir.home, &["disable", "stub"]).ok();
+    eventually("it is not served", || !is_there(&sabir, "stub"));
+    agent(&desk, &sabir.home, &["enable", "stub"]).ok();
+    eventually("it is served again", || is_there(&sabir, "stub"));
+    // It is there after a restart, and before it was heard again.
+    elsewhere.sleep();
+    let home = sabir.kill();
+    let sabir = Sabir::at(&home);
+    assert_eq!(card(&sabir, "stub")["skills"][0]["id"], "s", "the stored card is shown");
+    agent(&desk, &home, &["remove", "stub"]).ok();
+    eventually("it is gone", || !is_there(&sabir, "stub"));
+    refused(&agent(&desk, &home, &["show", "stub"]), "SABIR_ERR_UNKNOWN_AGENT", "stub");
+    let audit = desk.run(&["audit", "tail", "--data", path(&home.data()), "-o", "json"]);
+    for operation in ["agent.add", "agent.disable", "agent.enable", "agent.remove"] {
+        assert!(audit.stdout.contains(operation), "{operation} is not in {}", audit.stdout);
+    }
+}
+
+#[test]
+fn agents_are_added_before_the_first_start_and_names_are_taken_once() {
+    let (desk, elsewhere) = (Desk::new(), Elsewhere::start());
+    let home = Home::new(ECHO);
+    agent(&desk, &home, &["add", &elsewhere.url, "--name", "books"]).ok();
+    refused(&agent(&desk, &home, &["add", &elsewhere.url, "--name", "books"]), "SABIR_ERR_NAME_TAKEN", "books");
+    refused(&agent(&desk, &home, &["add", &elsewhere.url, "--name", "demo"]), "SABIR_ERR_NAME_TAKEN", "demo");
+    refused(&agent(&desk, &home, &["add", &elsewhere.url, "--name", "a/b"]), "SABIR_ERR_NAME", "a/b");
+    refused(&agent(&desk, &home, &["remove", "demo"]), "SABIR_ERR_NAME_TAKEN", "configuration");
+    let listed = agent(&desk, &home, &["list"]).json();
+    let names: Vec<&str> = listed["agents"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["books", "demo"]);
+    let sabir = Sabir::at(&home);
+    assert_eq!(says(&sabir, "books").as_deref(), Some("/rpc"));
+    let home = sabir.stop();
+    // The same name in the file, since: both are named, and nothing is guessed.
+    let file = format!("{ECHO}[[agent]]\nname = \"books\"\nkind = \"a2a\"\nurl = \"http://127.0.0.1:9\"\n");
+    std::fs::write(home.path("sabir.toml"), file).unwrap();
+    let said = home.refuses(home.command());
+    for word in ["\"books\"", "http://127.0.0.1:9", &elsewhere.url, "sabir agent remove books"] {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+}
+
+#[test]
+fn a_card_that_leads_where_it_should_not_is_refused() {
+    let (desk, elsewhere) = (Desk::new(), Elsewhere::start());
+    let home = Home::new(&format!("[server]\nlisten = \"127.0.0.1:4999\"\n{ECHO}"));
+    for (address, words) in [
+        ("http://10.0.0.1/rpc", "private"),
+        ("http://169.254.169.254/latest", "metadata"),
+        ("http://0.0.0.0:8080/", "not routable"),
+        ("http://127.0.0.1:4999/agents/demo", "this server itself"),
+        ("http://localhost:4999/", "this server itself"),
+        ("127.0.0.1:4999", "this server itself"),
+    ] {
+        elsewhere.change(|card| card["supportedInterfaces"][0]["url"] = address.into());
+        refused(&agent(&desk, &home, &["add", &elsewhere.url]), "SABIR_ERR_UNFIT", words);
+    }
+    refused(&agent(&desk, &home, &["add", "http://127.0.0.1:4999/"]), "SABIR_ERR_UNFIT", "this server itself");
+    // Somebody who is there, and does not speak what the card says.
+    elsewhere.change(|card| card["supportedInterfaces"][0]["url"] = "http://127.0.0.1:9/".into());
+    refused(&agent(&desk, &home, &["add", &elsewhere.url]), "SABIR_ERR_UNFIT", "none of its interfaces answers");
+    agent(&desk, &home, &["add", &elsewhere.url, "--untried"]).ok();
+    refused(&agent(&desk, &home, &["add", "http://127.0.0.1:9"]), "SABIR_ERR_NO_CARD", "127.0.0.1");
+    // What may be called is the operator's to say.
+    let home = Home::new(&format!("[egress]\nallow = [\"10.0.0.0/8\"]\n{ECHO}"));
+    elsewhere.change(|card| card["supportedInterfaces"][0]["url"] = "http://10.0.0.1/rpc".into());
+    agent(&desk, &home, &["add", &elsewhere.url, "--untried"]).ok();
+}
+
+#[test]
+fn an_interface_that_does_not_answer_is_passed_over() {
+    let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
+    elsewhere.change(|card| {
+        let dead = json!({"url": "http://127.0.0.1:9/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+        card["supportedInterfaces"].as_array_mut().unwrap().insert(0, dead);
+    });
+    let said = agent(&desk, &sabir.home, &["add", &elsewhere.url]).json();
+    assert_eq!(said["tried"].as_array().unwrap().len(), 2, "{said}");
+    assert_eq!(said["card"]["interface"]["url"], format!("{}/rpc", elsewhere.url));
+    eventually("the agent is served", || is_there(&sabir, "stub"));
+    assert_eq!(says(&sabir, "stub").as_deref(), Some("/rpc"), "what was pinned is called");
+}
+
+#[test]
+fn a_change_of_what_matters_is_held_until_it_is_approved() {
+    let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
+    let home = sabir.home.clone();
+    agent(&desk, &home, &["add", &elsewhere.url, "--on-drift", "hold"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "stub"));
+    // Other words are used as they come.
+    elsewhere.change(|card| card["description"] = "Other words".into());
+    assert_eq!(agent(&desk, &home, &["refresh", "stub"]).json()["card"], "used");
+    eventually("the words are shown", || card(&sabir, "stub")["description"] == "Other words");
+    // Another skill and another address are not.
+    elsewhere.change(|card| {
+        card["skills"][0]["id"] = "pay".into();
+        card["supportedInterfaces"][0]["url"] = format!("{}/elsewhere", elsewhere.url).into();
+    });
+    let said = agent(&desk, &home, &["refresh", "stub"]).json();
+    assert_eq!((&said["card"], &said["changes"]), (&json!("held"), &json!(["skills", "url", "words"])), "{said}");
+    assert_eq!(agent(&desk, &home, &["refresh", "stub"]).json()["card"], "held");
+    assert_eq!(card(&sabir, "stub")["skills"][0]["id"], "s");
+    assert_eq!(says(&sabir, "stub").as_deref(), Some("/rpc"));
+    // Not even a restart forgets what was held, or uses it.
+    let home = sabir.stop();
+    let sabir = Sabir::at(&home);
+    assert_eq!(says(&sabir, "stub").as_deref(), Some("/rpc"));
+    assert_eq!(agent(&desk, &home, &["show", "stub"]).json()["held"]["changes"][0], "skills");
+    let approved = agent(&desk, &home, &["approve", "stub"]);
+    approved.ok();
+    eventually("the new card is shown", || card(&sabir, "stub")["skills"][0]["id"] == "pay");
+    assert_eq!(says(&sabir, "stub").as_deref(), Some("/elsewhere"));
+    refused(&agent(&desk, &home, &["approve", "stub"]), "SABIR_ERR_NOTHING_HELD", "stub");
+    let history = agent(&desk, &home, &["history", "stub"]).json();
+    let standings: Vec<&str> =
+        history["cards"].as_array().unwrap().iter().map(|c| c["standing"].as_str().unwrap()).collect();
+    assert_eq!(standings, ["past", "past", "used"]);
+}
+
+#[test]
+fn the_card_we_show_can_be_looked_at_in_every_form() {
+    let (desk, elsewhere) = (Desk::new(), Elsewhere::start());
+    let overlay = "[agent.card]\ndescription = \"Ours\"\n";
+    let file = format!("{ECHO}[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{}\"\n{overlay}", elsewhere.url);
+    let home = Home::new(&file);
+    assert_eq!(agent(&desk, &home, &["refresh", "far"]).json()["card"], "first");
+    let v1 = agent(&desk, &home, &["card", "far"]).json();
+    assert_eq!((&v1["name"], &v1["description"]), (&json!("Stub"), &json!("Ours")));
+    assert_eq!(v1["skills"][0]["id"], "s");
+    let v03 = agent(&desk, &home, &["card", "far", "--as", "0.3"]).json();
+    assert!(v03["url"].as_str().unwrap().contains("/agents/far"), "{v03}");
+    assert!(!v03["protocolVersion"].is_null() && v03["supportedInterfaces"].is_null(), "{v03}");
+    for form in ["hybrid", "0.2", "0.1", "agent-native", "xpr"] {
+        agent(&desk, &home, &["card", "far", "--as", form]).ok();
+    }
+    assert_ne!(agent(&desk, &home, &["card", "far", "--as", "9"]).code, 0);
+    // What was heard is shown from the first moment on, whoever sleeps.
+    elsewhere.sleep();
+    let sabir = Sabir::at(&home);
+    let shown = card(&sabir, "far");
+    assert_eq!((&shown["name"], &shown["description"]), (&json!("Stub"), &json!("Ours")));
+}
+
+#[test]
+fn secrets_are_given_by_reference_and_kept_nowhere() {
+    let (desk, elsewhere) = (Desk::new(), Elsewhere::start());
+    let home = Home::new(ECHO);
+    assert_ne!(agent(&desk, &home, &["add", &elsewhere.url, "--bearer", "hunter2"]).code, 0);
+    let unset = agent(&desk, &home, &["add", &elsewhere.url, "--bearer", "env:SURELY_NOT_SET_HERE"]);
+    refused(&unset, "SABIR_ERR_SETTINGS", "SURELY_NOT_SET_HERE");
+    let secret = home.path("token");
+    std::fs::write(&secret, "hunter2\n").unwrap();
+    let reference = format!("file:{}", path(&secret));
+    let said = agent(&desk, &home, &["add", &elsewhere.url, "--bearer", &reference]);
+    said.ok();
+    assert_eq!(said.json()["settings"]["bearer"], reference);
+    assert!(!said.stdout.contains("hunter2"));
+    let database = std::fs::read(home.data().join("sabir.db.guard")).unwrap();
+    assert!(!database.windows(7).any(|bytes| bytes == b"hunter2"));
+}
+
+#[test]
+fn a_task_of_an_agent_that_went_ends_as_it_began() {
+    let (desk, sabir) = (Desk::new(), Sabir::start(ECHO));
+    let other = Sabir::start(crate::sabir::AGENTS);
+    let url = format!("http://{}/agents/desk", other.address);
+    agent(&desk, &sabir.home, &["add", &url, "--name", "desk"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "desk"));
+    let mut stream = sabir.stream("/agents/desk", "SendStreamingMessage", &json!({"message": message("tick")}));
+    stream.next().unwrap();
+    agent(&desk, &sabir.home, &["remove", "desk"]).ok();
+    eventually("it is gone", || !is_there(&sabir, "desk"));
+    let frames = stream.rest();
+    assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
+    // The task is kept, and is there again with the agent.
+    agent(&desk, &sabir.home, &["add", &url, "--name", "desk"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "desk"));
+    let listed = sabir.result("/agents/desk", "ListTasks", &json!({}));
+    assert_eq!(state(&listed["tasks"][0]), "TASK_STATE_COMPLETED", "{listed}");
+}

@@ -1,0 +1,243 @@
+//! Looking at an agent elsewhere before anybody calls it: which card it shows, which of its interfaces answers, and who
+//! vouches for it.
+//!
+//! A card is somebody else's word. Where it leads is held to the policy before anything is asked there, and an interface
+//! counts only once it has answered in the words it claims to speak. What is asked of it changes nothing: a task that
+//! nobody has.
+
+use sabir_client::egress::ResolveError;
+use sabir_client::signature::{Distrust, Trust, Vouched, vouched};
+use sabir_client::{Client, Egress, Error, Found, Reference, is_loopback};
+use sabir_proto::card::Interface;
+use sabir_proto::{Code, TaskRef};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use url::Url;
+
+/// How long one interface has to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// A task that nobody has: asking for it shows whether somebody understands the question.
+const NOBODYS: &str = "00000000-0000-4000-8000-000000000000";
+
+/// Looks at an agent.
+#[derive(Clone)]
+pub struct Scout {
+    client: Client,
+    egress: Egress,
+    reference: Reference,
+}
+
+/// The interface of a card that is to be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// How requests travel.
+    pub binding: String,
+    /// Where to.
+    pub address: String,
+    /// What is spoken.
+    pub version: String,
+}
+
+/// What became of asking an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// Binding, version and address, as the card has them.
+    pub interface: String,
+    /// Why it cannot be called; `None` where it answered.
+    pub problem: Option<String>,
+}
+
+/// Who vouches for a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voucher {
+    /// The id of the key whose signature is good.
+    pub signer: Option<String>,
+    /// What became of the signatures, in words.
+    pub words: String,
+    /// This is evidence against the card, and not only a lack of evidence for it.
+    pub wrong: bool,
+}
+
+/// Why a card is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// One of its interfaces leads where we may not go.
+    #[error("its card points to {address}: {reason}")]
+    Forbidden {
+        /// The address as the card has it.
+        address: String,
+        /// Why not there.
+        reason: String,
+    },
+    /// None of its interfaces answered.
+    #[error("none of its interfaces answers: {}", .0.iter().map(Tried::words).collect::<Vec<_>>().join("; "))]
+    Silent(Vec<Tried>),
+}
+
+impl Tried {
+    fn words(&self) -> String {
+        format!("{} ({})", self.interface, self.problem.as_deref().unwrap_or("answers"))
+    }
+}
+
+impl Scout {
+    /// Looks as whoever calls the agent does: by the same policy, with the same credentials.
+    pub(crate) const fn new(client: Client, egress: Egress, reference: Reference) -> Self {
+        Self { client, egress, reference }
+    }
+
+    /// Finds the card of the agent, at every place where there may be one.
+    pub async fn find(&self) -> Result<Found, Error> {
+        self.client.card(&self.reference).await
+    }
+
+    /// Who vouches for a card: keys at its own host, found as its signature says.
+    pub async fn vouch(&self, found: &Found) -> Voucher {
+        vouch(&self.client, found).await
+    }
+
+    /// Refuses a card that leads where we may not go: to addresses that the policy forbids, to none at all, or to
+    /// ourselves, of whom `ours` lists the `host:port`s.
+    pub async fn check(&self, found: &Found, ours: &[String]) -> Result<(), Unfit> {
+        for interface in &found.card.supported_interfaces {
+            let Some(url) = address(interface, found.url.as_ref()) else { continue };
+            let forbidden = |reason: String| Unfit::Forbidden { address: interface.url.clone(), reason };
+            if is_ours(&url, ours) {
+                return Err(forbidden("that is this server itself".into()));
+            }
+            let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(443));
+            match self.egress.resolve(host, port).await {
+                Err(ResolveError::Refused(refusal)) => return Err(forbidden(refusal.to_string())),
+                // Whoever cannot be found is not called, and that shows when it is tried.
+                Err(_) | Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The first interface of a card, in its own order, that answers; and what became of those before it.
+    pub async fn try_out(&self, found: &Found) -> Result<(Way, Vec<Tried>), Unfit> {
+        let mut tried = Vec::new();
+        for interface in &found.card.supported_interfaces {
+            let Interface { protocol_binding: binding, protocol_version: version, url, .. } = interface;
+            let shown = format!("{binding} {version} at {url}");
+            match self.ask(&only(found, interface)).await {
+                Ok(way) => {
+                    tried.push(Tried { interface: shown, problem: None });
+                    return Ok((way, tried));
+                }
+                Err(problem) => tried.push(Tried { interface: shown, problem: Some(problem) }),
+            }
+        }
+        Err(Unfit::Silent(tried))
+    }
+
+    async fn ask(&self, found: &Found) -> Result<Way, String> {
+        let agent = match self.client.agent(found.clone()) {
+            Ok(agent) => agent,
+            // What it asks for can be given later; that it asks in these words is its card's word.
+            Err(Error::CredentialsMissing { wanted, .. }) => {
+                return Err(format!("it asks for {}; give it with --bearer or --api-key", wanted.join(" or ")));
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let nobodys = TaskRef::parse(NOBODYS).map_err(|e| e.to_string())?;
+        let Ok(answer) = tokio::time::timeout(ANSWER, agent.task(&nobodys)).await else {
+            return Err(format!("no answer within {ANSWER:?}"));
+        };
+        let fits = match &answer {
+            Ok(_) | Err(Error::AuthFailed { transport: Some(_), .. }) => true,
+            Err(Error::CredentialsMissing { transport, .. }) => transport.is_some(),
+            Err(Error::Fault { fault, transport: Some(_), .. }) => !matches!(
+                fault.code(),
+                Code::VersionNotSupported | Code::MethodNotFound | Code::InvalidAgentResponse | Code::Unavailable
+            ),
+            Err(_) => false,
+        };
+        match answer {
+            _ if fits => Ok(way(agent.chosen())),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Ok(way(agent.chosen())),
+        }
+    }
+}
+
+fn way(chosen: &sabir_client::Chosen) -> Way {
+    Way {
+        binding: chosen.binding.name().into(),
+        address: chosen.interface.url.clone(),
+        version: chosen.dialect.name().into(),
+    }
+}
+
+/// The card with this one of its interfaces.
+fn only(found: &Found, interface: &Interface) -> Found {
+    let mut found = found.clone();
+    found.card.supported_interfaces = vec![interface.clone()];
+    found
+}
+
+/// Where an interface leads: a URL, a path of the card's host, or `host:port` as gRPC has it.
+fn address(interface: &Interface, card: Option<&Url>) -> Option<Url> {
+    let text = interface.url.trim();
+    match Url::parse(text) {
+        Ok(url) if url.has_host() => Some(url),
+        _ if text.starts_with('/') => card?.join(text).ok(),
+        _ => Url::parse(&format!("https://{}", text.strip_prefix("dns:///").unwrap_or(text))).ok(),
+    }
+}
+
+/// Whether a URL leads to one of these `host:port`s.
+pub fn is_ours(url: &Url, ours: &[String]) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let Some(port) = url.port_or_known_default() else { return false };
+    let authority = format!("{host}:{port}");
+    ours.iter().any(|one| one.eq_ignore_ascii_case(&authority))
+}
+
+/// Who vouches for a card, as far as the keys at its own host can tell.
+pub(crate) async fn vouch(client: &Client, found: &Found) -> Voucher {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // A card that came from this machine without TLS has keys that come the same way.
+    let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http" && is_loopback(url));
+    let trust = Trust { card_url: found.url.clone(), plain_loopback, now, ..Trust::default() };
+    match vouched(found, &trust, client).await {
+        Ok(Vouched { kid, .. }) => {
+            Voucher { words: format!("verified, by key {kid}"), signer: Some(kid), wrong: false }
+        }
+        Err(Distrust::Unsigned) => Voucher { signer: None, words: "not signed".into(), wrong: false },
+        Err(Distrust::Unverifiable(reason)) => {
+            let wrong = reason.is_wrong();
+            Voucher { signer: None, words: format!("cannot be verified: {reason}"), wrong }
+        }
+        Err(distrust @ Distrust::Uncovered(_)) => Voucher { signer: None, words: distrust.to_string(), wrong: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(url: &str) -> Interface {
+        let text = |text: &str| text.to_owned();
+        Interface { url: text(url), protocol_binding: text("GRPC"), tenant: None, protocol_version: text("1.0") }
+    }
+
+    #[test]
+    fn every_way_to_write_an_address_is_seen_through() {
+        let card = Url::parse("https://h/.well-known/agent-card.json").unwrap();
+        let ours = ["127.0.0.1:4000".to_owned(), "hub.example:443".to_owned()];
+        for (text, mine) in [
+            ("http://127.0.0.1:4000/agents/a", true),
+            ("127.0.0.1:4000", true),
+            ("dns:///127.0.0.1:4000", true),
+            ("https://HUB.example/", true),
+            ("http://2130706433:4000/", true),
+            ("https://hub.example:444", false),
+            ("/rpc", false),
+            ("http://127.0.0.1:4001", false),
+        ] {
+            let url = address(&interface(text), Some(&card)).unwrap();
+            assert_eq!(is_ours(&url, &ours), mine, "{text} is {url}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Handing tasks over, and every half-way point of it: a crash is a runtime that is dropped and a log that is opened again.
+
+mod world;
+
+use sabir_engine::agent::Handover;
+use sabir_gateway::handoff::Unaware;
+use sabir_proto::{Fault, TaskState};
+use serde_json::json;
+use world::{Said, Trick, World, refund};
+
+#[test]
+fn a_task_leaves_and_the_other_agent_begins_only_then() {
+    let world = World::new();
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!(task.status.state, TaskState::Transferred);
+    let transfer = task.transfer().unwrap();
+    assert_eq!((transfer.agent_name.as_deref(), &*transfer.agent_endpoint), (Some("billing"), "https://b.example"));
+    assert_eq!(transfer.chain.len(), 1);
+    let theirs = world.b_rests(&transfer.task_id);
+    assert_eq!((theirs.status.state, world.b_tasks()), (TaskState::Completed, 1));
+    let from = theirs.metadata.unwrap().get(sabir_proto::HANDOFF).unwrap()["transferred_from"].clone();
+    assert_eq!(from["task_id"], json!(task.id.to_string()));
+    assert_eq!(world.outcomes(), ["committed"]);
+}
+
+#[test]
+fn before_the_intent_nothing_has_happened() {
+    let world = World::new();
+    world.tricks([Trick::HangFace]);
+    let id = world.crash_when(Trick::HangFace, async |a| a.send("my money", true).await.id);
+    assert_eq!(world.b_tasks(), 0);
+    // Its agent begins again. That the caller follows handoffs went with the process, so it gets the work instead.
+    let task = world.run(async |a| a.recovered(id).await.rest().await);
+    assert_eq!((task.status.state, world.b_tasks()), (TaskState::Completed, 0));
+    assert_eq!(task.status.message.unwrap().joined_text(), "refunded: my money");
+}
+
+#[test]
+fn a_crash_before_the_answer_sends_the_same_again() {
+    for trick in [Trick::HangBefore, Trick::HangAfter] {
+        let world = World::new();
+        world.tricks([trick]);
+        let id = world.crash_when(trick, async |a| a.send("my money", true).await.id);
+        let made = world.b_tasks();
+        assert_eq!(made, usize::from(trick == Trick::HangAfter));
+        let task = world.run(async |a| a.recovered(id).await.rest().await);
+        assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1), "{trick:?}");
+        let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+        assert_eq!(theirs.status.state, TaskState::Completed);
+    }
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_again() {
+    let world = World::new();
+    world.tricks([Trick::LoseRequest, Trick::LoseAnswer]);
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
+}
+
+#[test]
+fn a_crash_before_the_activation_is_made_up_for() {
+    let world = World::new();
+    world.tricks([Trick::Fine, Trick::HangBefore]);
+    let id = world.crash_when(Trick::HangBefore, async |a| a.send("my money", true).await.id);
+    let task = world.run(async |a| a.recovered(id).await.rest().await);
+    assert_eq!(task.status.state, TaskState::Transferred);
+    let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+    assert_eq!((theirs.status.state, world.b_tasks()), (TaskState::Completed, 1));
+}
+
+#[test]
+fn an_activation_that_gets_lost_is_said_again() {
+    let world = World::new();
+    world.tricks([Trick::Fine, Trick::LoseRequest, Trick::LoseAnswer]);
+    let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
+    let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+    assert_eq!(theirs.status.state, TaskState::Completed);
+}
+
+#[test]
+fn the_callers_first_look_activates_too() {
+    let world = World::new();
+    world.tricks([Trick::Fine, Trick::HangBefore]);
+    let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
+    let id = task.transfer().unwrap().task_id;
+    assert_eq!(world.b_state(&id), TaskState::Submitted, "held");
+    world.b_get(&id);
+    assert_eq!(world.b_rests(&id).status.state, TaskState::Completed);
+}
+
+#[test]
+fn a_sender_that_never_comes_back_leaves_no_work_behind() {
+    let world = World::holding_for(std::time::Duration::from_millis(200));
+    world.tricks([Trick::HangAfter]);
+    world.crash_when(Trick::HangAfter, async |a| a.send("my money", true).await.id);
+    let theirs = world.b_only();
+    assert_eq!(theirs.status.state, TaskState::Canceled);
+    assert!(theirs.artifacts.is_empty(), "nothing was done");
+}
+
+#[test]
+fn a_refusal_leaves_the_task_here_and_says_why() {
+    let world = World::new();
+    world.tricks([Trick::Refuse]);
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!(task.status.state, TaskState::Failed);
+    let words = task.status.message.unwrap().joined_text();
+    assert!(words.contains("not today"), "{words}");
+    assert_eq!(world.outcomes(), ["refused"]);
+}
+
+#[test]
+fn a_peer_that_holds_nothing_gets_the_task_all_the_same() {
+    let world = World::new();
+    world.without_holds();
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
+    assert_eq!(world.b_rests(&task.transfer().unwrap().task_id).status.state, TaskState::Completed);
+}
+
+#[test]
+fn a_cancel_before_the_commit_wins_on_both_sides() {
+    let world = World::new();
+    world.tricks([Trick::HangAfter]);
+    let (_runtime, task) = world.keep(async |a| {
+        let sent = a.send("my money", true).await;
+        world.reached(Trick::HangAfter).await;
+        assert!(matches!(sent.say("quickly").await, Err(Fault::UnsupportedOperation(_))), "one handoff at a time");
+        sent.cancel().await.unwrap();
+        sent.rest().await
+    });
+    assert_eq!(task.status.state, TaskState::Canceled);
+    assert_eq!(world.b_only().status.state, TaskState::Canceled);
+}
+
+#[test]
+fn after_the_commit_it_is_the_other_sides_to_cancel_and_to_talk_to() {
+    let world = World::new();
+    world.run(async |a| {
+        let sent = a.send("my money", true).await;
+        let task = sent.rest().await;
+        assert!(matches!(sent.cancel().await, Err(Fault::TaskNotCancelable { .. })));
+        match sent.say("hello?").await {
+            Err(Fault::TaskTransferred { transfer, .. }) => assert_eq!(Some(*transfer), task.transfer()),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_card_that_changed_meanwhile_aborts() {
+    let world = World::new();
+    world.tricks([Trick::ForgetSkills]);
+    let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!(task.status.state, TaskState::Failed);
+    let data = task.status.message.unwrap();
+    assert!(format!("{data:?}").contains("CAPABILITY_SCOPE_EXCEEDED"), "{data:?}");
+    assert_eq!(world.b_only().status.state, TaskState::Canceled);
+}
+
+#[test]
+fn what_is_not_ours_to_give_is_not_given() {
+    for (order, code) in [
+        (Handover { required: vec!["billing.delete".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
+        (Handover { required: vec!["triage".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
+        (Handover { required: Vec::new(), ..refund() }, "TRANSFER_INVALID"),
+        (Handover { state: json!({"api_key": "x"}).as_object().cloned().unwrap(), ..refund() }, "TRANSFER_INVALID"),
+        (Handover { to: "stranger".into(), ..refund() }, "stranger"),
+    ] {
+        let world = World::giving(order);
+        let task = world.run(async |a| a.send("my money", true).await.rest().await);
+        assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0));
+        let words = format!("{:?}", task.status.message);
+        assert!(words.contains(code), "{code}: {words}");
+    }
+}
+
+#[test]
+fn chains_end_where_they_began_and_when_they_are_long() {
+    for (said, code) in [
+        (Said::Through(&["https://b.example"]), "HANDOFF_LOOP"),
+        (
+            Said::Through(&["https://1.example", "https://2.example", "https://3.example", "https://4.example"]),
+            "HANDOFF_DEPTH_EXCEEDED",
+        ),
+        (Said::Granting(&["triage"]), "CAPABILITY_SCOPE_EXCEEDED"),
+    ] {
+        let world = World::new();
+        let task = world.run(async |a| a.send_as(said, true).await.rest().await);
+        assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0));
+        assert!(format!("{:?}", task.status.message).contains(code), "{code}: {:?}", task.status);
+    }
+}
+
+#[test]
+fn a_caller_that_does_not_follow_never_sees_it_completed_for_nothing() {
+    for (unaware, state) in [
+        (Unaware::Relay, TaskState::Completed),
+        (Unaware::Ask, TaskState::InputRequired),
+        (Unaware::Fail, TaskState::Failed),
+    ] {
+        let world = World::unaware(unaware);
+        let task = world.run(async |a| a.send("my money", false).await.rest().await);
+        assert_eq!(task.status.state, state, "{unaware:?}");
+        let words = task.status.message.as_ref().map(sabir_proto::Message::joined_text).unwrap_or_default();
+        match unaware {
+            Unaware::Relay => assert_eq!(words, "refunded: my money", "what the other agent said"),
+            Unaware::Ask | Unaware::Fail => assert!(words.contains("https://b.example"), "{words}"),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Agents: adding one that is elsewhere, looking at those there are, and deciding about their cards.
+//!
+//! What is added is looked at first: its card is searched for, where that leads is held to the policy, and its interfaces
+//! are tried out until one answers. That one is pinned, with the card as it was. The same steps look again later.
+//!
+//! Agents of the file are shown here as well, and their cards are kept and approved like all others; they come and go
+//! with the file.
+
+use super::{Admin, AdminError, now};
+use crate::agents::NoBooks;
+use crate::app::{authorities, public_address};
+use crate::card::{Signer, drift};
+use crate::config::Config;
+use crate::config::agent::{AgentConfig, Kind};
+use crate::config::registry::section;
+use crate::directory::Workshop;
+use crate::explain::StandIn;
+use crate::gate::{ConfiguredSecrets, Gate};
+use sabir_gateway::{Found, Hub, RemoteAgent, Tried, Unfit, Voucher};
+use sabir_guard::entrance::Secrets;
+use sabir_proto::AgentName;
+use sabir_store::{CardStanding, Enlisted, KeptCard, Registry as _, SecretRef};
+use sabir_wire::card::Form;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Longest name that is made from a card's.
+const NAME_CHARS_MAX: usize = 40;
+
+/// Why nothing can be done with an agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// No agent of this name, in the file or added.
+    #[error("there is no agent {0}")]
+    Unknown(String),
+    /// The name is in the file.
+    #[error("there is an agent {name} in the configuration{}", .url.as_deref().map(|url| format!(" ({url})")).unwrap_or_default())]
+    InFile {
+        /// The name.
+        name: String,
+        /// Where that one is.
+        url: Option<String>,
+    },
+    /// Not a name.
+    #[error("{0:?} cannot be the name of an agent: {1}")]
+    Name(String, String),
+    /// There is no agent elsewhere behind it.
+    #[error("{0} is not an agent elsewhere; it has no card but ours")]
+    NotElsewhere(String),
+    /// No card was found.
+    #[error("{0}")]
+    NoCard(String),
+    /// The card is not taken.
+    #[error("{0}")]
+    Unfit(String),
+    /// What was given for it cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// Nothing waits to be approved.
+    #[error("no card of {0} is held")]
+    NothingHeld(String),
+}
+
+/// An agent to be added.
+#[derive(Debug, Clone, Default)]
+pub struct AgentOrder {
+    /// Where it is.
+    pub url: String,
+    /// What it shall be called; made from its card where nothing is said.
+    pub name: Option<String>,
+    /// The vendor's habits that it follows.
+    pub profile: Option<String>,
+    /// The other keys of its section: references to secrets, never secrets.
+    pub settings: Map<String, Value>,
+    /// Its interfaces are not tried out, and what they are shown need not be known here.
+    pub untried: bool,
+}
+
+/// An agent that was added, and what was seen of it.
+#[derive(Debug)]
+pub struct Arrival {
+    /// As it is kept.
+    pub agent: Enlisted,
+    /// The card that is pinned.
+    pub card: KeptCard,
+    /// What became of the card's signature, in words.
+    pub signature: String,
+    /// Which interfaces were tried, and what became of that.
+    pub tried: Vec<Tried>,
+    /// Where the card departs from the rules.
+    pub remarks: Vec<String>,
+}
+
+/// Where an agent comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration.
+    File,
+    /// It was added.
+    Added,
+}
+
+/// An agent as it is listed.
+#[derive(Debug, Clone)]
+pub struct AgentView {
+    /// What it is called.
+    pub name: String,
+    /// What stands behind it, as a section has it.
+    pub kind: String,
+    /// Where it is, if elsewhere.
+    pub url: Option<String>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// As it was added.
+    pub added: Option<Enlisted>,
+    /// The cards it has shown, oldest first.
+    pub cards: Vec<KeptCard>,
+}
+
+impl AgentView {
+    /// The card of this standing.
+    pub fn card(&self, standing: CardStanding) -> Option<&KeptCard> {
+        self.cards.iter().find(|kept| kept.seen.standing == standing)
+    }
+}
+
+impl Admin {
+    /// Looks at an agent, and adds it.
+    pub async fn add_agent(&self, config: &Config, order: AgentOrder) -> Result<Arrival, AdminError> {
+        let workshop = self.workshop(config)?;
+        if !order.untried {
+            revealed(config, &Value::Object(order.settings.clone()))?;
+        }
+        let asked = order.name.as_deref().map(parse).transpose()?;
+        let mut agent = Enlisted {
+            name: asked.clone().unwrap_or(parse("new")?),
+            url: order.url,
+            profile: order.profile,
+            settings: Value::Object(order.settings).to_string(),
+            enabled: true,
+            added_at: now(),
+        };
+        let entry = section(&agent).map_err(AgentError::Settings)?;
+        let (remote, _) = line(&workshop, &entry)?;
+        let (found, voucher) = look(&workshop, &remote).await?;
+        if asked.is_none() {
+            agent.name = parse(&suggested(&found, &agent.url))?;
+        }
+        // Whatever was thought of it: two with one name are one too many.
+        if let Some(entry) = config.agent.iter().find(|entry| entry.name == agent.name.as_str()) {
+            return Err(AgentError::InFile { name: entry.name.clone(), url: entry.url.clone() }.into());
+        }
+        let (way, tried) = if order.untried {
+            let none = || AgentError::Unfit("its card offers no interface that we speak".into());
+            (sabir_gateway::way(&found).ok_or_else(none)?, Vec::new())
+        } else {
+            remote.scout().try_out(&found).await.map_err(unfit)?
+        };
+        let card = drift::noticed(&agent.name, (&found, &voucher), way, None, now());
+        self.store.enlist(agent.clone(), Some(card.clone()), self.by()).await?;
+        let remarks = found.lint.iter().map(ToString::to_string).collect();
+        let card = KeptCard { number: 1, seen: card };
+        Ok(Arrival { agent, card, signature: voucher.words, tried, remarks })
+    }
+
+    /// All agents, by name.
+    pub async fn agents(&self, config: &Config) -> Result<Vec<AgentView>, AdminError> {
+        let mut views = Vec::new();
+        for entry in &config.agent {
+            let cards = match AgentName::parse(&entry.name) {
+                Ok(name) => self.store.cards(name).await?,
+                Err(_) => Vec::new(),
+            };
+            let (name, url) = (entry.name.clone(), entry.url.clone());
+            views.push(AgentView { name, kind: word(entry.kind), url, origin: Origin::File, added: None, cards });
+        }
+        for added in self.store.enlisted().await? {
+            let cards = self.store.cards(added.name.clone()).await?;
+            let (name, url) = (added.name.to_string(), Some(added.url.clone()));
+            let kind = word(Kind::A2a);
+            views.push(AgentView { name, kind, url, origin: Origin::Added, added: Some(added), cards });
+        }
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(views)
+    }
+
+    /// One agent.
+    pub async fn agent(&self, config: &Config, name: &str) -> Result<AgentView, AdminError> {
+        let found = self.agents(config).await?.into_iter().find(|view| view.name == name);
+        Ok(found.ok_or_else(|| AgentError::Unknown(name.into()))?)
+    }
+
+    /// Removes an agent that was added.
+    pub async fn remove_agent(&self, config: &Config, name: &str) -> Result<Enlisted, AdminError> {
+        self.added(config, name).await?;
+        Ok(self.store.delist(parse(name)?, self.by()).await?)
+    }
+
+    /// Has an agent that was added served, or not.
+    pub async fn enable_agent(&self, config: &Config, name: &str, enabled: bool) -> Result<Enlisted, AdminError> {
+        self.added(config, name).await?;
+        Ok(self.store.enable(parse(name)?, enabled, self.by()).await?)
+    }
+
+    /// Looks at an agent again, and decides about its card as a server would.
+    pub async fn refresh_agent(&self, config: &Config, name: &str) -> Result<crate::card::Settled, AdminError> {
+        let (view, entry) = self.entry(config, name).await?;
+        let workshop = self.workshop(config)?;
+        let used = view.card(CardStanding::Used).cloned();
+        let made = workshop.remote(&entry, &parse(name)?, used).map_err(AgentError::Settings)?;
+        let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
+        let (found, voucher) = look(&workshop, &remote).await?;
+        Ok(keeper.weigh(&found, &voucher).await.map_err(AgentError::Unfit)?)
+    }
+
+    /// Has the card that is held used from now on.
+    pub async fn approve_agent(&self, config: &Config, name: &str) -> Result<KeptCard, AdminError> {
+        self.agent(config, name).await?;
+        let approved = self.store.approve(parse(name)?, self.by()).await?;
+        Ok(approved.ok_or_else(|| AgentError::NothingHeld(name.into()))?)
+    }
+
+    /// The card of an agent as it would be shown, as JSON in one of the forms.
+    pub async fn agent_card(&self, config: &Config, name: &str, form: Form) -> Result<String, AdminError> {
+        let (view, entry) = self.entry(config, name).await?;
+        let workshop = self.workshop(config)?;
+        let cards = workshop.preview(&entry, view.card(CardStanding::Used)).map_err(AgentError::Settings)?;
+        let bytes = cards.in_form(form).map_err(AgentError::Settings)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// An agent with its section.
+    async fn entry(&self, config: &Config, name: &str) -> Result<(AgentView, AgentConfig), AdminError> {
+        let view = self.agent(config, name).await?;
+        let entry = match &view.added {
+            Some(added) => section(added).map_err(AgentError::Settings)?,
+            None => {
+                let entry = config.agent.iter().find(|entry| entry.name == name);
+                entry.cloned().ok_or_else(|| AgentError::Unknown(name.into()))?
+            }
+        };
+        Ok((view, entry))
+    }
+
+    async fn added(&self, config: &Config, name: &str) -> Result<(), AdminError> {
+        match self.agent(config, name).await? {
+            AgentView { origin: Origin::File, url, .. } => Err(AgentError::InFile { name: name.into(), url }.into()),
+            AgentView { origin: Origin::Added, .. } => Ok(()),
+        }
+    }
+
+    /// What agents are made with here. Secrets of callers need not be known: nobody is let in by it.
+    fn workshop(&self, config: &Config) -> Result<Workshop, AdminError> {
+        let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
+        let wrong = |problem: String| AdminError::from(AgentError::Settings(problem));
+        let gate = Gate::new(Arc::new(config.clone()), secrets).map_err(|e| wrong(e.to_string()))?;
+        let public = public_address(config, config.server.listen);
+        let signer = Signer::open(config, &public, SystemTime::now()).map_err(wrong)?.map(Arc::new);
+        let ours = authorities(&public, config.server.listen);
+        let hub = Hub::new(sabir_gateway::Metrics::default());
+        Ok(Workshop::new(gate, public, signer, None, hub, (HashMap::new(), None), Arc::new(NoBooks))
+            .with_registry(self.store.clone(), ours))
+    }
+}
+
+/// Refuses references that lead nowhere: what is not known here cannot be tried out here.
+fn revealed(config: &Config, settings: &Value) -> Result<(), AgentError> {
+    let secrets = ConfiguredSecrets::new(config);
+    match settings {
+        Value::String(text) => match SecretRef::parse(text) {
+            Ok(reference) => {
+                let unknown =
+                    |problem: String| AgentError::Settings(format!("{problem} here, and the agent is to be tried out"));
+                secrets.reveal(&reference).map(drop).map_err(unknown)
+            }
+            Err(_) => Ok(()),
+        },
+        Value::Object(members) => members.values().try_for_each(|value| revealed(config, value)),
+        Value::Array(list) => list.iter().try_for_each(|value| revealed(config, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+/// The card of an agent and who vouches for it, if it leads nowhere it should not.
+async fn look(workshop: &Workshop, remote: &RemoteAgent) -> Result<(Found, Voucher), AdminError> {
+    let scout = remote.scout();
+    let found = scout.find().await.map_err(|error| AgentError::NoCard(error.to_string()))?;
+    let voucher = scout.vouch(&found).await;
+    if voucher.wrong {
+        return Err(AgentError::Unfit(format!("the signature of its card {}", voucher.words)).into());
+    }
+    scout.check(&found, workshop.ours()).await.map_err(unfit)?;
+    Ok((found, voucher))
+}
+
+fn line(workshop: &Workshop, entry: &AgentConfig) -> Result<(Arc<RemoteAgent>, AgentName), AdminError> {
+    let name = parse(&entry.name)?;
+    if let Some(url) = &entry.url
+        && url::Url::parse(url).is_ok_and(|url| sabir_gateway::is_ours(&url, workshop.ours()))
+    {
+        return Err(AgentError::Unfit(format!("{url} is this server itself")).into());
+    }
+    let made = workshop.remote(entry, &name, None).map_err(AgentError::Settings)?;
+    let (remote, _) = made.ok_or_else(|| AgentError::NotElsewhere(entry.name.clone()))?;
+    Ok((remote, name))
+}
+
+fn unfit(unfit: Unfit) -> AdminError {
+    AgentError::Unfit(unfit.to_string()).into()
+}
+
+fn parse(name: &str) -> Result<AgentName, AgentError> {
+    AgentName::parse(name).map_err(|fault| AgentError::Name(name.into(), fault.to_string()))
+}
+
+/// A name for an agent that was given none: its own, in letters that can stand in a path; else its host.
+fn suggested(found: &Found, url: &str) -> String {
+    let plain = |text: &str| {
+        let mut name = String::new();
+        for c in text.chars().take(NAME_CHARS_MAX * 2) {
+            match c {
+                'a'..='z' | '0'..='9' => name.push(c),
+                'A'..='Z' => name.push(c.to_ascii_lowercase()),
+                _ if !name.is_empty() && !name.ends_with('-') => name.push('-'),
+                _ => {}
+            }
+        }
+        name.truncate(NAME_CHARS_MAX);
+        name.trim_end_matches('-').to_owned()
+    };
+    let own = plain(&found.card.name);
+    if !own.is_empty() {
+        return own;
+    }
+    let host = url::Url::parse(url).ok().and_then(|url| url.host_str().map(plain));
+    host.filter(|host| !host.is_empty()).unwrap_or_else(|| "agent".into())
+}
+
+/// A kind as it is written in the file.
+fn word(kind: Kind) -> String {
+    format!("{kind:?}").to_lowercase()
+}
+
+/// The form of a card by the name that people have for it.
+pub fn as_form(text: &str) -> Option<Form> {
+    Form::ALL.into_iter().find(|form| form.name() == text)
+}

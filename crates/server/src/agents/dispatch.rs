@@ -1,0 +1,181 @@
+//! An agent that finds the right one: one message in, the best agent's answer out.
+//!
+//! Who fits is decided by the skill that a message names, else by what agents say about themselves, ranked by the store's
+//! full-text search. The scores and where they come from are told with the status. Two that are nearly as good are not
+//! guessed between: the caller is asked, and the answer chooses. The chosen agent's task is a child of this one; what it
+//! reports is ours, its questions go to the caller, and later messages go to it.
+
+mod choice;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::choice::{Candidates, Verdict};
+use super::Ground;
+use super::peers::{Peer, Roster, names};
+use crate::config::agent::AgentConfig;
+use crate::config::dispatch::DispatchConfig;
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_gateway::{Mirror, delegate};
+use sabir_proto::{AgentName, Message, Object, Part};
+use sabir_store::Fit;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Where a status says who was thought of, and why.
+pub(crate) const RANKING: &str = "urn:sabir:ext:ranking:v1";
+/// What the child is called: there is one.
+const KEY: &str = "dispatch";
+/// Agents that are told with a status.
+const TOLD_MAX: usize = 5;
+
+/// Passes messages on to whoever fits.
+pub struct Dispatch {
+    own: AgentName,
+    agents: Vec<AgentName>,
+    fallback: Option<AgentName>,
+    config: DispatchConfig,
+    roster: Arc<Roster>,
+}
+
+impl std::fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatch").field("agents", &self.agents).finish_non_exhaustive()
+    }
+}
+
+/// How far a task has come.
+#[derive(Debug, Serialize, Deserialize)]
+enum Stage {
+    /// The caller was asked who is meant.
+    Asked(Vec<String>),
+    /// Somebody works on it.
+    Passed(String),
+}
+
+impl Dispatch {
+    /// Reads what the configuration says; the error says what is wrong with it.
+    pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
+        let own = AgentName::parse(&config.name).map_err(|e| e.to_string())?;
+        let dispatch = config.dispatch.clone().unwrap_or_default();
+        dispatch.check()?;
+        let agents = names("dispatch.agents", &dispatch.agents)?;
+        let fallback = names("dispatch.fallback", dispatch.fallback.as_slice())?.pop();
+        if agents.contains(&own) || fallback.as_ref() == Some(&own) {
+            return Err("dispatch: an agent that passes on to itself never ends".into());
+        }
+        Ok(Self { own, agents, fallback, config: dispatch, roster: ground.roster.clone() })
+    }
+
+    /// Whom this one may choose, as of now.
+    fn candidates(&self) -> Candidates {
+        Candidates::new(self.roster.all(), Some(&self.own), &self.agents)
+    }
+
+    /// Finds whoever fits, or asks.
+    async fn begin(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let candidates = self.candidates();
+        let message = cx.message().clone();
+        let (config, skill, text) = (self.config.clone(), message.skill(), message.joined_text());
+        // The search is quick and does not wait, and still not for a thread that others wait for.
+        let ranked = tokio::task::spawn_blocking(move || {
+            let verdict = candidates.judge(skill.as_deref(), &text, &config);
+            (verdict, candidates)
+        });
+        let (verdict, candidates) = ranked.await?;
+        match verdict? {
+            Verdict::Sure { agent, fits } => {
+                cx.progress(vec![explained(format!("passing this on to {agent}"), &fits)?]).await?;
+                self.pass(cx, agent, message).await
+            }
+            Verdict::Unsure { agents, fits } => {
+                let question = question("More than one agent could do this. Which one?", &agents, &candidates);
+                self.ask(cx, &agents, explained(question, &fits)?)
+            }
+            Verdict::Nobody { fits } => match &self.fallback {
+                Some(fallback) => {
+                    let words = format!("nobody fits; passing this on to {fallback}");
+                    cx.progress(vec![explained(words, &fits)?]).await?;
+                    self.pass(cx, fallback.clone(), message).await
+                }
+                None if candidates.is_empty() => Ok(Ending::reject("there is nobody to pass this on to")),
+                None => {
+                    let agents = candidates.first(self.config.choices_max);
+                    let question = question("No agent seems to fit. Which one do you mean?", &agents, &candidates);
+                    self.ask(cx, &agents, explained(question, &fits)?)
+                }
+            },
+        }
+    }
+
+    fn ask(&self, cx: &mut Context, agents: &[AgentName], question: Part) -> Result<Ending, Failure> {
+        let asked = Stage::Asked(agents.iter().map(ToString::to_string).collect());
+        cx.set_checkpoint(serde_json::to_vec(&asked)?);
+        Ok(Ending::AskInput(vec![question]))
+    }
+
+    /// Takes the caller's answer to the question who is meant.
+    async fn choose(&self, cx: &mut Context, asked: &[String]) -> Result<Ending, Failure> {
+        let asked = names("the choice", asked).map_err(Failure)?;
+        match choice::read(&cx.message().joined_text(), &asked) {
+            Some(agent) => {
+                let message = first(cx);
+                self.pass(cx, agent, message).await
+            }
+            None => {
+                let question = question("That is none of them. Which one?", &asked, &self.candidates());
+                self.ask(cx, &asked, Part::text(question))
+            }
+        }
+    }
+
+    /// Has an agent answer the first message of the task, or go on with whatever the caller has answered it.
+    async fn pass(&self, cx: &mut Context, agent: AgentName, message: Message) -> Result<Ending, Failure> {
+        cx.set_checkpoint(serde_json::to_vec(&Stage::Passed(agent.to_string()))?);
+        let answer = delegate(cx, &agent, KEY, message.parts, message.metadata, &Mirror::WHOLE).await?;
+        Ok(answer.into_ending())
+    }
+}
+
+/// The message that began the task: what was said since is between the caller and whoever has it.
+fn first(cx: &Context) -> Message {
+    cx.before().and_then(|task| task.history.first()).unwrap_or_else(|| cx.message()).clone()
+}
+
+impl Agent for Dispatch {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let stage: Option<Stage> = cx.checkpoint().map(serde_json::from_slice).transpose()?;
+        match stage {
+            None => self.begin(cx).await,
+            Some(Stage::Asked(agents)) => self.choose(cx, &agents).await,
+            Some(Stage::Passed(agent)) => {
+                let message = first(cx);
+                self.pass(cx, AgentName::parse(&agent)?, message).await
+            }
+        }
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { instant: false, recovery: Recovery::Resume }
+    }
+}
+
+fn question(words: &str, agents: &[AgentName], candidates: &Candidates) -> String {
+    let lines = agents.iter().enumerate().map(|(at, name)| {
+        let line = candidates.find(name).map_or_else(|| name.to_string(), Peer::line);
+        format!("\n{}. {line}", at + 1)
+    });
+    words.to_owned() + &lines.collect::<String>()
+}
+
+/// Words with the scores behind them.
+fn explained(words: String, fits: &[Fit]) -> Result<Part, Failure> {
+    let round = |score: f64| (score * 100.0).round() / 100.0;
+    let told = fits.iter().take(TOLD_MAX).map(|fit| {
+        let because: Map<String, Value> =
+            fit.because.iter().map(|(field, score)| ((*field).to_owned(), json!(round(*score)))).collect();
+        json!({"agent": fit.key, "score": round(fit.score), "because": because})
+    });
+    let members = Map::from_iter([(RANKING.to_owned(), told.collect())]);
+    Ok(Part { metadata: Some(Object::from_map(&members)?), ..Part::text(words) })
+}

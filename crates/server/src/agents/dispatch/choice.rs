@@ -1,0 +1,117 @@
+//! Who fits a message: the one place that decides.
+
+use crate::agents::peers::Peer;
+use crate::config::dispatch::DispatchConfig;
+use sabir_engine::Failure;
+use sabir_proto::AgentName;
+use sabir_store::sqlite::FullText;
+use sabir_store::{Fit, Ranking};
+
+/// What a skill that was asked for by name counts: more than any number of words.
+const SKILL_SCORE: f64 = 1000.0;
+
+/// Whom one may choose.
+#[derive(Debug)]
+pub(crate) struct Candidates(Vec<Peer>);
+
+/// What came of judging.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Sure { agent: AgentName, fits: Vec<Fit> },
+    Unsure { agents: Vec<AgentName>, fits: Vec<Fit> },
+    Nobody { fits: Vec<Fit> },
+}
+
+impl Candidates {
+    /// Of everybody, those that may be chosen: the named ones, or else all that ask callers for nothing of their own.
+    pub(crate) fn new(all: Vec<Peer>, own: Option<&AgentName>, named: &[AgentName]) -> Self {
+        let may = |peer: &Peer| if named.is_empty() { !peer.guarded } else { named.contains(&peer.name) };
+        Self(all.into_iter().filter(|peer| Some(&peer.name) != own && may(peer)).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn find(&self, name: &AgentName) -> Option<&Peer> {
+        self.0.iter().find(|peer| peer.name == *name)
+    }
+
+    /// The first of them.
+    pub(super) fn first(&self, most: usize) -> Vec<AgentName> {
+        self.0.iter().take(most).map(|peer| peer.name.clone()).collect()
+    }
+
+    /// Scores for a text, best first.
+    pub(crate) fn rank(&self, skill: Option<&str>, text: &str) -> Result<Vec<Fit>, Failure> {
+        let described: Vec<_> = self.0.iter().map(Peer::described).collect();
+        let mut fits = FullText.rank(text, &described)?;
+        let has = |peer: &&Peer| skill.is_some_and(|skill| peer.skills.iter().any(|one| one.id == skill));
+        for peer in self.0.iter().filter(has) {
+            let key = peer.name.to_string();
+            match fits.iter_mut().find(|fit| fit.key == key) {
+                Some(fit) => {
+                    fit.score += SKILL_SCORE;
+                    fit.because.insert(0, ("skill", SKILL_SCORE));
+                }
+                None => fits.push(Fit { key, score: SKILL_SCORE, because: vec![("skill", SKILL_SCORE)] }),
+            }
+        }
+        fits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
+        Ok(fits)
+    }
+
+    /// Who fits a message.
+    pub(crate) fn judge(&self, skill: Option<&str>, text: &str, config: &DispatchConfig) -> Result<Verdict, Failure> {
+        let fits = self.rank(skill, text)?;
+        let good: Vec<&Fit> = fits.iter().filter(|fit| fit.score >= config.score_min).collect();
+        let Some(best) = good.first() else { return Ok(Verdict::Nobody { fits }) };
+        let near = good.iter().filter(|fit| fit.score >= best.score * config.near).take(config.choices_max);
+        let mut near: Vec<AgentName> = near.filter_map(|fit| AgentName::parse(&fit.key).ok()).collect();
+        Ok(match near.len() {
+            0 => Verdict::Nobody { fits },
+            1 => Verdict::Sure { agent: near.remove(0), fits },
+            _ => Verdict::Unsure { agents: near, fits },
+        })
+    }
+}
+
+/// Whom an answer means: by number, by name, or by a name that is in it.
+pub(super) fn read(answer: &str, asked: &[AgentName]) -> Option<AgentName> {
+    let answer = answer.trim().trim_start_matches('@').trim_end_matches(['.', '!', ')']);
+    if let Ok(number) = answer.parse::<usize>() {
+        return number.checked_sub(1).and_then(|at| asked.get(at)).cloned();
+    }
+    if let Some(named) = asked.iter().find(|name| name.as_str().eq_ignore_ascii_case(answer)) {
+        return Some(named.clone());
+    }
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let words: Vec<String> = answer.split(|c: char| !word(c)).map(str::to_ascii_lowercase).collect();
+    let mut meant = asked.iter().filter(|name| words.contains(&name.as_str().to_ascii_lowercase()));
+    // Two names are no choice.
+    meant.next().filter(|_| meant.next().is_none()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_names_one_by_number_or_name() {
+        let asked: Vec<_> = ["ledger", "travel-desk"].iter().map(|n| AgentName::parse(n).unwrap()).collect();
+        for (answer, chosen) in [
+            ("1", Some("ledger")),
+            (" 2. ", Some("travel-desk")),
+            ("Ledger", Some("ledger")),
+            ("@travel-desk", Some("travel-desk")),
+            ("the ledger, please", Some("ledger")),
+            ("ledger or travel-desk", None),
+            ("0", None),
+            ("3", None),
+            ("neither", None),
+            ("", None),
+        ] {
+            assert_eq!(read(answer, &asked).as_ref().map(AgentName::as_str), chosen, "{answer}");
+        }
+    }
+}

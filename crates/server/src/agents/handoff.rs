@@ -1,0 +1,136 @@
+//! Agents that may hand tasks over, from configuration; and what their cards say about it.
+
+use super::remote::{credentials, written_down};
+use crate::card::PublicAddress;
+use crate::config::Config;
+use crate::config::agent::{AgentConfig, Kind};
+use crate::host::TokioHost;
+use crate::metrics::Metrics;
+use sabir_engine::{AnyAgent, Host as _};
+use sabir_gateway::handoff::{Attempt, Desk, Handing, Ledger, Line, Peer};
+use sabir_gateway::{Credentials, Egress};
+use sabir_guard::Guard;
+use sabir_guard::entrance::Secrets;
+use sabir_guard::policy::lattice::{Capabilities, expand};
+use sabir_proto::card::Extension;
+use sabir_proto::{AgentCard, AgentName, HANDOFF, HANDOFF_LITERAL, Object};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Says in a card what its agent does about handoffs.
+pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
+    let Some(handoff) = &entry.handoff else { return };
+    let params = json!({
+        "maxDepth": handoff.depth_max,
+        "acceptsTransfers": handoff.accept,
+        "initiatesTransfers": !handoff.targets.is_empty(),
+    });
+    let params = params.as_object().and_then(|params| Object::from_map(params).ok());
+    let known = |uri: &str, card: &AgentCard| card.capabilities.extensions.iter().any(|known| known.uri == uri);
+    for (uri, words, params) in [
+        (HANDOFF, "Tasks may be handed over between agents", params),
+        (HANDOFF_LITERAL, "The same, with the state TRANSFERRED and status.transfer", None),
+    ] {
+        if !known(uri, card) {
+            let extension = Extension { uri: uri.into(), description: Some(words.into()), required: false, params };
+            card.capabilities.extensions.push(extension);
+        }
+    }
+}
+
+/// What agents are given that may hand tasks over.
+pub(crate) struct Handoffs<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) secrets: &'a dyn Secrets,
+    pub(crate) public: &'a PublicAddress,
+    pub(crate) books: &'a Arc<dyn Ledger>,
+}
+
+impl Handoffs<'_> {
+    /// The agent with a desk for handoffs; the agent itself where it hands nothing over.
+    pub(crate) fn wrap(
+        &self,
+        entry: &AgentConfig,
+        card: &AgentCard,
+        agent: Arc<dyn AnyAgent>,
+    ) -> Result<Arc<dyn AnyAgent>, String> {
+        let Some(handoff) = entry.handoff.as_ref().filter(|handoff| !handoff.targets.is_empty()) else {
+            return Ok(agent);
+        };
+        handoff.check()?;
+        let own = Capabilities::of_card(card);
+        let scope = match &handoff.scope {
+            None => own,
+            Some(grants) => {
+                let known = own.names().map(str::to_owned).collect();
+                let granted = expand(grants.iter().map(String::as_str), &known);
+                own.meet(&Capabilities::named(granted.map_err(|fault| format!("handoff.scope: {fault}"))?))
+            }
+        };
+        let mut targets: BTreeMap<String, Arc<dyn Peer>> = BTreeMap::new();
+        for name in &handoff.targets {
+            let wrong = |what: String| format!("handoff.targets: {name:?}: {what}");
+            targets.insert(name.clone(), Arc::new(self.line(entry, name).map_err(wrong)?));
+        }
+        let desk = Desk {
+            agent: AgentName::parse(&entry.name).map_err(|e| e.to_string())?,
+            endpoint: card.supported_interfaces.first().map(|i| i.url.clone()).unwrap_or_default(),
+            scope,
+            targets,
+            depth_max: handoff.depth_max,
+            unaware: handoff.unaware.into(),
+            patience: handoff.patience(),
+            ledger: self.books.clone(),
+        };
+        Ok(Arc::new(Handing::new(agent, desk)))
+    }
+
+    /// A line to an agent of this server: where it is, if it is elsewhere, and otherwise to ourselves.
+    fn line(&self, from: &AgentConfig, name: &str) -> Result<Line, String> {
+        let target = self.config.agent.iter().find(|agent| agent.name == name && agent.name != from.name);
+        let target = target.ok_or("no other agent of the configuration has this name")?;
+        let policy = self.config.egress.policy();
+        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, &target.url) {
+            (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
+            (Kind::A2a, None) => return Err("it has no url".into()),
+            _ => {
+                let base = &self.public.url;
+                let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
+                let egress = written_down(policy, &url);
+                (url, Credentials::default(), egress)
+            }
+        };
+        Line::new(&url, credentials, egress).map_err(|error| error.to_string())
+    }
+}
+
+/// Writes attempts into the audit, and all that the audit has no room for into the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Books {
+    pub(crate) guard: Guard,
+    pub(crate) metrics: Metrics,
+}
+
+/// Where agents are only looked at, nothing is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoBooks;
+
+impl Ledger for NoBooks {
+    fn record(&self, _: &Attempt<'_>) {}
+}
+
+impl Ledger for Books {
+    fn record(&self, attempt: &Attempt<'_>) {
+        let Attempt { transfer_id, caller, task, from, to, endpoint, their_task, hops, .. } = attempt;
+        let (required, allowed) = (attempt.required.join(" "), attempt.allowed.join(" "));
+        let (missing, outcome) = (attempt.missing.join(" "), attempt.outcome);
+        let (digest, signed) = attempt.card.unwrap_or_default();
+        tracing::info!(
+            transfer_id, %task, %from, to, endpoint, ?their_task, hops, required, allowed, missing, digest, signed,
+            outcome, "a handoff was attempted"
+        );
+        self.metrics.handoff(outcome);
+        self.guard.attempted(TokioHost.now(), caller, from, *task, outcome);
+    }
+}

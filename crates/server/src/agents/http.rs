@@ -1,0 +1,247 @@
+//! An HTTP endpoint as an agent: each message is one request, and its answer is what the agent says.
+//!
+//! What is sent is one JSON document ([`Asked`]); what may come back is in `answer`. The request goes out through the
+//! client's door, so the address policy, TLS and size limits are those of calls. A caller who cancels drops the turn, and
+//! with it the request: the endpoint sees its connection close.
+//!
+//! A request is repeated only where nothing can be done twice by it: it cannot have arrived, or the operator has said
+//! that the endpoint is idempotent. The `Idempotency-Key` is the turn's, the same on every attempt.
+
+mod answer;
+#[cfg(test)]
+mod tests;
+
+pub(super) use self::answer::complaint;
+use self::answer::{Answer, Piece};
+use super::remote::written_down;
+use super::{Ground, reveal};
+use crate::config::agent::AgentConfig;
+use crate::config::http::HttpConfig;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_gateway::{Arriving, Asking, Endpoint, Error, Timeouts, Tls, outgoing};
+use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Secret};
+use serde::Serialize;
+use std::time::Duration;
+use url::Url;
+
+/// The artifact that an answer becomes, unless it names its own.
+pub(super) const ANSWER: &str = "answer";
+/// How long to wait before the second attempt; each later one waits twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// The longest wait before an attempt, whatever the endpoint asks for.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// An endpoint that answers messages.
+pub struct Http {
+    endpoint: Endpoint,
+    url: Url,
+    bearer: Option<Secret>,
+    headers: Vec<(HeaderName, Secret)>,
+    idempotent: bool,
+    config: HttpConfig,
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("host", &self.url.host_str()).finish_non_exhaustive()
+    }
+}
+
+/// What the endpoint is sent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked<'a> {
+    /// All text parts, joined by line breaks.
+    text: String,
+    parts: &'a [Part],
+    /// What the message says beside its parts, and how many agents were on the way: for endpoints that call others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Object>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skill: Option<String>,
+    task_id: String,
+    context_id: String,
+    /// The same on every attempt.
+    turn_id: String,
+    attempt: u32,
+    caller: &'a str,
+    /// `full` or `readonly`.
+    tool_mode: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Vec<&'a Message>>,
+}
+
+impl Http {
+    /// Reads what the configuration says; the error says what is wrong with it.
+    pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
+        let url = endpoint_url(config.url.as_deref(), "http")?;
+        let http = config.http.clone().unwrap_or_default();
+        http.check()?;
+        let bearer = config.bearer.as_ref().map(|reference| reveal(ground.secrets, "bearer", reference)).transpose()?;
+        let mut headers = Vec::with_capacity(http.headers.len());
+        for (name, reference) in &http.headers {
+            let key = format!("http.headers.{name}");
+            let value = reveal(ground.secrets, &key, reference)?;
+            let name = HeaderName::try_from(name).map_err(|_| format!("{key}: not the name of a header"))?;
+            HeaderValue::from_str(value.expose()).map_err(|_| format!("{key}: no header can carry this value"))?;
+            headers.push((name, value));
+        }
+        let timeouts = Timeouts {
+            answer: Duration::from_secs(http.answer_seconds_max),
+            idle: Duration::from_secs(http.silence_seconds_max),
+            ..Timeouts::default()
+        };
+        let policy = written_down(ground.egress.policy(), url.as_str());
+        let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
+        Ok(Self { endpoint, url, bearer, headers, idempotent: config.idempotent, config: http })
+    }
+
+    fn asking(&self, cx: &Context) -> Result<Asking, Failure> {
+        let message = cx.message();
+        // What is being answered now is not history yet.
+        let asked = cx.before().and_then(|task| task.status.message.as_ref());
+        let said = cx.before().into_iter().flat_map(|task| &task.history).chain(asked);
+        let mut said: Vec<&Message> = said.collect();
+        said.drain(..said.len().saturating_sub(self.config.history_messages_max));
+        let asked = Asked {
+            text: message.joined_text(),
+            parts: &message.parts,
+            metadata: outgoing(cx, message.metadata.as_ref()),
+            skill: message.skill(),
+            task_id: cx.task_id().to_string(),
+            context_id: cx.context_id().to_string(),
+            turn_id: cx.turn_id(),
+            attempt: cx.attempt(),
+            caller: cx.caller().name(),
+            tool_mode: cx.tools().name(),
+            history: (self.config.history_messages_max > 0).then_some(said),
+        };
+        let mut asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&asked)?.into());
+        let accept = "application/json, text/event-stream, text/plain;q=0.9, */*;q=0.5";
+        asking = asking.header(header::ACCEPT, HeaderValue::from_static(accept));
+        if let Ok(key) = HeaderValue::from_str(&cx.turn_id()) {
+            asking = asking.header(HeaderName::from_static("idempotency-key"), key);
+        }
+        for (name, value) in &self.headers {
+            asking = asking.secret_header(name.clone(), value)?;
+        }
+        match &self.bearer {
+            Some(token) => Ok(asking.bearer(token)?),
+            None => Ok(asking),
+        }
+    }
+
+    /// Makes the request, and again where that is safe, until an answer has begun.
+    async fn ask(&self, cx: &Context) -> Result<Arriving, Failure> {
+        let asking = self.asking(cx)?;
+        let mut pause = PAUSE_MIN;
+        for attempt in 1.. {
+            let asked = self.endpoint.send(asking.clone(), self.config.answer_bytes_max).await;
+            let (again, after) = match &asked {
+                Ok(answer) => (self.idempotent && is_busy(answer.status()), answer.retry_after()),
+                Err(error) => (error.cannot_have_arrived() || self.idempotent && error.is_passing(), None),
+            };
+            if !again || attempt >= self.config.attempts_max {
+                return asked.map_err(|error| unheard(&error));
+            }
+            cx.sleep(after.unwrap_or(pause).min(PAUSE_MAX)).await;
+            pause *= 2;
+        }
+        Err(Failure("the endpoint behind this agent was not asked".into()))
+    }
+
+    /// Follows a stream to its end.
+    async fn follow(&self, cx: &Context, mut answer: Arriving) -> Result<Ending, Failure> {
+        let mut begun = false;
+        while let Some(frame) = answer.frame().await.map_err(|error| unheard(&error))? {
+            for piece in answer::pieces(&frame).map_err(Failure)? {
+                match piece {
+                    Piece::Progress(text) => cx.status(text).await?,
+                    Piece::More(parts) => {
+                        cx.chunk(Artifact::new(answer_id(), parts), begun, false).await?;
+                        begun = true;
+                    }
+                    Piece::Made(artifact) => cx.chunk(artifact, false, true).await?,
+                    Piece::End(ending) => return Ok(ending),
+                }
+            }
+        }
+        Ok(Ending::complete())
+    }
+}
+
+impl Agent for Http {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let answer = self.ask(cx).await?;
+        let (status, media_type) = (answer.status(), answer.media_type());
+        if !status.is_success() {
+            return Ok(refused(status, answer).await);
+        }
+        if media_type == "text/event-stream" {
+            return self.follow(cx, answer).await;
+        }
+        let body = answer.body().await.map_err(|error| unheard(&error))?;
+        let Answer { made, ending } = answer::read(&media_type, &body).map_err(Failure)?;
+        for artifact in made {
+            cx.chunk(artifact, false, true).await?;
+        }
+        Ok(ending)
+    }
+
+    fn nature(&self) -> Nature {
+        let recovery = if self.idempotent { Recovery::Restart } else { Recovery::Fail };
+        Nature { instant: false, recovery }
+    }
+}
+
+/// The URL of an endpoint, as an agent of this kind needs it.
+pub(super) fn endpoint_url(given: Option<&str>, kind: &str) -> Result<Url, String> {
+    let given = given.ok_or_else(|| format!("kind = \"{kind}\" needs the url of the endpoint"))?;
+    let url = Url::parse(given).map_err(|e| format!("url: {e}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err("url: an endpoint has an http or https URL".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("url: credentials do not belong in a URL; give them as bearer".into());
+    }
+    Ok(url)
+}
+
+pub(super) fn answer_id() -> ArtifactId {
+    ArtifactId::parse(ANSWER).expect("a plain word is a legal id")
+}
+
+/// Whether the endpoint has said that it is not the time.
+pub(super) fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
+}
+
+/// Our caller is told what happened; where it happened is for our log.
+pub(super) fn unheard(error: &Error) -> Failure {
+    tracing::warn!(%error, "an endpoint behind an agent did not answer as it should");
+    Failure(match error {
+        Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
+        Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
+        Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
+        Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
+        _ => "the endpoint behind this agent cannot be reached".into(),
+    })
+}
+
+/// How a turn ends whose request was refused: with the endpoint's own words, where it has some for people.
+pub(super) async fn refused(status: StatusCode, answer: Arriving) -> Ending {
+    let code = status.as_u16();
+    if matches!(code, 401 | 403 | 407) {
+        tracing::error!(code, "an endpoint does not accept the credentials that are configured for it");
+        return Ending::fail("the endpoint behind this agent did not accept our credentials");
+    }
+    tracing::warn!(code, "an endpoint behind an agent refused a request");
+    let words = match answer.body().await {
+        Ok(body) => answer::complaint(&body),
+        Err(_) => None,
+    };
+    let what = if is_busy(status) { "is busy or broken" } else { "refused the request" };
+    let why = words.map(|words| format!(": {words}")).unwrap_or_default();
+    Ending::fail(format!("the endpoint behind this agent {what} (HTTP {code}){why}"))
+}

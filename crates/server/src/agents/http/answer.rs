@@ -1,0 +1,298 @@
+//! What an endpoint may answer, and what it means.
+//!
+//! A JSON object with one of our members is read as ours: `text` or `parts` is the answer, `artifacts` are whole ones
+//! beside it, `state` says how it ends. Everything else is the answer itself: text as text, other JSON as data, other
+//! bytes as a file. An object that has one of our members and cannot be read fails the turn, because what is skipped
+//! silently is an answer that the caller never gets.
+
+use super::answer_id;
+use sabir_engine::Ending;
+use sabir_proto::{Artifact, Content, Json, Part};
+use sabir_wire::sse::Frame;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Members that make an object ours.
+const MEMBERS: [&str; 5] = ["text", "parts", "state", "artifacts", "status"];
+/// Characters of an endpoint's complaint that are passed on.
+const COMPLAINT_CHARS_MAX: usize = 500;
+
+/// A whole answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) made: Vec<Artifact>,
+    pub(super) ending: Ending,
+}
+
+/// What one event of a stream says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Progress(String),
+    /// More of the answer.
+    More(Vec<Part>),
+    /// A whole artifact beside it.
+    Made(Artifact),
+    End(Ending),
+}
+
+#[derive(Deserialize, Default)]
+struct Document {
+    text: Option<String>,
+    parts: Option<Vec<Part>>,
+    state: Option<String>,
+    #[serde(default)]
+    artifacts: Vec<Artifact>,
+    /// Progress; in streams only.
+    status: Option<String>,
+}
+
+/// How an answer ends, in the words of every dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Working,
+    Completed,
+    Failed,
+    Rejected,
+    Canceled,
+    InputRequired,
+    AuthRequired,
+}
+
+/// Reads an answer that came whole. The error is for the caller to read.
+pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Answer, String> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Answer { made: Vec::new(), ending: Ending::complete() });
+    }
+    let is_json = media_type == "application/json" || media_type.ends_with("+json");
+    let text = std::str::from_utf8(body).ok();
+    match text {
+        Some(text) if is_json => json(text),
+        None if is_json || media_type.starts_with("text/") => Err(unreadable("it is not UTF-8")),
+        // An endpoint that names no type has most often printed something.
+        Some(text) if media_type.starts_with("text/") || media_type.is_empty() => {
+            let mut part = Part::text(text);
+            part.media_type = (!matches!(media_type, "" | "text/plain")).then(|| media_type.to_owned());
+            Ok(whole(vec![part]))
+        }
+        _ => {
+            let media_type = if media_type.is_empty() { "application/octet-stream" } else { media_type };
+            let part = Part { media_type: Some(media_type.into()), ..Part::new(Content::Raw(body.to_vec())) };
+            Ok(whole(vec![part]))
+        }
+    }
+}
+
+fn json(text: &str) -> Result<Answer, String> {
+    let Some(document) = document(text)? else { return Ok(whole(vec![plain(text)?])) };
+    let Document { text, parts, state, mut artifacts, status: _ } = document;
+    let said = words(text, parts);
+    let state = state.as_deref().map(state_named).transpose()?.unwrap_or(State::Completed);
+    if state == State::Working {
+        return Err(unreadable("it says that it is still working, and has ended"));
+    }
+    if state == State::Completed {
+        if !said.is_empty() {
+            artifacts.insert(0, Artifact::new(answer_id(), said));
+        }
+        return Ok(Answer { made: artifacts, ending: Ending::complete() });
+    }
+    Ok(Answer { made: artifacts, ending: ending(state, said) })
+}
+
+/// Reads one event of a stream.
+pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
+    let data = frame.data.as_str();
+    // Some streams open with an event that says nothing; those of OpenAI's kind end with this word.
+    if data.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    if data.trim() == "[DONE]" {
+        return Ok(vec![Piece::End(Ending::complete())]);
+    }
+    match frame.event.as_deref() {
+        Some("status") => return Ok(vec![Piece::Progress(complaint(data.as_bytes()).unwrap_or_default())]),
+        Some("error") => {
+            let why = complaint(data.as_bytes()).unwrap_or_else(|| "the endpoint behind this agent failed".into());
+            return Ok(vec![Piece::End(Ending::fail(why))]);
+        }
+        _ => {}
+    }
+    if !data.trim_start().starts_with('{') {
+        return Ok(vec![Piece::More(vec![Part::text(data)])]);
+    }
+    let Some(document) = document(data)? else { return Ok(vec![Piece::More(vec![plain(data)?])]) };
+    let Document { text, parts, state, artifacts, status } = document;
+    let said = words(text, parts);
+    let state = state.as_deref().map(state_named).transpose()?;
+    let mut pieces: Vec<Piece> = status.map(Piece::Progress).into_iter().collect();
+    pieces.extend(artifacts.into_iter().map(Piece::Made));
+    match state {
+        None | Some(State::Working) if said.is_empty() => {}
+        None | Some(State::Working) => pieces.push(Piece::More(said)),
+        Some(State::Completed) => {
+            if !said.is_empty() {
+                pieces.push(Piece::More(said));
+            }
+            pieces.push(Piece::End(Ending::complete()));
+        }
+        Some(state) => pieces.push(Piece::End(ending(state, said))),
+    }
+    Ok(pieces)
+}
+
+/// What an endpoint says about its own failure, where it says it for people: never a page, a trace or a whole document.
+pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    let words = match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::String(words)) => words,
+        Ok(value) => {
+            let error = value.get("error");
+            let nested = error.and_then(|error| error.get("message")).or(error);
+            let named = ["message", "text", "detail", "status"].into_iter().find_map(|name| value.get(name)?.as_str());
+            nested.and_then(serde_json::Value::as_str).or(named)?.to_owned()
+        }
+        Err(_) if text.starts_with(['<', '{', '[']) => return None,
+        Err(_) => text.lines().next()?.to_owned(),
+    };
+    let words: String = words.chars().filter(|c| !c.is_control()).take(COMPLAINT_CHARS_MAX).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+/// The document, if the text is an object with one of our members.
+fn document(text: &str) -> Result<Option<Document>, String> {
+    let members: Result<std::collections::BTreeMap<String, &RawValue>, _> = serde_json::from_str(text);
+    match members {
+        Ok(members) if members.keys().any(|name| MEMBERS.contains(&name.as_str())) => {
+            serde_json::from_str(text).map(Some).map_err(|e| unreadable(&e.to_string()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// JSON that is not ours: words as text, and the rest as data.
+fn plain(text: &str) -> Result<Part, String> {
+    match serde_json::from_str::<String>(text) {
+        Ok(words) => Ok(Part::text(words)),
+        Err(_) => Json::parse(text).map(Part::data).map_err(|e| unreadable(&e.to_string())),
+    }
+}
+
+fn words(text: Option<String>, parts: Option<Vec<Part>>) -> Vec<Part> {
+    let text = text.filter(|text| !text.is_empty()).map(Part::text);
+    text.into_iter().chain(parts.into_iter().flatten()).collect()
+}
+
+fn whole(parts: Vec<Part>) -> Answer {
+    Answer { made: vec![Artifact::new(answer_id(), parts)], ending: Ending::complete() }
+}
+
+fn state_named(name: &str) -> Result<State, String> {
+    let plain = name.strip_prefix("TASK_STATE_").unwrap_or(name).to_ascii_lowercase().replace('_', "-");
+    Ok(match plain.as_str() {
+        "working" | "submitted" => State::Working,
+        "completed" => State::Completed,
+        "failed" => State::Failed,
+        "rejected" => State::Rejected,
+        "canceled" => State::Canceled,
+        "input-required" => State::InputRequired,
+        "auth-required" => State::AuthRequired,
+        _ => return Err(unreadable(&format!("there is no state {name:?}"))),
+    })
+}
+
+fn ending(state: State, said: Vec<Part>) -> Ending {
+    match state {
+        State::Working | State::Completed => Ending::Complete(said),
+        State::Failed => Ending::Fail(said),
+        State::Rejected => Ending::Reject(said),
+        State::Canceled => Ending::Cancel(said),
+        State::InputRequired => Ending::AskInput(said),
+        State::AuthRequired => Ending::AskAuth(said),
+    }
+}
+
+fn unreadable(problem: &str) -> String {
+    format!("the answer of the endpoint behind this agent cannot be read: {problem}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(media_type: &str, body: &str, parts: Vec<Part>, ending: Ending) {
+        let made = if parts.is_empty() { Vec::new() } else { vec![Artifact::new(answer_id(), parts)] };
+        assert_eq!(read(media_type, body.as_bytes()), Ok(Answer { made, ending }), "{body}");
+    }
+
+    #[test]
+    fn each_kind_of_answer_is_read() {
+        let json = "application/json";
+        check("text/plain", "Good day", vec![Part::text("Good day")], Ending::complete());
+        check("", "printed", vec![Part::text("printed")], Ending::complete());
+        check(json, r#""words""#, vec![Part::text("words")], Ending::complete());
+        check(
+            json,
+            r#"{"text":"a","parts":[{"text":"b"}]}"#,
+            vec![Part::text("a"), Part::text("b")],
+            Ending::complete(),
+        );
+        check(json, r#"{"state":"input-required","text":"Which?"}"#, vec![], Ending::ask_input("Which?"));
+        check(json, r#"{"state":"TASK_STATE_AUTH_REQUIRED"}"#, vec![], Ending::AskAuth(vec![]));
+        check(json, r#"{"state":"failed","text":"No."}"#, vec![], Ending::fail("No."));
+        check(json, r#"{"state":"rejected"}"#, vec![], Ending::Reject(vec![]));
+        let data = || vec![Part::data(Json::parse(r#"{"total":3}"#).unwrap())];
+        check("application/problem+json", r#"{"total":3}"#, data(), Ending::complete());
+        check(json, "  ", vec![], Ending::complete());
+        let html = Part { media_type: Some("text/html".into()), ..Part::text("<p>") };
+        check("text/html", "<p>", vec![html], Ending::complete());
+        let image = Part { media_type: Some("image/png".into()), ..Part::new(Content::Raw(vec![1, 255])) };
+        assert_eq!(read("image/png", &[1, 255]), Ok(whole(vec![image])));
+        let made = r#"{"artifacts":[{"artifactId":"report","parts":[{"text":"x"}]}],"text":"Done"}"#;
+        let names: Vec<_> =
+            read(json, made.as_bytes()).unwrap().made.iter().map(|a| a.artifact_id.to_string()).collect();
+        assert_eq!(names, ["answer", "report"]);
+    }
+
+    #[test]
+    fn what_is_ours_and_cannot_be_read_is_refused() {
+        for body in [r#"{"text":3}"#, r#"{"state":"done"}"#, r#"{"parts":[{}]}"#, r#"{"state":"working"}"#, "{", "\"x"]
+        {
+            read("application/json", body.as_bytes()).unwrap_err();
+        }
+        read("text/plain", &[255]).unwrap_err();
+    }
+
+    #[test]
+    fn events_are_chunks_progress_or_the_end() {
+        let said = |data: &str| pieces(&Frame { data: data.into(), ..Frame::default() }).unwrap();
+        assert_eq!(said("plain"), [Piece::More(vec![Part::text("plain")])]);
+        assert_eq!(said(r#"{"text":"a"}"#), [Piece::More(vec![Part::text("a")])]);
+        assert_eq!(said(r#"{"status":"half way"}"#), [Piece::Progress("half way".into())]);
+        assert_eq!(said("[DONE]"), [Piece::End(Ending::complete())]);
+        assert_eq!(said(r#"{"state":"working"}"#), []);
+        assert_eq!(
+            said(r#"{"state":"completed","text":"b"}"#),
+            [Piece::More(vec![Part::text("b")]), Piece::End(Ending::complete())]
+        );
+        assert_eq!(said(r#"{"state":"input-required","text":"?"}"#), [Piece::End(Ending::ask_input("?"))]);
+        let named = |event: &str, data: &str| {
+            pieces(&Frame { event: Some(event.into()), data: data.into(), ..Frame::default() }).unwrap()
+        };
+        assert_eq!(named("status", "half way"), [Piece::Progress("half way".into())]);
+        assert_eq!(named("error", r#"{"error":{"message":"no"}}"#), [Piece::End(Ending::fail("no"))]);
+    }
+
+    #[test]
+    fn a_complaint_is_for_people_and_short() {
+        let check =
+            |body: &str, words: Option<&str>| assert_eq!(complaint(body.as_bytes()).as_deref(), words, "{body}");
+        check(r#"{"error":{"message":"no such model","type":"x"}}"#, Some("no such model"));
+        check(r#"{"error":"no"}"#, Some("no"));
+        check(r#"{"detail":"bad"}"#, Some("bad"));
+        check("busy\nat line 3", Some("busy"));
+        check("<html>", None);
+        check(r#"{"x":1}"#, None);
+        check("", None);
+        assert_eq!(complaint("y".repeat(10_000).as_bytes()).unwrap().len(), COMPLAINT_CHARS_MAX);
+    }
+}

@@ -1,0 +1,230 @@
+//! `@name` inside a message: that agent is asked first, and its answer stands before the message.
+//!
+//! This is something before an agent, whatever kind that is: it hears the message as it was said, with a part before it
+//! for each agent that was mentioned. Who may be mentioned is configured, because a mention opens a task of that agent for
+//! whoever may speak to this one. A loop ends where every loop of tasks does, in the budget of the family; the answering
+//! agent then reads that nobody could be asked.
+//!
+//! Where mentions come from is a trait: names in texts are one source, and others may know more.
+
+use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
+use sabir_proto::{AgentName, Fault, Message, Object, Part, Task, TaskState};
+use serde_json::{Map, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a part says whose answer it is.
+pub(crate) const MENTION: &str = "urn:sabir:ext:mention:v1";
+/// Agents that one message may mention.
+const MENTIONS_MAX: usize = 8;
+
+/// An agent that was mentioned, and what it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mention {
+    /// Who.
+    pub agent: AgentName,
+    /// What.
+    pub parts: Vec<Part>,
+}
+
+/// Where mentions come from.
+pub trait Mentions: Send + Sync + 'static {
+    /// Whom a message mentions, each once and in order.
+    fn of(&self, message: &Message) -> Vec<Mention>;
+}
+
+/// `@name` in the text of a message.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// Who may be mentioned.
+    pub agents: Vec<AgentName>,
+}
+
+impl Mentions for Named {
+    fn of(&self, message: &Message) -> Vec<Mention> {
+        let mut named: Vec<AgentName> = Vec::new();
+        for part in &message.parts {
+            let found = part.as_text().into_iter().flat_map(|text| self.within(text)).map(|(_, _, name)| name);
+            for name in found {
+                if !named.contains(name) {
+                    named.push(name.clone());
+                }
+            }
+        }
+        let told: Vec<Part> = message.parts.iter().map(|part| self.without(part)).collect();
+        named.into_iter().map(|agent| Mention { agent, parts: told.clone() }).collect()
+    }
+}
+
+impl Named {
+    /// Where a text mentions whom.
+    fn within<'a>(&'a self, text: &'a str) -> Vec<(usize, usize, &'a AgentName)> {
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let mut found = Vec::new();
+        for (at, _) in text.match_indices('@') {
+            // What is before tells a mention from an address.
+            if text[..at].chars().next_back().is_some_and(is_name) {
+                continue;
+            }
+            let rest = &text[at + 1..];
+            let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+            let word = rest[..end].trim_end_matches(['.', '-']);
+            if let Some(name) = self.agents.iter().find(|name| name.as_str().eq_ignore_ascii_case(word)) {
+                found.push((at, at + 1 + word.len(), name));
+            }
+        }
+        found
+    }
+
+    /// A part as the mentioned are told it: without their names.
+    fn without(&self, part: &Part) -> Part {
+        let Some(text) = part.as_text() else { return part.clone() };
+        let (mut told, mut from) = (String::with_capacity(text.len()), 0);
+        for (at, end, _) in self.within(text) {
+            told.push_str(text[from..at].trim_end_matches(' '));
+            from = end;
+        }
+        told.push_str(&text[from..]);
+        let told = told.trim_start_matches([' ', ',', ':']).to_owned();
+        Part { content: sabir_proto::Content::Text(told), ..part.clone() }
+    }
+}
+
+/// An agent that hears what the mentioned say.
+pub(crate) struct Mentioning {
+    inner: Arc<dyn AnyAgent>,
+    source: Arc<dyn Mentions>,
+}
+
+impl Mentioning {
+    pub(crate) fn new(inner: Arc<dyn AnyAgent>, source: Arc<dyn Mentions>) -> Self {
+        Self { inner, source }
+    }
+
+    async fn hear(&self, cx: &mut Context) -> Result<(), Failure> {
+        let mentions = self.source.of(cx.message());
+        if mentions.is_empty() {
+            return Ok(());
+        }
+        if mentions.len() > MENTIONS_MAX {
+            return Err(Failure(format!("a message may mention {MENTIONS_MAX} agents, not {}", mentions.len())));
+        }
+        let names: Vec<&str> = mentions.iter().map(|mention| mention.agent.as_str()).collect();
+        cx.status(format!("asking {}", names.join(", "))).await?;
+        // All are asked before the first is waited for.
+        let mut asked = Vec::new();
+        for Mention { agent, parts } in mentions {
+            let key = format!("mention/{}/{agent}", cx.turn_id());
+            let child = cx.delegate(&agent, &key, parts, None).await;
+            asked.push((agent, child));
+        }
+        let mut heard = Vec::new();
+        for (agent, child) in asked {
+            heard.push(match child {
+                Ok(child) => said(&agent, &child).await?,
+                Err(fault) => part(&agent, None, "could not be asked", &fault.to_string())?,
+            });
+        }
+        cx.hear_first(heard);
+        Ok(())
+    }
+}
+
+impl AnyAgent for Mentioning {
+    fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>> {
+        Box::pin(async move {
+            self.hear(cx).await?;
+            self.inner.any_turn(cx).await
+        })
+    }
+
+    fn any_nature(&self) -> Nature {
+        // Asking others is an effect. A turn that is begun again finds the same children.
+        Nature { instant: false, ..self.inner.any_nature() }
+    }
+
+    fn any_admits(&self) -> Result<(), Fault> {
+        self.inner.any_admits()
+    }
+
+    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
+        self.inner.any_canceled(canceled)
+    }
+
+    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
+        self.inner.any_handed_over(handed_over)
+    }
+
+    fn any_grace(&self) -> Duration {
+        self.inner.any_grace()
+    }
+
+    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff> {
+        self.inner.any_call_off(canceled)
+    }
+
+    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool> {
+        self.inner.any_remind(canceled)
+    }
+}
+
+/// What a mentioned agent says, as the answering agent reads it. A question is an answer here: there is nobody to ask.
+async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
+    let task = match child.rest().await {
+        Ok(task) => task.thaw().ok_or_else(|| Failure("the record of a task cannot be read".into()))?,
+        Err(fault) => return part(agent, None, "could not be heard", &fault.to_string()),
+    };
+    let how = match task.status.state {
+        TaskState::Completed | TaskState::Transferred => "says",
+        TaskState::InputRequired | TaskState::AuthRequired => "asks",
+        _ => "could not answer",
+    };
+    part(agent, Some(&task), how, &text(&task))
+}
+
+/// The text of a task: of what was made, or of its last words.
+pub(super) fn text(task: &Task) -> String {
+    let texts = |parts: &[Part]| parts.iter().map(super::openai::as_text).collect::<Vec<_>>().join("\n");
+    let made: Vec<String> = task.artifacts.iter().map(|artifact| texts(&artifact.parts)).collect();
+    let words = task.status.message.as_ref().map(|message| texts(&message.parts));
+    let rests = task.status.state.is_interrupted() || made.is_empty();
+    made.into_iter().chain(words.filter(|_| rests)).collect::<Vec<_>>().join("\n")
+}
+
+fn part(agent: &AgentName, task: Option<&Task>, how: &str, words: &str) -> Result<Part, Failure> {
+    let mut members = json!({"agent": agent.as_str()});
+    if let Some(task) = task {
+        members["taskId"] = json!(task.id.to_string());
+        members["state"] = json!(task.status.state.name());
+    }
+    let metadata = Object::from_map(&Map::from_iter([(MENTION.to_owned(), members)]))?;
+    Ok(Part { metadata: Some(metadata), ..Part::text(format!("@{agent} {how}: {words}")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{MessageId, Role};
+
+    fn mentions(text: &str) -> Vec<(String, String)> {
+        let agents = ["ledger", "travel-desk"].iter().map(|name| AgentName::parse(name).unwrap()).collect();
+        let message = Message::text(MessageId::parse("m").unwrap(), Role::User, text);
+        let told = |mention: Mention| (mention.agent.to_string(), mention.parts[0].as_text().unwrap().to_owned());
+        Named { agents }.of(&message).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn names_are_found_where_they_are_mentioned() {
+        let check = |text: &str, expected: &[(&str, &str)]| {
+            let expected: Vec<_> = expected.iter().map(|(a, t)| ((*a).to_owned(), (*t).to_owned())).collect();
+            assert_eq!(mentions(text), expected, "{text}");
+        };
+        check("@ledger what is due?", &[("ledger", "what is due?")]);
+        check("Ask @ledger, what is due", &[("ledger", "Ask, what is due")]);
+        check("So, @Travel-Desk.", &[("travel-desk", "So,.")]);
+        check("@ledger and @travel-desk and @ledger", &[("ledger", "and and"), ("travel-desk", "and and")]);
+        check("mail me@ledger", &[]);
+        check("@ledgers @stranger @", &[]);
+        check("ärger@ledger (@ledger)", &[("ledger", "ärger@ledger ()")]);
+    }
+}

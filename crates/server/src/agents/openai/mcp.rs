@@ -1,0 +1,139 @@
+//! Servers that offer tools, by the official SDK.
+//!
+//! A server is started or connected to when it is first needed and kept. One that has gone is started again the next
+//! time; what was in progress has failed. A command sees no more of our surroundings than those of `exec` do.
+
+mod web;
+
+use self::web::Web;
+use crate::agents::exec::VARIABLES_PASSED;
+use crate::agents::http::endpoint_url;
+use crate::agents::remote::written_down;
+use crate::agents::{Ground, reveal};
+use crate::config::openai::{McpConfig, OpenaiLimits};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, Tool};
+use rmcp::service::RunningService;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::{RoleClient, ServiceExt};
+use sabir_gateway::{Endpoint, Timeouts, Tls};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Tools of one server. More do not fit into what a model is told.
+const TOOLS_MAX: usize = 128;
+
+type Running = RunningService<RoleClient, ()>;
+
+/// A server that offers tools.
+pub(super) struct Server {
+    name: String,
+    way: Way,
+    patience: Duration,
+    running: Mutex<Option<Arc<Running>>>,
+}
+
+/// How it is reached.
+enum Way {
+    Command { line: String, env: Vec<String> },
+    Web(Web),
+}
+
+impl Server {
+    pub(super) fn new(config: &McpConfig, limits: &OpenaiLimits, ground: &Ground<'_>) -> Result<Self, String> {
+        let place = |problem: String| format!("openai.tools.mcp {:?}: {problem}", config.name);
+        let patience = Duration::from_secs(limits.tool_seconds_max);
+        let way = match (&config.command, &config.url) {
+            (Some(line), _) => Way::Command { line: line.clone(), env: config.env.clone() },
+            (None, url) => {
+                let url = endpoint_url(url.as_deref(), "openai").map_err(place)?;
+                let token = config.bearer.as_ref().map(|r| reveal(ground.secrets, "bearer", r)).transpose();
+                let timeouts = Timeouts { answer: patience, idle: patience, ..Timeouts::default() };
+                let policy = written_down(ground.egress.policy(), url.as_str());
+                let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| place(e.to_string()))?;
+                Way::Web(Web::new(endpoint, url, token.map_err(place)?, limits.answer_bytes_max))
+            }
+        };
+        Ok(Self { name: config.name.clone(), way, patience, running: Mutex::new(None) })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it offers. The error is for the caller to read.
+    pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
+        let running = self.running().await?;
+        let listed = tokio::time::timeout(self.patience, running.list_all_tools());
+        let tools = listed.await.map_err(|_| self.gone(&"it took too long"))?.map_err(|e| self.gone(&e))?;
+        if tools.len() > TOOLS_MAX {
+            return Err(self.gone(&format!("it offers {} tools, more than {TOOLS_MAX}", tools.len())));
+        }
+        Ok(tools)
+    }
+
+    /// Uses a tool. The error is for the model to read.
+    pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<String, String> {
+        let running = self.running().await?;
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        match tokio::time::timeout(self.patience, running.call_tool(params)).await {
+            Ok(Ok(result)) => Ok(text(&result)),
+            Ok(Err(rmcp::ServiceError::McpError(error))) => Err(error.message.to_string()),
+            Ok(Err(error)) => Err(self.gone(&error)),
+            Err(_) => Err(format!("{tool} took longer than {} seconds", self.patience.as_secs())),
+        }
+    }
+
+    async fn running(&self) -> Result<Arc<Running>, String> {
+        let mut kept = self.running.lock().await;
+        if let Some(running) = kept.as_ref().filter(|running| !running.is_transport_closed()) {
+            return Ok(running.clone());
+        }
+        let begun = tokio::time::timeout(self.patience, self.begin());
+        let running = Arc::new(begun.await.map_err(|_| self.gone(&"it took too long"))?.map_err(|e| self.gone(&e))?);
+        *kept = Some(running.clone());
+        Ok(running)
+    }
+
+    async fn begin(&self) -> Result<Running, String> {
+        let begun = match &self.way {
+            Way::Command { line, env } => {
+                let mut command = tokio::process::Command::new("sh");
+                command.arg("-c").arg(line).env_clear().kill_on_drop(true);
+                let passed = VARIABLES_PASSED.into_iter().chain(env.iter().map(String::as_str));
+                command.envs(passed.filter_map(|name| Some((name, std::env::var_os(name)?))));
+                let transport = TokioChildProcess::new(command).map_err(|e| e.to_string())?;
+                ().serve(transport).await
+            }
+            Way::Web(web) => {
+                let config = StreamableHttpClientTransportConfig::with_uri(web.uri());
+                ().serve(StreamableHttpClientTransport::with_client(web.clone(), config)).await
+            }
+        };
+        begun.map_err(|e| e.to_string())
+    }
+
+    /// Our log is told what happened, and whoever asks that it did.
+    fn gone(&self, error: &dyn std::fmt::Display) -> String {
+        tracing::warn!(server = %self.name, %error, "an MCP server cannot be used");
+        format!("the tools of {} cannot be used now", self.name)
+    }
+}
+
+/// What a tool has found, as a model is told it.
+fn text(result: &CallToolResult) -> String {
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => format!("[a picture, {}]", image.mime_type),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    };
+    let mut text = result.content.iter().map(block).collect::<Vec<_>>().join("\n");
+    if text.is_empty()
+        && let Some(structured) = &result.structured_content
+    {
+        text = structured.to_string();
+    }
+    if result.is_error == Some(true) { format!("error: {text}") } else { text }
+}

@@ -1,0 +1,138 @@
+//! MCP over HTTP, through the client's door: the SDK says what to send, and the door decides whether it may leave.
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sabir_gateway::{Arriving, Asking, Endpoint, Error};
+use sabir_proto::Secret;
+use sse_stream::Sse;
+use std::collections::HashMap;
+use std::sync::Arc;
+use url::Url;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+type Fault = StreamableHttpError<Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// One server on the web.
+#[derive(Clone)]
+pub(super) struct Web {
+    endpoint: Endpoint,
+    url: Url,
+    token: Option<Secret>,
+    bytes_max: usize,
+}
+
+impl Web {
+    pub(super) const fn new(endpoint: Endpoint, url: Url, token: Option<Secret>, bytes_max: usize) -> Self {
+        Self { endpoint, url, token, bytes_max }
+    }
+
+    pub(super) fn uri(&self) -> Arc<str> {
+        self.url.as_str().into()
+    }
+
+    /// Sends to the one address we have: where the SDK thinks it sends to is the same.
+    async fn send(&self, asking: Asking, session: Option<Arc<str>>, more: Headers) -> Result<Arriving, Fault> {
+        let mut asking = asking;
+        for (name, value) in more {
+            asking = asking.header(name, value);
+        }
+        if let Some(session) = session.as_deref().and_then(|session| HeaderValue::from_str(session).ok()) {
+            asking = asking.header(SESSION, session);
+        }
+        if let Some(token) = &self.token {
+            asking = asking.bearer(token).map_err(Fault::Client)?;
+        }
+        asking = asking.header(header::ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        self.endpoint.send(asking, self.bytes_max).await.map_err(Fault::Client)
+    }
+}
+
+impl StreamableHttpClient for Web {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        more: Headers,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let had_session = session.is_some();
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        let asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&message)?.into());
+        let answer = self.send(asking, session, more).await?;
+        let status = answer.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && had_session {
+            return Err(Fault::SessionExpired);
+        }
+        let session = answer.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if status.is_success() && answer.media_type() == "text/event-stream" {
+            return Ok(StreamableHttpPostResponse::Sse(events(answer), session));
+        }
+        let body = answer.body().await.map_err(Fault::Client)?;
+        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+            // Also of a refusal: some servers say what is wrong in an answer of the protocol.
+            Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+            Err(_) if status.is_success() && !is_request => Ok(StreamableHttpPostResponse::Accepted),
+            Err(_) => Err(Fault::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        more: Headers,
+    ) -> Result<(), Fault> {
+        // Whether it forgets us is its own affair.
+        self.send(Asking::new(Method::DELETE, self.url.clone()), Some(session), more).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        more: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
+        let mut asking = Asking::new(Method::GET, self.url.clone());
+        if let Some(last) = last_event.and_then(|last| HeaderValue::from_str(&last).ok()) {
+            asking = asking.header(LAST_EVENT, last);
+        }
+        let answer = self.send(asking, session, more).await?;
+        match answer.status() {
+            status if status.is_success() && answer.media_type() == "text/event-stream" => Ok(events(answer)),
+            StatusCode::METHOD_NOT_ALLOWED => Err(Fault::ServerDoesNotSupportSse),
+            status => Err(Fault::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())),
+        }
+    }
+}
+
+/// The events of an answer, as the SDK knows them.
+fn events(answer: Arriving) -> BoxStream<'static, Result<Sse, SseError>> {
+    let events = stream::unfold(Some(answer), |answer| async {
+        let mut answer = answer?;
+        match answer.frame().await {
+            Ok(Some(frame)) => {
+                let (event, id, retry) = (frame.event, frame.id, frame.retry);
+                Some((Ok(Sse { event, data: Some(frame.data), id, retry }), Some(answer)))
+            }
+            Ok(None) => None,
+            Err(error) => Some((Err(SseError::Body(Box::new(error))), None)),
+        }
+    });
+    events.boxed()
+}

@@ -1,0 +1,279 @@
+//! Promises of the openai agent, kept by a scripted endpoint on this machine behind the real engine.
+
+use super::super::stand_in::{Line, StandIn, World, agent_config, artifact, made, said, words};
+use super::USAGE;
+use sabir_engine::Limits;
+use sabir_proto::{Task, TaskState, ToolMode};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const MODEL: &str = "[openai]\nmodel = \"m1\"\n";
+
+fn delta(delta: Value) -> String {
+    json!({"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}).to_string()
+}
+
+fn finish(reason: &str) -> String {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}).to_string()
+}
+
+fn usage(input: u64, output: u64) -> String {
+    json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output}}).to_string()
+}
+
+/// An answer in words, as it streams.
+fn says(pieces: &[&str]) -> Line {
+    let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
+    frames.extend(pieces.iter().map(|piece| delta(json!({"content": piece}))));
+    frames.extend([finish("stop"), usage(11, 7), "[DONE]".into()]);
+    Line::Streams(frames)
+}
+
+/// An answer that wants a tool.
+fn wants(tool: &str, arguments: &str) -> Line {
+    let call =
+        json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}});
+    let frames = [delta(json!({"content": "Let me see."})), delta(json!({"tool_calls": [call]})), finish("tool_calls")];
+    Line::Streams(frames.into_iter().chain([usage(100, 20), "[DONE]".into()]).collect())
+}
+
+async fn world(lines: impl IntoIterator<Item = Line>, more: &str) -> (StandIn, World) {
+    let endpoint = StandIn::new(lines).await;
+    let world = World::of(&agent_config("openai", &endpoint.url, more)).await;
+    (endpoint, world)
+}
+
+fn spent(task: &Task) -> Value {
+    task.artifacts[0].metadata.as_ref().and_then(|metadata| metadata.get(USAGE)).unwrap_or_else(|| panic!("{task:?}"))
+}
+
+/// An MCP server on standard streams that writes down every use of a tool.
+fn mcp_command(calls: &Path) -> String {
+    let tool = |name: &str, hint: &str| {
+        format!(r#"{{"name":"{name}","description":"d","inputSchema":{{"type":"object"}}{hint}}}"#)
+    };
+    let hint = r#","annotations":{"readOnlyHint":true}"#;
+    let tools = [tool("get_rate", ""), tool("pay", ""), tool("peek", hint)].join(",");
+    let result = |result: &str| format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{result}}}\n' "$id""#);
+    let info = r#""serverInfo":{"name":"stub","version":"1"}"#;
+    let script = format!(
+        r#"while read -r line; do
+id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+case "$line" in
+*'"initialize"'*) {initialize} ;;
+*'"tools/list"'*) {list} ;;
+*'"tools/call"'*) printf '%s\n' "$line" >> '{calls}'; {call} ;;
+*'"id"'*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"no"}}}}\n' "$id" ;;
+esac
+done"#,
+        initialize = result(&format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},{info}}}"#)),
+        list = result(&format!(r#"{{"tools":[{tools}]}}"#)),
+        call = result(r#"{"content":[{"type":"text","text":"1.25"}]}"#),
+        calls = calls.display(),
+    );
+    let path = calls.with_extension("sh");
+    std::fs::write(&path, script).unwrap();
+    format!("sh {}", path.display())
+}
+
+fn with_mcp(calls: &Path) -> String {
+    format!("{MODEL}[[openai.tools.mcp]]\nname = \"bank\"\ncommand = \"{}\"\n", mcp_command(calls))
+}
+
+#[tokio::test]
+async fn words_stream_into_one_artifact_that_says_what_it_cost() {
+    let more =
+        "bearer = \"env:TOKEN\"\n[openai]\nmodel = \"m1\"\nsystem = \"Be brief.\"\nparameters = { temperature = 0.5 }";
+    let (endpoint, world) = world([says(&["Good ", "day", "."])], more).await;
+    let task = world.say("Hello").await;
+    assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "Good day."));
+    let expected = json!({"model": "m1", "inputTokens": 11, "outputTokens": 7, "finishReason": "stop"});
+    assert_eq!(spent(&task), expected);
+    let seen = endpoint.seen().remove(0);
+    assert!(seen.head.starts_with("post /ask/chat/completions "), "{}", seen.head);
+    assert!(seen.head.contains("authorization: bearer secret-token"), "{}", seen.head);
+    let (body, messages) = (&seen.body, &seen.body["messages"]);
+    assert_eq!((&body["model"], &body["stream"], &body["temperature"]), (&json!("m1"), &json!(true), &json!(0.5)));
+    assert_eq!(*messages, json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]));
+    assert_eq!(body.get("tools"), None);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_stream_is_understood() {
+    let whole = json!({"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2}});
+    let (_endpoint, world) = world([Line::Says(200, "application/json", whole.to_string())], MODEL).await;
+    let task = world.say("Hello").await;
+    assert_eq!((&*artifact(&task, "answer"), &spent(&task)["outputTokens"]), ("Hi", &json!(2)));
+}
+
+#[tokio::test]
+async fn a_question_goes_to_the_caller_and_the_answer_is_told_with_what_came_before() {
+    let lines = [wants("ask_user", r#"{"question":"Which month?"}"#), says(&["March it is."])];
+    let (endpoint, world) = world(lines, "[openai]\nmodel = \"m1\"\nasks = true").await;
+    let task = world.say("Reconcile").await;
+    assert_eq!((task.status.state, &*words(&task)), (TaskState::InputRequired, "Which month?"));
+    let task = world.answer(&task, "March").await;
+    assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "March it is."));
+    let seen = endpoint.seen();
+    assert_eq!(seen[0].body["tools"][0]["function"]["name"], "ask_user");
+    let told: Vec<_> = seen[1].body["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
+    assert_eq!(told, [json!("Reconcile"), json!("Let me see."), json!("Which month?"), json!("March")]);
+}
+
+#[tokio::test]
+async fn tools_of_an_mcp_server_are_used_and_their_results_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = dir.path().join("calls");
+    let lines = [wants("bank__get_rate", r#"{"pair":"EURUSD"}"#), says(&["1.25"])];
+    let (endpoint, world) = world(lines, &with_mcp(&calls)).await;
+    let task = world.say("What is the rate?").await;
+    assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "1.25"), "{}", words(&task));
+    assert_eq!((&spent(&task)["inputTokens"], &spent(&task)["outputTokens"]), (&json!(111), &json!(27)));
+    let seen = endpoint.seen();
+    let offered: Vec<_> =
+        seen[0].body["tools"].as_array().unwrap().iter().map(|t| t["function"]["name"].clone()).collect();
+    assert_eq!(offered, ["bank__get_rate", "bank__pay", "bank__peek"]);
+    let messages = &seen[1].body["messages"];
+    assert_eq!(messages[1]["tool_calls"][0]["function"]["name"], "bank__get_rate");
+    assert_eq!(messages[2], json!({"role": "tool", "content": "1.25", "tool_call_id": "call_1"}));
+    assert!(std::fs::read_to_string(&calls).unwrap().contains(r#""pair":"EURUSD""#));
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_something_is_refused_where_only_looking_is_allowed() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = dir.path().join("calls");
+    let lines = [wants("bank__pay", r#"{"amount":1000}"#), says(&["I may not."])];
+    let endpoint = StandIn::new(lines).await;
+    let agent = made(&agent_config("openai", &endpoint.url, &with_mcp(&calls))).unwrap();
+    let task = World::with(agent, ToolMode::ReadOnly).await.say("Pay them").await;
+    assert_eq!(
+        (task.status.state, &*artifact(&task, "answer")),
+        (TaskState::Completed, "I may not."),
+        "{}",
+        words(&task)
+    );
+    let seen = endpoint.seen();
+    let offered: Vec<_> =
+        seen[0].body["tools"].as_array().unwrap().iter().map(|t| t["function"]["name"].clone()).collect();
+    assert_eq!(offered, ["bank__get_rate", "bank__peek"]);
+    assert!(
+        seen[1].body["messages"][2]["content"].as_str().unwrap().contains("there is no tool"),
+        "{:?}",
+        seen[1].body
+    );
+    assert!(!calls.exists(), "the server was asked to pay");
+}
+
+#[tokio::test]
+async fn tools_of_an_mcp_server_on_the_web_go_through_the_same_door() {
+    let server = StandIn::answering(|request| {
+        let id = &request.body["id"];
+        let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        match request.body["method"].as_str() {
+            Some("initialize") => {
+                let info = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "stub", "version": "1"}});
+                Line::Says(200, "application/json", answer(info))
+            }
+            Some("tools/list") => {
+                let tool = json!({"name": "get_rate", "inputSchema": {"type": "object"}});
+                Line::Streams(vec![answer(json!({"tools": [tool]}))])
+            }
+            Some("tools/call") => Line::Streams(vec![answer(json!({"content": [{"type": "text", "text": "0.8"}]}))]),
+            Some(_) if id.is_null() => Line::Says(202, "text/plain", String::new()),
+            _ => Line::Says(405, "text/plain", String::new()),
+        }
+    })
+    .await;
+    let lines = [wants("bank__get_rate", "{}"), says(&["0.8"])];
+    let more =
+        format!("{MODEL}[[openai.tools.mcp]]\nname = \"bank\"\nurl = \"{}\"\nbearer = \"env:BANK\"\n", server.url);
+    let (endpoint, world) = world(lines, &more).await;
+    let task = world.say("What is the rate?").await;
+    assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "0.8"), "{}", words(&task));
+    assert_eq!(endpoint.seen()[1].body["messages"][2]["content"], "0.8");
+    assert!(server.seen().iter().all(|request| request.head.contains("authorization: bearer secret-bank")));
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_come_to_an_end_is_stopped() {
+    let lines = (0..10).map(|_| wants("nothing", "{}"));
+    let (endpoint, world) = world(lines, &format!("{MODEL}limits = {{ rounds_max = 3 }}")).await;
+    let task = world.say("Go").await;
+    assert_eq!((task.status.state, endpoint.seen().len()), (TaskState::Failed, 3));
+    assert!(words(&task).contains("asked 3 times"), "{}", words(&task));
+}
+
+#[tokio::test]
+async fn what_it_costs_is_booked_and_a_conversation_that_has_spent_enough_ends() {
+    let more = format!("{MODEL}asks = true\nprice = {{ input_micros = 1000, output_micros = 2000 }}");
+    let check = async |most: u64, state: TaskState| {
+        // Two rounds: 100 tokens read and 20 written, then 11 and 7.
+        let endpoint = StandIn::new([wants("nothing", "{}"), says(&["Done."])]).await;
+        let agent = made(&agent_config("openai", &endpoint.url, &more)).unwrap();
+        let limits = Limits { spend_per_root_max: most, ..Limits::default() };
+        let task = World::limited(agent, ToolMode::Full, limits).await.say("Go").await;
+        assert_eq!(task.status.state, state, "{most}: {}", words(&task));
+        endpoint.seen().len()
+    };
+    assert_eq!(check(165, TaskState::Completed).await, 2);
+    assert_eq!(check(164, TaskState::Failed).await, 2);
+    assert_eq!(check(139, TaskState::Failed).await, 1);
+}
+
+#[tokio::test]
+async fn failures_are_told_in_words() {
+    let check = async |lines: Vec<Line>, expected: &str| {
+        let (_endpoint, world) = world(lines, MODEL).await;
+        let task = world.say("Go").await;
+        assert_eq!(task.status.state, TaskState::Failed);
+        assert!(words(&task).contains(expected), "{}", words(&task));
+    };
+    let error =
+        |status, words: &str| Line::Says(status, "application/json", json!({"error": {"message": words}}).to_string());
+    check(vec![error(404, "no model m1")], "no model m1").await;
+    check(vec![error(401, "bad key sk-1")], "did not accept our credentials").await;
+    check(vec![Line::BreaksOff(vec![delta(json!({"content": "Go"}))])], "broke off").await;
+    check(vec![Line::Streams(vec![json!({"error": {"message": "overloaded"}}).to_string()])], "overloaded").await;
+    check(vec![Line::Says(200, "application/json", "<html>".into())], "cannot be read").await;
+    check(vec![Line::Streams(vec!["[DONE]".into()])], "said nothing").await;
+}
+
+#[tokio::test]
+async fn a_busy_model_is_asked_once_more() {
+    let busy = Line::Says(503, "text/plain", "later".into());
+    let (endpoint, world) = world([busy, says(&["Here."])], MODEL).await;
+    let task = world.say("Go").await;
+    assert_eq!((&*artifact(&task, "answer"), endpoint.seen().len()), ("Here.", 2));
+}
+
+#[tokio::test]
+async fn cancel_closes_the_request() {
+    let (endpoint, world) = world([Line::Hangs(vec![delta(json!({"content": "Go"}))])], MODEL).await;
+    let task = world.send(said("hello"), true).await;
+    while endpoint.seen().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    world.cancel(task.id).await;
+    tokio::time::timeout(std::time::Duration::from_secs(30), endpoint.left.notified()).await.unwrap();
+}
+
+#[test]
+fn a_section_that_cannot_be_meant_is_refused() {
+    let check = |more: &str, expected: &str| {
+        let problem = made(&agent_config("openai", "https://x/v1", more)).err().unwrap_or_default();
+        assert!(problem.contains(expected), "{problem}");
+    };
+    check("", "needs an [agent.openai]");
+    check("[openai]", "openai.model");
+    check("[openai]\nmodel = \"m\"\nparameters = { stream = false }", "written by the server");
+    check("[openai]\nmodel = \"m\"\nlimits = { rounds_max = 0 }", "not between 1 and 100");
+    check("[openai]\nmodel = \"m\"\ntools.mcp = [{ name = \"a\" }]", "either a command or a url");
+    check(
+        "[openai]\nmodel = \"m\"\ntools.mcp = [{ name = \"a b\", url = \"https://x\" }]",
+        "letters, digits and dashes",
+    );
+    check("[http]\n[openai]\nmodel = \"m\"", "http belongs to kind = \"http\"");
+}

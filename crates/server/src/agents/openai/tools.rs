@@ -1,0 +1,215 @@
+//! What a model may use on this turn, and what comes of using it.
+//!
+//! One place decides what is offered, and the same place decides again when something is used: a model writes whatever
+//! it likes, also the name of a tool that it was not offered.
+
+use super::chat::ToolCall;
+use super::mcp::Server;
+use crate::agents::Ground;
+use crate::agents::mention::text;
+use crate::agents::peers::{Peer, Roster, names};
+use crate::config::openai::{AGENTS, OpenaiConfig};
+use sabir_engine::{Context, Ending, Failure};
+use sabir_gateway::{Mirror, Mirrored, delegate};
+use sabir_proto::{AgentName, Part, ToolMode};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The longest name of a tool that endpoints take.
+const NAME_BYTES_MAX: usize = 64;
+/// The tool with which a model asks its caller.
+const ASK: &str = "ask_user";
+
+/// Everything an agent of this kind has.
+pub(super) struct Tools {
+    asks: bool,
+    agents: Vec<AgentName>,
+    roster: Arc<Roster>,
+    servers: Vec<Server>,
+    result_bytes_max: usize,
+}
+
+/// A tool that a model may use on this turn.
+pub(super) struct Offer {
+    name: String,
+    description: String,
+    parameters: Value,
+    what: What,
+}
+
+/// What stands behind a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// The caller.
+    Caller,
+    /// Another agent.
+    Agent(AgentName),
+    /// A tool of one of the servers.
+    Mcp { server: usize, tool: String },
+}
+
+/// What came of using a tool.
+pub(super) enum Outcome {
+    /// Something to tell the model.
+    Found(String),
+    /// The turn ends with a question of the model's own. The answer is a message like any other.
+    Asks(Ending),
+    /// The turn ends with the question of an agent, whose answer is the result of this use.
+    Waits(Ending),
+}
+
+impl Offer {
+    /// As the endpoint wants it.
+    pub(super) fn definition(&self) -> Value {
+        let Self { name, description, parameters, .. } = self;
+        json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
+    }
+}
+
+impl Tools {
+    pub(super) fn new(config: &OpenaiConfig, ground: &Ground<'_>) -> Result<Self, String> {
+        let servers = config.tools.mcp.iter().map(|server| Server::new(server, &config.limits, ground));
+        Ok(Self {
+            asks: config.asks,
+            agents: names("openai.tools.agents", &config.tools.agents)?,
+            roster: ground.roster.clone(),
+            servers: servers.collect::<Result<_, _>>()?,
+            result_bytes_max: config.limits.result_bytes_max,
+        })
+    }
+
+    /// What may be used on a turn. A server that cannot be asked fails the turn: a model that lacks the tools it was made
+    /// for would make something up.
+    pub(super) async fn offered(&self, mode: ToolMode) -> Result<Vec<Offer>, String> {
+        let mut offers = Vec::new();
+        if self.asks {
+            let parameters = json!({
+                "type": "object",
+                "properties": {"question": {"type": "string", "description": "What to ask."}},
+                "required": ["question"],
+            });
+            let description =
+                "Asks the user something that only they can know. Their answer comes as their next message.";
+            offers.push(Offer { name: ASK.into(), description: description.into(), parameters, what: What::Caller });
+        }
+        // What another agent does nobody can tell from its name, so where nothing may change it is not asked.
+        if mode == ToolMode::Full {
+            offers.extend(self.agents.iter().filter_map(|name| self.roster.find(name)).map(peer));
+        }
+        for (at, server) in self.servers.iter().enumerate() {
+            for tool in server.tools().await? {
+                let hint = tool.annotations.as_ref().and_then(|annotations| annotations.read_only_hint);
+                if !mode.allows(&tool.name, hint) {
+                    continue;
+                }
+                let name = plain_name(server.name(), &tool.name);
+                let description = tool.description.as_deref().unwrap_or_default().to_owned();
+                let what = What::Mcp { server: at, tool: tool.name.to_string() };
+                offers.push(Offer { name, description, parameters: tool.schema_as_json_value(), what });
+            }
+        }
+        Ok(offers)
+    }
+
+    /// Uses a tool. `key` is the same each time this use is tried.
+    pub(super) async fn use_one(
+        &self,
+        cx: &Context,
+        offers: &[Offer],
+        call: &ToolCall,
+        key: &str,
+    ) -> Result<Outcome, Failure> {
+        let name = &call.function.name;
+        let Some(offer) = offers.iter().find(|offer| offer.name == *name) else {
+            tracing::warn!(tool = %name, mode = cx.tools().name(), "a model wanted a tool that it was not offered");
+            return Ok(Outcome::Found(format!("error: there is no tool {name:?} for you to use")));
+        };
+        let arguments = match read_arguments(&call.function.arguments) {
+            Ok(arguments) => arguments,
+            Err(problem) => return Ok(Outcome::Found(format!("error: {problem}"))),
+        };
+        match &offer.what {
+            What::Caller => {
+                let question = arguments.get("question").and_then(Value::as_str).unwrap_or("What do you mean?");
+                Ok(Outcome::Asks(Ending::ask_input(question)))
+            }
+            What::Agent(agent) => {
+                let told = arguments.get("text").and_then(Value::as_str).unwrap_or(&call.function.arguments);
+                cx.status(format!("asking {agent}")).await?;
+                let asked = delegate(cx, agent, key, vec![Part::text(told)], None, &Mirror::QUIET).await;
+                let found = match asked {
+                    Ok(Mirrored::Asks(ending)) => return Ok(Outcome::Waits(ending)),
+                    Ok(Mirrored::Done(task)) => text(&task),
+                    Ok(Mirrored::Missed(task)) => format!("error: {}", text(&task)),
+                    Err(Failure(why)) => format!("error: {agent} could not be asked: {why}"),
+                };
+                Ok(Outcome::Found(shortened(found, self.result_bytes_max)))
+            }
+            What::Mcp { server, tool } => {
+                cx.status(format!("using {name}")).await?;
+                let found = self.servers[*server].call(tool, arguments).await;
+                Ok(Outcome::Found(shortened(found.unwrap_or_else(|e| format!("error: {e}")), self.result_bytes_max)))
+            }
+        }
+    }
+}
+
+/// Another agent as a tool.
+fn peer(peer: Peer) -> Offer {
+    let skills: Vec<String> =
+        peer.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
+    let parameters = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "What to ask it, in words it understands by themselves."}},
+        "required": ["text"],
+    });
+    Offer {
+        name: plain_name(AGENTS, peer.name.as_str()),
+        description: shortened(
+            format!("Asks the agent {}. {} {}", peer.title, peer.description, skills.join(" ")),
+            1024,
+        ),
+        parameters,
+        what: What::Agent(peer.name),
+    }
+}
+
+/// Arguments as a model has written them; nothing at all stands for none.
+fn read_arguments(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_json::from_str(text).map_err(|e| format!("the arguments are not a JSON object: {e}"))
+}
+
+/// A name that every endpoint takes.
+fn plain_name(server: &str, tool: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let name = format!("{server}__{tool}");
+    name.chars().map(plain).take(NAME_BYTES_MAX).collect()
+}
+
+/// As much of a text as a model is told, and that there was more.
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push_str(&format!("\n[the first {bytes_max} of {whole} bytes]"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_arguments_and_results_are_kept_in_bounds() {
+        assert_eq!(plain_name("files", "read.file/now"), "files__read_file_now");
+        assert_eq!(plain_name("x", &"y".repeat(100)).len(), NAME_BYTES_MAX);
+        assert!(read_arguments(" ").unwrap().is_empty());
+        read_arguments("[1]").unwrap_err();
+        assert_eq!(shortened("äb".into(), 1), "\n[the first 1 of 3 bytes]");
+        assert_eq!(shortened("ab".into(), 2), "ab");
+    }
+}

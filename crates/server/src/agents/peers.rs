@@ -1,0 +1,114 @@
+//! Who else is here, for agents that work with others.
+//!
+//! Agents are made before all of them are there, and come and go later. So they hold the roster and ask it when they need
+//! to know, and whoever serves agents tells the roster where to look.
+
+use crate::config::agent::{AgentConfig, SkillConfig};
+use sabir_proto::card::Skill;
+use sabir_proto::{AgentCard, AgentName};
+use sabir_store::Described;
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+/// Another agent, as far as it matters to those who might ask it.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) name: AgentName,
+    /// What it is called for people.
+    pub(crate) title: String,
+    pub(crate) description: String,
+    pub(crate) skills: Vec<Skill>,
+    /// It asks callers for something of its own, so not everybody who may call another agent may call it.
+    pub(crate) guarded: bool,
+}
+
+type Source = dyn Fn() -> Vec<Peer> + Send + Sync;
+
+/// All agents of this moment.
+#[derive(Default)]
+pub(crate) struct Roster {
+    source: OnceLock<Box<Source>>,
+}
+
+impl std::fmt::Debug for Roster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.all().iter().map(|peer| &peer.name)).finish()
+    }
+}
+
+impl Roster {
+    /// Says where to look. Only the first time counts: what may change is behind it.
+    pub(crate) fn tell(&self, source: impl Fn() -> Vec<Peer> + Send + Sync + 'static) {
+        // Whoever tells it twice tells it the same.
+        drop(self.source.set(Box::new(source)));
+    }
+
+    /// Everybody.
+    pub(crate) fn all(&self) -> Vec<Peer> {
+        self.source.get().map(|source| source()).unwrap_or_default()
+    }
+
+    /// The agent of a name.
+    pub(crate) fn find(&self, name: &AgentName) -> Option<Peer> {
+        self.all().into_iter().find(|peer| peer.name == *name)
+    }
+}
+
+impl Peer {
+    /// An agent as its public card describes it.
+    pub(crate) fn new(name: &AgentName, card: &AgentCard, guarded: &HashSet<String>) -> Self {
+        Self {
+            name: name.clone(),
+            title: card.name.clone(),
+            description: card.description.clone(),
+            skills: card.skills.clone(),
+            guarded: guarded.contains(name.as_str()),
+        }
+    }
+
+    /// An agent as its configuration describes it.
+    pub(crate) fn configured(entry: &AgentConfig) -> Option<Self> {
+        Some(Self {
+            name: AgentName::parse(&entry.name).ok()?,
+            title: entry.card.name.clone().unwrap_or_else(|| entry.name.clone()),
+            description: entry.card.description.clone().unwrap_or_default(),
+            skills: entry.card.skills.iter().filter(|skill| skill.public).map(skill).collect(),
+            guarded: entry.auth.is_some(),
+        })
+    }
+
+    /// What it can be found by.
+    pub(crate) fn described(&self) -> Described {
+        let all = |field: fn(&Skill) -> String| self.skills.iter().map(field).collect::<Vec<_>>().join("\n");
+        Described {
+            key: self.name.to_string(),
+            fields: [
+                format!("{} {}", self.name, self.title),
+                all(|skill| format!("{} {} {}", skill.id, skill.name, skill.description)),
+                all(|skill| skill.tags.join(" ")),
+                all(|skill| skill.examples.join("\n")),
+                self.description.clone(),
+            ],
+        }
+    }
+
+    /// One line for whoever has to choose.
+    pub(crate) fn line(&self) -> String {
+        let skills: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).take(5).collect();
+        let about = match (self.description.is_empty(), skills.is_empty()) {
+            (false, _) => self.description.clone(),
+            (true, false) => skills.join(", "),
+            (true, true) => String::new(),
+        };
+        if about.is_empty() { self.name.to_string() } else { format!("{}: {about}", self.name) }
+    }
+}
+
+fn skill(config: &SkillConfig) -> Skill {
+    config.into()
+}
+
+/// Names of agents in a configuration, read.
+pub(crate) fn names(key: &str, given: &[String]) -> Result<Vec<AgentName>, String> {
+    given.iter().map(|name| AgentName::parse(name).map_err(|e| format!("{key}: {name:?} {e}"))).collect()
+}

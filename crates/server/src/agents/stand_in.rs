@@ -1,0 +1,295 @@
+//! For tests of agents that ask somebody over HTTP: an endpoint that says what it is told to, and an engine around one
+//! agent.
+
+use super::peers::{Peer, Roster};
+use crate::config::Config;
+use crate::config::agent::AgentConfig;
+use crate::config::push::EgressConfig;
+use crate::host::TokioHost;
+use sabir_engine::watch::Item;
+use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
+use sabir_guard::entrance::Secrets;
+use sabir_proto::{
+    AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
+    SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, ToolMode,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, SecretRef};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// What the endpoint does with one request.
+pub(super) enum Line {
+    /// A whole answer: status, media type, body.
+    Says(u16, &'static str, String),
+    /// Events, then the end of the stream.
+    Streams(Vec<String>),
+    /// Events, then half of one.
+    BreaksOff(Vec<String>),
+    /// Events, then nothing until the other side leaves.
+    Hangs(Vec<String>),
+}
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) head: String,
+    pub(super) body: serde_json::Value,
+}
+
+/// An endpoint on this machine.
+pub(super) struct StandIn {
+    pub(super) url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    /// Told when a client leaves a request that hangs.
+    pub(super) left: Arc<Notify>,
+    /// Ends with us.
+    _serving: JoinSet<()>,
+}
+
+impl StandIn {
+    /// Answers requests in this order, and those that come after the last with 500.
+    pub(super) async fn new(lines: impl IntoIterator<Item = Line>) -> Self {
+        let lines: Mutex<VecDeque<Line>> = Mutex::new(lines.into_iter().collect());
+        let rest = || Line::Says(500, "text/plain", "nothing is left to say".into());
+        Self::answering(move |_| lines.lock().unwrap().pop_front().unwrap_or_else(rest)).await
+    }
+
+    /// Answers each request as `answer` says.
+    pub(super) async fn answering(answer: impl Fn(&Seen) -> Line + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/ask", listener.local_addr().unwrap());
+        let (seen, left) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let (noted, gone, answer) = (seen.clone(), left.clone(), Arc::new(answer));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut held = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                held.spawn(one(stream, answer.clone(), noted.clone(), gone.clone()));
+            }
+        });
+        Self { url, seen, left, _serving: serving }
+    }
+
+    /// The requests so far.
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn one(
+    mut stream: TcpStream,
+    answer: Arc<impl Fn(&Seen) -> Line>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    left: Arc<Notify>,
+) {
+    let Some(request) = request(&mut stream).await else { return };
+    let line = answer(&request);
+    seen.lock().unwrap().push(request);
+    let events = |frames: &[String]| {
+        let frames: String = frames.iter().map(|data| format!("data: {data}\n\n")).collect();
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{frames}")
+    };
+    let bytes = match &line {
+        Line::Says(status, media_type, body) => format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        ),
+        Line::Streams(frames) | Line::Hangs(frames) => events(frames),
+        Line::BreaksOff(frames) => events(frames) + "data: half of",
+    };
+    let _ = stream.write_all(bytes.as_bytes()).await;
+    if let Line::Hangs(_) = line {
+        while stream.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {}
+        left.notify_one();
+    }
+}
+
+async fn request(stream: &mut TcpStream) -> Option<Seen> {
+    let mut bytes = Vec::new();
+    loop {
+        let at = bytes.windows(4).position(|w| w == b"\r\n\r\n");
+        if let Some(at) = at {
+            let head = String::from_utf8_lossy(&bytes[..at]).to_ascii_lowercase();
+            let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")?.trim().parse::<usize>().ok());
+            if bytes.len() >= at + 4 + length.unwrap_or(0) {
+                let body = serde_json::from_slice(&bytes[at + 4..]).unwrap_or_default();
+                return Some(Seen { head, body });
+            }
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// Secrets as the tests have them: what `env:NAME` names is called `secret-NAME`.
+pub(super) struct Told;
+
+impl Secrets for Told {
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
+        match reference {
+            SecretRef::Env(name) => Ok(Secret::new(format!("secret-{name}"))),
+            SecretRef::File(_) => Err("no files here".into()),
+        }
+    }
+}
+
+/// Reads the body of an `[[agent]]` section.
+pub(super) fn agent_config(kind: &str, url: &str, more: &str) -> AgentConfig {
+    toml::from_str(&format!("name = \"x\"\nkind = \"{kind}\"\nurl = \"{url}\"\n{more}")).unwrap()
+}
+
+/// Makes the agent of a section.
+pub(super) fn made(config: &AgentConfig) -> Result<Arc<dyn AnyAgent>, String> {
+    let egress = EgressConfig::default();
+    made_among(config, &Arc::default(), &egress)
+}
+
+/// The same, among others.
+pub(super) fn made_among(
+    config: &AgentConfig,
+    roster: &Arc<Roster>,
+    egress: &EgressConfig,
+) -> Result<Arc<dyn AnyAgent>, String> {
+    let cancel_grace = Duration::from_secs(1);
+    let ground = super::Ground { cancel_grace, ledger: None, secrets: &Told, egress, roster };
+    super::make(config, &ground, None)
+}
+
+/// An engine with one agent behind it.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) resident: Resident,
+    pub(super) scope: Arc<Scope>,
+}
+
+impl World {
+    pub(super) async fn of(config: &AgentConfig) -> Self {
+        Self::with(made(config).unwrap(), ToolMode::Full).await
+    }
+
+    pub(super) async fn with(agent: Arc<dyn AnyAgent>, tools: ToolMode) -> Self {
+        Self::limited(agent, tools, Limits::default()).await
+    }
+
+    pub(super) async fn limited(agent: Arc<dyn AnyAgent>, tools: ToolMode, limits: Limits) -> Self {
+        let log = Arc::new(MemoryLog::new());
+        let engine = Engine::open(log, Arc::new(TokioHost), limits, Metrics::default()).await.unwrap();
+        let name = AgentName::parse("x").unwrap();
+        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: name.clone() });
+        Self { engine, resident: Resident { name, agent, push: false, tools }, scope }
+    }
+
+    pub(super) async fn say(&self, text: &str) -> Task {
+        self.send(said(text), false).await
+    }
+
+    pub(super) async fn answer(&self, task: &Task, text: &str) -> Task {
+        self.send(Message { task_id: Some(TaskRef::Id(task.id)), ..said(text) }, false).await
+    }
+
+    pub(super) async fn send(&self, message: Message, return_immediately: bool) -> Task {
+        send(&self.engine, &self.resident, self.scope.clone(), message, return_immediately).await
+    }
+
+    pub(super) async fn cancel(&self, id: TaskId) {
+        let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+        assert_eq!(self.engine.cancel(&self.scope, &self.resident, &call).await.unwrap().state, TaskState::Canceled);
+    }
+}
+
+async fn send(engine: &Engine, to: &Resident, scope: Arc<Scope>, message: Message, return_immediately: bool) -> Task {
+    let configuration = SendConfiguration { return_immediately, ..SendConfiguration::default() };
+    let (tenant, metadata, alias, terms) = (Tenant::none(), None, None, Terms::default());
+    let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: false };
+    let sent = engine.send(to, scope, Box::new(request), &terms);
+    match tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap().unwrap() {
+        Sent::Task(task, _) => task.thaw().unwrap(),
+        Sent::Message(message) => panic!("{message:?}"),
+    }
+}
+
+pub(super) fn said(text: &str) -> Message {
+    let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    Message::text(MessageId::parse(&format!("m-{stamp}")).unwrap(), Role::User, text)
+}
+
+pub(super) fn words(task: &Task) -> String {
+    task.status.message.as_ref().map(Message::joined_text).unwrap_or_default()
+}
+
+pub(super) fn artifact(task: &Task, id: &str) -> String {
+    let found = task.artifacts.iter().find(|a| a.artifact_id.as_str() == id).unwrap_or_else(|| panic!("{task:?}"));
+    text(found)
+}
+
+fn text(artifact: &Artifact) -> String {
+    artifact.parts.iter().filter_map(Part::as_text).collect()
+}
+
+/// A few agents that know each other, as the sections of a file describe them.
+pub(super) struct Company {
+    engine: Engine,
+    residents: HashMap<String, Arc<Resident>>,
+}
+
+impl Company {
+    pub(super) async fn of(sections: &str) -> Self {
+        Self::with(sections, ToolMode::Full).await
+    }
+
+    pub(super) async fn with(sections: &str, tools: ToolMode) -> Self {
+        let config = Config::read(sections).unwrap();
+        let roster = Arc::new(Roster::default());
+        let peers: Vec<Peer> = config.agent.iter().filter_map(Peer::configured).collect();
+        roster.tell(move || peers.clone());
+        let log = Arc::new(MemoryLog::new());
+        let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
+        let resident = |entry: &AgentConfig| {
+            let agent = made_among(entry, &roster, &config.egress).unwrap();
+            let name = AgentName::parse(&entry.name).unwrap();
+            (entry.name.clone(), Arc::new(Resident { name, agent, push: false, tools }))
+        };
+        let residents: HashMap<String, Arc<Resident>> = config.agent.iter().map(resident).collect();
+        let known = residents.clone();
+        engine.know(Arc::new(move |name: &AgentName| known.get(name.as_str()).cloned()));
+        Self { engine, residents }
+    }
+
+    pub(super) async fn say(&self, to: &str, text: &str) -> Task {
+        self.send(to, said(text)).await
+    }
+
+    /// Everything that is reported on the way.
+    pub(super) async fn stream(&self, to: &str, message: Message) -> Vec<Event> {
+        let resident = &self.residents[to];
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
+        let (configuration, terms) = (SendConfiguration::default(), Terms::default());
+        let (tenant, metadata, alias) = (Tenant::none(), None, None);
+        let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: true };
+        let mut watch = self.engine.stream(resident, Arc::new(scope), Box::new(request), &terms).await.unwrap();
+        let mut events = Vec::new();
+        while let Some(item) = watch.next().await {
+            if let Item::Event(event) = item.unwrap() {
+                events.push(event.thaw().unwrap());
+            }
+        }
+        events
+    }
+
+    pub(super) async fn answer(&self, to: &str, task: &Task, text: &str) -> Task {
+        self.send(to, Message { task_id: Some(TaskRef::Id(task.id)), ..said(text) }).await
+    }
+
+    pub(super) async fn send(&self, to: &str, message: Message) -> Task {
+        let resident = &self.residents[to];
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
+        send(&self.engine, resident, Arc::new(scope), message, false).await
+    }
+}

@@ -1,0 +1,143 @@
+//! What is other in a card than it was, and whether that matters.
+
+use sabir_gateway::{Found, Voucher, Way};
+use sabir_proto::{AgentCard, AgentName, Timestamp, canon};
+use sabir_store::{CardStanding, KeptCard, Noticed, Pin};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+/// Changes of which somebody should know: what an agent can do, what it asks for, where it is, and who says so.
+const GRAVE: [&str; 4] = ["skills", "auth", "url", "signer"];
+
+/// What a card says, in one number. Signatures do not count: most are different each time they are made.
+pub(crate) fn digest(json: &str) -> String {
+    let canonical = canon::read(json).ok().and_then(|mut card| {
+        if let Value::Object(members) = &mut card {
+            members.remove("signatures");
+        }
+        canon::jcs(&card).ok()
+    });
+    let hash = Sha256::digest(canonical.as_deref().unwrap_or(json.as_bytes()));
+    sabir_proto::digest::hex(&hash)
+}
+
+/// A card that was found, as it is kept.
+pub(crate) fn noticed(
+    agent: &AgentName,
+    (found, voucher): (&Found, &Voucher),
+    way: Way,
+    before: Option<&KeptCard>,
+    at: Timestamp,
+) -> Noticed {
+    let Way { binding, address, version } = way;
+    let pin = Pin { binding, address, version, signer: voucher.signer.clone() };
+    let changes = before.map(|before| changes(before, &found.card, &pin)).unwrap_or_default();
+    Noticed {
+        agent: agent.clone(),
+        at,
+        url: found.url.as_ref().map(Url::to_string),
+        card: found.as_found().to_owned(),
+        digest: digest(found.as_found()),
+        pin,
+        changes: changes.into_iter().map(str::to_owned).collect(),
+        standing: CardStanding::Used,
+    }
+}
+
+/// Whether a card is to be held where changes are.
+pub(crate) fn is_grave(changes: &[String]) -> bool {
+    changes.iter().any(|change| GRAVE.contains(&change.as_str()))
+}
+
+/// A card that was kept, as it was found.
+pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
+    let url = kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok());
+    let way = way(&kept.seen.pin);
+    let read = Found::read(kept.seen.card.as_bytes(), url, "the registry");
+    let read = read.inspect_err(|error| tracing::error!(agent = %kept.seen.agent, %error, "a kept card is no card"));
+    Some(sabir_gateway::by_way(read.ok()?, &way))
+}
+
+/// The interface that was pinned.
+pub(crate) fn way(pin: &Pin) -> Way {
+    Way { binding: pin.binding.clone(), address: pin.address.clone(), version: pin.version.clone() }
+}
+
+fn changes(before: &KeptCard, now: &AgentCard, pin: &Pin) -> Vec<&'static str> {
+    let Some(was) = found(before) else { return vec!["url"] };
+    let mut was = was.card;
+    let mut sorted = now.clone();
+    // The order of interfaces is their preference, and ours was put first.
+    for card in [&mut was, &mut sorted] {
+        card.supported_interfaces.sort_by(|a, b| {
+            (&a.url, &a.protocol_binding, &a.protocol_version).cmp(&(&b.url, &b.protocol_binding, &b.protocol_version))
+        });
+    }
+    let mut changes = Vec::new();
+    let mut note = |is_other: bool, what: &'static str| {
+        if is_other {
+            changes.push(what);
+        }
+    };
+    note(was.skills != sorted.skills, "skills");
+    let auth = |card: &AgentCard| (card.security_schemes.clone(), card.security_requirements.clone());
+    note(auth(&was) != auth(&sorted), "auth");
+    note(was.supported_interfaces != sorted.supported_interfaces, "url");
+    note(before.seen.pin.signer != pin.signer, "signer");
+    note(was.capabilities != sorted.capabilities, "capabilities");
+    let modes = |card: &AgentCard| (card.default_input_modes.clone(), card.default_output_modes.clone());
+    note(modes(&was) != modes(&sorted), "modes");
+    note((&was.name, &was.description) != (&sorted.name, &sorted.description), "words");
+    note(was.version != sorted.version, "version");
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(skill: &str, url: &str, description: &str) -> String {
+        format!(
+            r#"{{"name":"n","description":"{description}","version":"1","capabilities":{{}},"defaultInputModes":["text"],
+               "defaultOutputModes":["text"],"skills":[{{"id":"{skill}","name":"s","description":"d","tags":[]}}],
+               "supportedInterfaces":[{{"url":"{url}","protocolBinding":"JSONRPC","protocolVersion":"1.0"}}]}}"#
+        )
+    }
+
+    fn kept(json: &str) -> KeptCard {
+        let found = Found::read(json.as_bytes(), None, "here").unwrap();
+        let voucher = Voucher { signer: None, words: String::new(), wrong: false };
+        let agent = AgentName::parse("a").unwrap();
+        let way = sabir_gateway::way(&found).unwrap();
+        KeptCard { number: 1, seen: noticed(&agent, (&found, &voucher), way, None, Timestamp::from_millis(0)) }
+    }
+
+    #[test]
+    fn what_is_other_is_named_and_what_matters_is_told_apart() {
+        let before = json("book", "https://h/a", "d");
+        let check = |after: &str, signer: Option<&str>, expected: &[&str], grave: bool| {
+            let (before, after) = (kept(&before), kept(after));
+            let card = found(&after).unwrap().card;
+            let pin = Pin { signer: signer.map(str::to_owned), ..after.seen.pin.clone() };
+            let said: Vec<String> = changes(&before, &card, &pin).into_iter().map(str::to_owned).collect();
+            assert_eq!(said, expected);
+            assert_eq!(is_grave(&said), grave);
+        };
+        check(&before, None, &[], false);
+        check(&json("book", "https://h/a", "other"), None, &["words"], false);
+        check(&json("pay", "https://h/a", "d"), None, &["skills"], true);
+        check(&json("book", "https://evil/a", "d"), None, &["url"], true);
+        check(&before, Some("k2"), &["signer"], true);
+    }
+
+    #[test]
+    fn a_signature_and_white_space_are_no_news() {
+        let plain = r#"{"name":"n","b":1}"#;
+        assert_eq!(
+            digest(plain),
+            digest(r#"{ "b": 1, "name": "n", "signatures": [{"protected":"x","signature":"y"}] }"#)
+        );
+        assert_ne!(digest(plain), digest(r#"{"name":"m","b":1}"#));
+    }
+}

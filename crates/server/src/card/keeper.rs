@@ -1,0 +1,167 @@
+//! The cards of one agent elsewhere, as they are kept: which of them counts, and what is said when another one comes.
+//!
+//! The first card that is seen is used. Whoever trusts an agent on first sight trusts what it said then; so a change of
+//! what matters is said in the log and kept in the history, and where `on_drift = "hold"` the card before it stays, with
+//! the interface that was called, until somebody approves the new one.
+
+use super::drift;
+use crate::config::registry::OnDrift;
+use crate::host::TokioHost;
+use sabir_engine::{BoxFuture, Host as _};
+use sabir_gateway::{Error, Found, Voucher, Way, is_ours};
+use sabir_proto::{AgentName, Fault};
+use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use url::Url;
+
+/// Keeps the cards of one agent.
+pub(crate) struct Keeper {
+    agent: AgentName,
+    registry: Arc<dyn Registry>,
+    on_drift: OnDrift,
+    /// Where this server is, as `host:port`.
+    ours: Arc<[String]>,
+    used: RwLock<Option<KeptCard>>,
+    is_held: AtomicBool,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("agent", &self.agent).finish_non_exhaustive()
+    }
+}
+
+/// What became of a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It is the one that is used already.
+    Same,
+    /// It is the first one, and used from now on.
+    First,
+    /// It is used from now on; this is other than it was.
+    Used(Vec<String>),
+    /// It waits to be approved; this is other than in the one that is used.
+    Held(Vec<String>),
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        agent: AgentName,
+        registry: Arc<dyn Registry>,
+        on_drift: OnDrift,
+        ours: Arc<[String]>,
+        used: Option<KeptCard>,
+    ) -> Self {
+        // Whether one is held is found out by the first look.
+        Self { agent, registry, on_drift, ours, used: RwLock::new(used), is_held: AtomicBool::new(true) }
+    }
+
+    /// The card that is used.
+    pub(crate) fn used(&self) -> Option<KeptCard> {
+        self.used.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over what somebody else has decided; says whether that is news.
+    pub(crate) fn take(&self, card: KeptCard) -> bool {
+        let mut used = self.used.write().unwrap_or_else(PoisonError::into_inner);
+        if used.as_ref().is_some_and(|used| used.number == card.number) {
+            return false;
+        }
+        *used = Some(card);
+        true
+    }
+
+    /// Decides about a card that was found.
+    pub(crate) async fn weigh(&self, found: &Found, voucher: &Voucher) -> Result<Settled, String> {
+        if voucher.wrong {
+            return Err(format!("its signature {}", voucher.words));
+        }
+        let way = sabir_gateway::way(found).ok_or("it offers no interface that we speak")?;
+        let before = self.used();
+        let parsed = Url::parse(&way.address).ok();
+        if parsed.is_some_and(|url| is_ours(&url, &self.ours)) {
+            return Err(format!("it points to {}, which is this server itself", way.address));
+        }
+        let way = before.as_ref().map_or(way.clone(), |before| stay(before, found, way));
+        let mut card = drift::noticed(&self.agent, (found, voucher), way, before.as_ref(), TokioHost.now());
+        let same = |b: &KeptCard| b.seen.digest == card.digest && b.seen.pin.signer == card.pin.signer;
+        let is_same = before.as_ref().is_some_and(same);
+        if is_same && !self.is_held.load(Ordering::Relaxed) {
+            return Ok(Settled::Same);
+        }
+        let holds = before.is_some() && self.on_drift == OnDrift::Hold && drift::is_grave(&card.changes);
+        if holds {
+            card.standing = CardStanding::Held;
+        }
+        let changes = card.changes.clone();
+        let notice = self.keep(card).await.map_err(|error| error.to_string())?;
+        self.is_held.store(!is_same && holds, Ordering::Relaxed);
+        Ok(match (before, notice) {
+            (_, Notice::Known) => Settled::Same,
+            (None, _) => Settled::First,
+            (Some(_), _) if holds => Settled::Held(changes),
+            (Some(_), _) => Settled::Used(changes),
+        })
+    }
+
+    async fn keep(&self, card: Noticed) -> Result<Notice, StoreError> {
+        let notice = self.registry.notice(card.clone()).await?;
+        if let (Notice::New(number), CardStanding::Used) = (&notice, card.standing) {
+            let kept = KeptCard { number: *number, seen: card };
+            *self.used.write().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        }
+        Ok(notice)
+    }
+
+    /// Says what became of a card, where that is worth saying.
+    fn tell(&self, settled: &Result<Settled, String>) {
+        let agent = &self.agent;
+        match settled {
+            Ok(Settled::Same | Settled::First) => {}
+            Ok(Settled::Used(changes)) if drift::is_grave(changes) => {
+                tracing::warn!(%agent, ?changes, "the card of an agent elsewhere has changed; the new one is used");
+            }
+            Ok(Settled::Used(changes)) => {
+                tracing::info!(%agent, ?changes, "the card of an agent elsewhere has changed");
+            }
+            Ok(Settled::Held(changes)) => {
+                tracing::warn!(
+                    %agent, ?changes,
+                    "the card of an agent elsewhere has changed; it is held until sabir agent approve {agent}"
+                );
+            }
+            Err(problem) => tracing::warn!(%agent, %problem, "the card of an agent elsewhere is not used"),
+        }
+    }
+}
+
+impl sabir_gateway::Keeper for Keeper {
+    fn settle(&self, found: Found, voucher: Voucher) -> BoxFuture<'_, Result<Found, Error>> {
+        Box::pin(async move {
+            let settled = self.weigh(&found, &voucher).await;
+            self.tell(&settled);
+            match (settled, self.kept()) {
+                (_, Some(kept)) => Ok(kept),
+                (Ok(_), None) => Ok(found),
+                (Err(problem), None) => {
+                    Err(Error::from(Fault::InvalidAgentResponse(format!("its card is not used: {problem}"))))
+                }
+            }
+        })
+    }
+
+    fn kept(&self) -> Option<Found> {
+        self.used().as_ref().and_then(drift::found)
+    }
+}
+
+/// The way that was pinned, for as long as the card still has it: another order of interfaces is no reason to speak
+/// otherwise than was tried out.
+fn stay(before: &KeptCard, found: &Found, otherwise: Way) -> Way {
+    let pinned = drift::way(&before.seen.pin);
+    let there = |i: &sabir_proto::card::Interface| {
+        i.url == pinned.address && i.protocol_binding.eq_ignore_ascii_case(&pinned.binding)
+    };
+    if found.card.supported_interfaces.iter().any(there) { pinned } else { otherwise }
+}

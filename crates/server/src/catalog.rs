@@ -1,0 +1,214 @@
+//! The catalog: who is served here, for programs and for people.
+//!
+//! | Path | What |
+//! |---|---|
+//! | `GET /catalog` | the agents as JSON, searched and in pages; as a page for people where `Accept` asks for one |
+//! | `GET /.well-known/ai-catalog.json` | all of them as an AI Catalog document, which leads to their cards |
+//!
+//! It says nothing that the public cards do not say: they are what it is made from, and they are open to everybody who
+//! may knock. Skills that are not for everybody are in neither.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | here | the agents as entries, and the answers |
+//! | `search` | which entries are wanted |
+//! | `page` | entries for people |
+
+mod page;
+mod search;
+
+use crate::app::App;
+use crate::body::{Body, JSON, answer};
+use crate::directory::Served;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
+use http::{HeaderMap, Response, StatusCode};
+use sabir_proto::card::{Interface, Provider, Skill};
+use sabir_proto::{AgentCard, Timestamp};
+use search::{Page, Wanted};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Where the catalog is.
+pub(crate) const CATALOG: &str = "/catalog";
+/// Where the AI Catalog document is.
+pub(crate) const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
+
+const AI_CATALOG_TYPE: &str = "application/ai-catalog+json";
+const CARD_TYPE: &str = "application/a2a-agent-card+json";
+const HTML: &str = "text/html; charset=utf-8";
+/// A page that loads nothing, runs nothing and is shown in nobody's frame.
+const NOTHING_BUT_WORDS: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// An agent as it is listed.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    /// What it is called here.
+    name: String,
+    /// What it calls itself.
+    display_name: String,
+    description: String,
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<Provider>,
+    /// Where its card is.
+    card_url: String,
+    interfaces: Vec<Interface>,
+    skills: Vec<Skill>,
+    input_modes: Vec<String>,
+    output_modes: Vec<String>,
+    health: Health,
+}
+
+/// Whether an agent is there, as far as we know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Health {
+    state: State,
+    /// When it was last heard of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heard_at: Option<Timestamp>,
+}
+
+/// In a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// It is in this process, or its card was there the last time.
+    Up,
+    /// Its card was not there the last time.
+    Down,
+    /// Nobody has looked yet.
+    Unknown,
+}
+
+impl Entry {
+    fn of(served: &Served, root: &str, is_default: bool) -> Self {
+        let card: Arc<AgentCard> = served.cards.public();
+        let name = served.resident.name.to_string();
+        let base = if is_default { root.to_owned() } else { format!("{root}/agents/{name}") };
+        Self {
+            display_name: card.name.clone(),
+            description: card.description.clone(),
+            version: card.version.clone(),
+            provider: card.provider.clone(),
+            card_url: format!("{base}/.well-known/agent-card.json"),
+            interfaces: card.supported_interfaces.clone(),
+            skills: card.skills.clone(),
+            input_modes: card.default_input_modes.clone(),
+            output_modes: card.default_output_modes.clone(),
+            health: Health::of(served),
+            name,
+        }
+    }
+}
+
+impl Health {
+    /// By the last look at its card; who is in this process is here as long as we are.
+    fn of(served: &Served) -> Self {
+        let Some(elsewhere) = &served.elsewhere else { return Self { state: State::Up, heard_at: None } };
+        let heard = elsewhere.heard();
+        let state = match (&heard.problem, heard.at) {
+            (Some(_), _) => State::Down,
+            (None, Some(_)) => State::Up,
+            (None, None) => State::Unknown,
+        };
+        Self { state, heard_at: heard.at }
+    }
+}
+
+/// `GET /catalog`
+pub(crate) fn list(app: &App, query: &str, headers: &HeaderMap) -> Response<Body> {
+    let wanted = match Wanted::parse(query) {
+        Ok(wanted) => wanted,
+        Err(problem) => {
+            return answer(StatusCode::BAD_REQUEST, JSON, json!({"error": problem}).to_string());
+        }
+    };
+    let Page { entries, total, next } = wanted.pick(entries(app));
+    let mut response = if prefers_page(headers) {
+        let mut page = answer(StatusCode::OK, HTML, page::write(&wanted, &entries, total, next.as_deref()));
+        let policy = HeaderValue::from_static(NOTHING_BUT_WORDS);
+        page.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        page
+    } else {
+        let mut said = json!({"agents": entries, "total": total});
+        if let Some(next) = next {
+            said["nextPageToken"] = next.into();
+        }
+        answer(StatusCode::OK, JSON, said.to_string())
+    };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    // Agents come and go, and whether they are there changes by itself.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// `GET /.well-known/ai-catalog.json`
+pub(crate) fn document(app: &App) -> Response<Body> {
+    let host = app.public.authority.as_str();
+    let entry = |entry: Entry| -> Value {
+        json!({
+            "identifier": format!("urn:sabir:agent:{host}:{}", entry.name),
+            "displayName": entry.display_name,
+            "mediaType": CARD_TYPE,
+            "url": entry.card_url,
+        })
+    };
+    let listed: Vec<Value> = entries(app).into_iter().map(entry).collect();
+    let said = json!({"specVersion": "1.0", "entries": listed});
+    let mut response = answer(StatusCode::OK, AI_CATALOG_TYPE, said.to_string());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Everybody, by name.
+fn entries(app: &App) -> Vec<Entry> {
+    let default = app.default_agent().map(|served| served.resident.name.clone());
+    let all = app.directory.all();
+    let root = app.public.url.as_str();
+    all.values().map(|served| Entry::of(served, root, Some(&served.resident.name) == default.as_ref())).collect()
+}
+
+/// Whether a page is wanted rather than JSON: browsers name it first, and programs do not name it.
+fn prefers_page(headers: &HeaderMap) -> bool {
+    let quality = |range: &str, kinds: [&str; 2]| -> Option<f32> {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next()?.to_ascii_lowercase();
+        let q = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
+        kinds.contains(&kind.as_str()).then_some(q)
+    };
+    let best = |kinds: [&str; 2]| -> f32 {
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges = values.flat_map(|value| value.split(',')).filter_map(|range| quality(range, kinds));
+        ranges.fold(0.0, f32::max)
+    };
+    let page = best(["text/html", "application/xhtml+xml"]);
+    page > 0.0 && page > best(["application/json", "application/*"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_get_a_page_and_programs_get_json() {
+        for (accept, page) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("application/json", false),
+            ("*/*", false),
+            ("", false),
+            ("application/json, text/html;q=0.5", false),
+            ("text/html, application/json;q=0.5", true),
+            ("text/html;q=0", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(prefers_page(&headers), page, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Which agents of a catalog are wanted: by skill, tag, mode and words, in pages by name.
+
+use super::Entry;
+use url::form_urlencoded::parse;
+
+/// Agents on one page: usually, and at most.
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 200;
+/// Characters of one search term.
+const TERM_CHARS_MAX: usize = 200;
+
+/// What is wanted. Everything that is said must be true of an agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// A skill has this id or name.
+    pub(super) skill: Option<String>,
+    /// A skill has this tag.
+    pub(super) tag: Option<String>,
+    /// This media type is taken or given, by the agent or by a skill.
+    pub(super) mode: Option<String>,
+    /// Each of these words is in a name, a description, a tag or an example.
+    pub(super) text: Option<String>,
+    /// Only names after this one.
+    pub(super) after: Option<String>,
+    /// At most so many.
+    pub(super) limit: usize,
+}
+
+/// A page of what is wanted.
+pub(super) struct Page {
+    pub(super) entries: Vec<Entry>,
+    /// How many there are on all pages.
+    pub(super) total: usize,
+    /// What to ask for next; `None` on the last page.
+    pub(super) next: Option<String>,
+}
+
+impl Wanted {
+    /// Reads the query of a URL. What is not known is refused: a misspelt filter must not be no filter.
+    pub(super) fn parse(query: &str) -> Result<Self, String> {
+        let mut wanted = Self { limit: PAGE, ..Self::default() };
+        for (name, value) in parse(query.as_bytes()) {
+            if value.chars().count() > TERM_CHARS_MAX {
+                return Err(format!("{name:.20}: no more than {TERM_CHARS_MAX} characters are searched for"));
+            }
+            // Forms of pages send what was left empty as well.
+            let term = Some(value.trim().to_owned()).filter(|term| !term.is_empty());
+            match &*name {
+                "skill" => wanted.skill = term,
+                "tag" => wanted.tag = term,
+                "mode" => wanted.mode = term,
+                "q" => wanted.text = term,
+                "pageToken" => wanted.after = term,
+                "limit" => {
+                    let Some(term) = term else { continue };
+                    let limit = term.parse().ok().filter(|n| (1..=PAGE_MAX).contains(n));
+                    wanted.limit = limit.ok_or_else(|| format!("limit is between 1 and {PAGE_MAX}"))?;
+                }
+                other => {
+                    let shown: String = other.chars().filter(|c| !c.is_control()).take(40).collect();
+                    return Err(format!("{shown:?} is not known; there are q, skill, tag, mode, limit and pageToken"));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// The page of these entries, which come by name.
+    pub(super) fn pick(&self, entries: Vec<Entry>) -> Page {
+        let mut fit: Vec<Entry> = entries.into_iter().filter(|entry| self.fits(entry)).collect();
+        let total = fit.len();
+        if let Some(after) = &self.after {
+            fit.retain(|entry| entry.name.as_str() > after.as_str());
+        }
+        let more = fit.len() > self.limit;
+        fit.truncate(self.limit);
+        let next = fit.last().filter(|_| more).map(|entry| entry.name.clone());
+        Page { entries: fit, total, next }
+    }
+
+    fn fits(&self, entry: &Entry) -> bool {
+        let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        let skill = self
+            .skill
+            .as_deref()
+            .is_none_or(|wanted| entry.skills.iter().any(|skill| same(&skill.id, wanted) || same(&skill.name, wanted)));
+        let tag = self
+            .tag
+            .as_deref()
+            .is_none_or(|wanted| entry.skills.iter().flat_map(|skill| &skill.tags).any(|tag| same(tag, wanted)));
+        skill && tag && self.mode.as_deref().is_none_or(|mode| moves(entry, mode)) && self.says(entry)
+    }
+
+    fn says(&self, entry: &Entry) -> bool {
+        let Some(text) = &self.text else { return true };
+        let mut said = vec![entry.name.as_str(), &entry.display_name, &entry.description];
+        said.extend(entry.provider.iter().map(|provider| provider.organization.as_str()));
+        for skill in &entry.skills {
+            said.extend([skill.id.as_str(), &skill.name, &skill.description]);
+            said.extend(skill.tags.iter().chain(&skill.examples).map(String::as_str));
+        }
+        let said: Vec<String> = said.into_iter().map(str::to_lowercase).collect();
+        text.split_whitespace().all(|word| {
+            let word = word.to_lowercase();
+            said.iter().any(|text| text.contains(&word))
+        })
+    }
+}
+
+/// Whether an agent takes or gives a media type; `*/*` and `text/*` of a card stand for what they cover.
+fn moves(entry: &Entry, wanted: &str) -> bool {
+    let wanted = wanted.to_ascii_lowercase();
+    let covers = |mode: &String| {
+        let mode = mode.to_ascii_lowercase();
+        mode == wanted || mode == "*/*" || mode.strip_suffix('*').is_some_and(|kind| wanted.starts_with(kind))
+    };
+    let skills = entry.skills.iter().flat_map(|skill| skill.input_modes.iter().chain(&skill.output_modes));
+    entry.input_modes.iter().chain(&entry.output_modes).chain(skills).any(covers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Health, State};
+    use super::*;
+    use sabir_proto::card::Skill;
+
+    fn entry(name: &str, tag: &str, mode: &str) -> Entry {
+        let skill = Skill {
+            id: format!("{name}-skill"),
+            name: "Does it".into(),
+            description: "Reconciles the books of March".into(),
+            tags: vec![tag.into()],
+            examples: vec!["close the quarter".into()],
+            input_modes: Vec::new(),
+            output_modes: Vec::new(),
+            security_requirements: Vec::new(),
+        };
+        Entry {
+            name: name.into(),
+            display_name: name.to_uppercase(),
+            description: String::new(),
+            version: "1".into(),
+            provider: None,
+            card_url: String::new(),
+            interfaces: Vec::new(),
+            skills: vec![skill],
+            input_modes: vec![mode.into()],
+            output_modes: Vec::new(),
+            health: Health { state: State::Up, heard_at: None },
+        }
+    }
+
+    fn found(query: &str) -> Vec<String> {
+        let entries = vec![entry("a", "money", "text/*"), entry("b", "Money", "image/png"), entry("c", "law", "*/*")];
+        Wanted::parse(query).unwrap().pick(entries).entries.into_iter().map(|entry| entry.name).collect()
+    }
+
+    #[test]
+    fn agents_are_found_by_what_is_said_of_them() {
+        assert_eq!(found(""), ["a", "b", "c"]);
+        assert_eq!(found("tag=money"), ["a", "b"]);
+        assert_eq!(found("tag=money&mode=text/plain"), ["a"]);
+        assert_eq!(found("mode=image/png"), ["b", "c"]);
+        assert_eq!(found("skill=b-skill"), ["b"]);
+        assert_eq!(found("q=quarter+BOOKS&tag=law"), ["c"]);
+        assert_eq!(found("q=nothing+books"), Vec::<String>::new());
+        assert_eq!(found("skill=&q="), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gaps() {
+        let entries = || ["a", "b", "c"].map(|name| entry(name, "t", "*/*")).to_vec();
+        let first = Wanted::parse("limit=2").unwrap().pick(entries());
+        assert_eq!((first.entries.len(), first.total, first.next.as_deref()), (2, 3, Some("b")));
+        let last = Wanted::parse("limit=2&pageToken=b").unwrap().pick(entries());
+        assert_eq!((last.entries.len(), last.total, last.next), (1, 3, None));
+        for bad in ["limit=0", "limit=201", "limit=x", "skil=x", &format!("q={}", "x".repeat(201))] {
+            assert!(Wanted::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `[agent.http]`: an HTTP endpoint behind an agent.
+
+use sabir_guard::config::Reference;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// `[agent.http]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpConfig {
+    /// Headers that each request carries, each as `env:NAME` or `file:PATH`: whatever has to be said in one is most often
+    /// a key.
+    pub headers: BTreeMap<String, Reference>,
+    /// Earlier messages of the task that go with each request; 0 for none.
+    pub history_messages_max: usize,
+    /// Seconds until an answer has to begin.
+    pub answer_seconds_max: u64,
+    /// Seconds of silence on a stream.
+    pub silence_seconds_max: u64,
+    /// Bytes of one answer, the whole stream included.
+    pub answer_bytes_max: usize,
+    /// How often a request is made, where `idempotent = true`; otherwise only one that cannot have arrived is repeated.
+    pub attempts_max: u32,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            headers: BTreeMap::new(),
+            history_messages_max: 0,
+            answer_seconds_max: 60,
+            silence_seconds_max: 90,
+            answer_bytes_max: 16 << 20,
+            attempts_max: 3,
+        }
+    }
+}
+
+impl HttpConfig {
+    /// What cannot be meant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check([
+            ("http.answer_seconds_max", self.answer_seconds_max, 1..=86_400),
+            ("http.silence_seconds_max", self.silence_seconds_max, 1..=86_400),
+            ("http.answer_bytes_max", self.answer_bytes_max as u64, 1..=64 << 20),
+            ("http.attempts_max", u64::from(self.attempts_max), 1..=10),
+        ])
+    }
+}
+
+/// The first value that is out of its bounds, as an error.
+pub(super) fn check<const N: usize>(bounds: [(&str, u64, std::ops::RangeInclusive<u64>); N]) -> Result<(), String> {
+    match bounds.into_iter().find(|(_, value, range)| !range.contains(value)) {
+        None => Ok(()),
+        Some((name, value, range)) => {
+            Err(format!("{name} = {value} is not between {} and {}", range.start(), range.end()))
+        }
+    }
+}

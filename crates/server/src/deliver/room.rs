@@ -1,0 +1,82 @@
+//! How much of what is told to webhooks is in memory at once.
+//!
+//! What comes in has a budget, and so has what goes out: a receiver in an older dialect gets its whole task with every
+//! event, and as many slow receivers as there are workers would hold as many copies of it.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What all bodies together may hold while they are on their way. One that is larger than that goes alone.
+const BYTES_MAX: usize = 64 << 20;
+/// Bodies up to this need no room: as many as there are workers are not much, and they must not wait for large ones.
+const SMALL: usize = 64 << 10;
+/// Whole tasks that are read and written at the same time, or wait for room then.
+const WRITERS_MAX: usize = 4;
+/// What a permit stands for.
+const UNIT: usize = 1 << 10;
+
+/// Cheap to clone; all clones share the room.
+#[derive(Debug, Clone)]
+pub(super) struct Room {
+    bytes: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: Arc::new(Semaphore::new(BYTES_MAX / UNIT)), writers: Arc::new(Semaphore::new(WRITERS_MAX)) }
+    }
+}
+
+impl Room {
+    /// Waits for the turn to read a whole task.
+    pub(super) async fn write(&self) -> Option<OwnedSemaphorePermit> {
+        self.writers.clone().acquire_owned().await.ok()
+    }
+
+    /// Waits for room for a body; it is given back with what this returns. `None` where none is needed.
+    pub(super) async fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL {
+            return None;
+        }
+        let units = u32::try_from(bytes.min(BYTES_MAX) / UNIT).unwrap_or(u32::MAX);
+        self.bytes.clone().acquire_many_owned(units).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(found) => Some(found),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn large_bodies_wait_for_each_other_and_small_ones_for_nobody() {
+        let room = Room::default();
+        let half = at_once(room.hold(BYTES_MAX / 2)).expect("there is room");
+        let rest = at_once(room.hold(BYTES_MAX / 2)).expect("there is room");
+        assert!(half.is_some() && rest.is_some());
+        assert!(at_once(room.hold(SMALL + UNIT)).is_none(), "it waits");
+        assert!(at_once(room.hold(SMALL)).expect("it does not wait").is_none());
+        drop(half);
+        assert!(at_once(room.hold(SMALL + UNIT)).is_some());
+        drop(rest);
+        assert!(at_once(room.hold(4 * BYTES_MAX)).is_some(), "one that is larger than all of it goes alone");
+    }
+
+    #[test]
+    fn few_read_whole_tasks_at_once() {
+        let room = Room::default();
+        let writers: Vec<_> = (0..WRITERS_MAX).map(|_| at_once(room.write()).expect("it is its turn")).collect();
+        assert!(at_once(room.write()).is_none());
+        drop(writers);
+        assert!(at_once(room.write()).is_some());
+    }
+}

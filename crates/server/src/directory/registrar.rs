@@ -1,0 +1,144 @@
+//! The agents of the registry: those that were added at run time, by a command beside this server or by one that ran
+//! before it.
+//!
+//! The registry is a file that commands change. A number in it tells that something has changed; then everything is read
+//! again and what is other is done: agents come, go and change, and a card that was approved is used. So a server hears
+//! of a change within a second, and finds the same agents after a restart, by the same steps.
+//!
+//! An agent that cannot be made is said in the log and left out; it is no reason not to serve the others.
+
+use super::{Agents, Directory, Workshop};
+use crate::app::StartError;
+use crate::config::registry::section;
+use sabir_store::{Enlisted, KeptCard, StoreError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it is asked whether there was a change, of memory.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Keeps a directory up to date with the registry.
+pub(crate) struct Registrar {
+    workshop: Workshop,
+    directory: Arc<Directory>,
+    /// The agents of the registry that are served, or were tried to.
+    known: BTreeMap<String, Enlisted>,
+    generation: u64,
+}
+
+impl Registrar {
+    /// The agents of the file and those of the registry.
+    pub(crate) async fn open(workshop: Workshop) -> Result<Self, StartError> {
+        let registry = workshop.registry();
+        let generation = registry.generation()?;
+        let mut used = by_name(registry.used_cards().await?);
+        let (mut agents, mut default) = (Agents::new(), None);
+        for entry in &workshop.config().agent {
+            let wrong = |problem: String| StartError::Config(format!("agent {:?}: {problem}", entry.name));
+            let served = workshop.make(entry, used.remove(&entry.name)).map_err(wrong)?;
+            if agents.insert(entry.name.clone(), served.clone()).is_some() {
+                return Err(wrong("there are two agents with this name".into()));
+            }
+            if entry.default && default.replace(served).is_some() {
+                return Err(wrong("another agent is the default already".into()));
+            }
+        }
+        let enlisted = registry.enlisted().await?;
+        for one in &enlisted {
+            if let Some(entry) = workshop.config().agent.iter().find(|entry| entry.name == one.name.as_str()) {
+                let there = entry.url.as_deref().map(|url| format!(" ({url})")).unwrap_or_default();
+                return Err(StartError::Config(format!(
+                    "there are two agents with the name {:?}: one in the configuration{there} and one that was added at \
+                     run time ({}); rename the one in the file, or remove the other with sabir agent remove {}",
+                    entry.name, one.url, one.name
+                )));
+            }
+        }
+        let directory = Arc::new(Directory::new(agents, default));
+        let mut registrar = Self { workshop, directory, known: BTreeMap::new(), generation };
+        registrar.apply(enlisted, used);
+        if registrar.directory.all().is_empty() {
+            let problem = "no agent is configured; add an [[agent]] section, or sabir agent add URL";
+            return Err(StartError::Config(problem.into()));
+        }
+        Ok(registrar)
+    }
+
+    pub(crate) const fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    pub(crate) const fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// Follows the registry; never ends.
+    pub(crate) async fn follow(mut self) {
+        let mut is_blind = false;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            match self.look().await {
+                Ok(()) => is_blind = false,
+                Err(error) if !is_blind => {
+                    is_blind = true;
+                    tracing::error!(%error, "the registry cannot be read; agents stay as they are");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let registry = self.workshop.registry().clone();
+        let generation = registry.generation()?;
+        if generation == self.generation {
+            return Ok(());
+        }
+        let (enlisted, used) = (registry.enlisted().await?, registry.used_cards().await?);
+        self.generation = generation;
+        self.apply(enlisted, by_name(used));
+        Ok(())
+    }
+
+    /// Serves these, with these cards, and no others of the registry.
+    fn apply(&mut self, enlisted: Vec<Enlisted>, mut used: BTreeMap<String, KeptCard>) {
+        let mut agents = (*self.directory.all()).clone();
+        let wanted: BTreeMap<String, Enlisted> =
+            enlisted.into_iter().filter(|one| one.enabled).map(|one| (one.name.to_string(), one)).collect();
+        let before = std::mem::take(&mut self.known);
+        for (name, _) in before.iter().filter(|(name, one)| wanted.get(*name) != Some(one)) {
+            agents.remove(name);
+            tracing::info!(agent = %name, "an agent of the registry is no longer served");
+        }
+        for (name, one) in wanted.iter().filter(|(name, one)| before.get(*name) != Some(one)) {
+            if agents.contains_key(name) {
+                tracing::error!(agent = %name, "an agent of the registry has the name of one in the file; it is left out");
+                continue;
+            }
+            let made = section(one).and_then(|entry| self.workshop.make(&entry, used.remove(name)));
+            match made {
+                Ok(served) => {
+                    agents.insert(name.clone(), served);
+                    tracing::info!(agent = %name, url = %one.url, "an agent of the registry is served");
+                }
+                Err(problem) => tracing::error!(agent = %name, %problem, "an agent of the registry cannot be served"),
+            }
+        }
+        self.known = wanted;
+        self.directory.replace(agents);
+        let agents = self.directory.all();
+        for (name, card) in used {
+            if let Some(served) = agents.get(&name)
+                && let Some(elsewhere) = &served.elsewhere
+                && elsewhere.take(card)
+            {
+                elsewhere.show(&served.cards);
+            }
+        }
+    }
+}
+
+fn by_name(cards: Vec<KeptCard>) -> BTreeMap<String, KeptCard> {
+    cards.into_iter().map(|card| (card.seen.agent.to_string(), card)).collect()
+}

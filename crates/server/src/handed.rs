@@ -1,0 +1,65 @@
+//! Tasks that others hand to us: whether they may, before anything is made of them.
+//!
+//! What comes with such a task is a stranger's claim. It can narrow what is done and never widen it: what is asked for must
+//! be among what our agent can do, among what the sender says it grants, and among what this caller may use anyway.
+
+use crate::directory::Served;
+use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
+use sabir_guard::{Guard, Identity};
+use sabir_proto::transfer::{DEPTH_MAX, Incoming, check_chain};
+use sabir_proto::{Call, Fault, HANDOFF, TransferContext, Unfit};
+
+/// Whether this caller may hand over what it hands over; every other call passes.
+pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result<(), Fault> {
+    let (Call::Send(request) | Call::Stream(request)) = call else { return Ok(()) };
+    let metadata = request.message.metadata.as_ref();
+    if !metadata.is_some_and(|metadata| metadata.as_str().contains(HANDOFF)) {
+        return Ok(());
+    }
+    let field = format!("message.metadata[{HANDOFF}]");
+    let (context, hold) = match Incoming::of(&request.message) {
+        Some(Ok(Incoming::Create { context, hold })) => (context, hold),
+        Some(Err(fault)) => return Err(Fault::invalid(field, fault.to_string())),
+        Some(Ok(Incoming::Activate(_))) | None => return Ok(()),
+    };
+    let accepts = served.card.capabilities.extensions.iter().any(|extension| extension.uri == HANDOFF);
+    if hold && !accepts {
+        return Err(Fault::UnsupportedOperation("this agent takes no tasks that are handed over".into()));
+    }
+    if !hold {
+        // Of somebody who does not know us for a peer: the words are there, and the rest is only read.
+        return Ok(());
+    }
+    context.check().map_err(|fault| Fault::invalid(field, fault.to_string()))?;
+    chain(served, &context)?;
+    scope(served, identity, &context)
+}
+
+/// We must not be among those who had it, nor at the end of a chain that is too long.
+fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
+    for interface in &served.card.supported_interfaces {
+        check_chain(&context.chain, &interface.url, &context.required, DEPTH_MAX).map_err(|fault| {
+            let (reason, words) = (fault.code(), fault.to_string());
+            Fault::Handoff(Box::new(Unfit { reason, words, missing: Vec::new() }))
+        })?;
+    }
+    Ok(())
+}
+
+fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Result<(), Fault> {
+    // Skill by skill: what this caller may not use is not there for it.
+    let mut usable = served.card.clone();
+    usable.skills.clone_from(&served.skills);
+    usable.skills.retain(|skill| Guard::may_use(&served.rules, identity, &skill.id));
+    let caps = Capabilities::of_card(&usable);
+    let granted = match &context.scope {
+        Some(scope) => Capabilities::named(scope.iter().cloned()),
+        None => Capabilities::named(context.required.iter().cloned()),
+    };
+    let verdict = lattice::check(context.required.iter().map(String::as_str), &caps, &granted);
+    if verdict.passes() {
+        return Ok(());
+    }
+    let words = format!("this agent is not to do {} with a task that is handed over", verdict.missing.join(", "));
+    Err(Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, missing: verdict.missing })))
+}

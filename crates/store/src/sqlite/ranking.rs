@@ -1,0 +1,147 @@
+//! Ranking by SQLite's full-text search: BM25 over the fields, words by their stems.
+//!
+//! FTS5 was chosen because it is here already. Its weak spot are small sets: a word that is in half of all rows or more
+//! counts for nothing, since it was made for libraries. So rows of filler stand beside ours, as long as ours are on
+//! average, and a word that only one of two agents knows counts as it should.
+
+use crate::StoreError;
+use crate::ranking::{Described, FIELDS, Fit, Ranking};
+use rusqlite::{Connection, params_from_iter};
+
+/// Rows of filler.
+const FILLER_ROWS: usize = 64;
+/// A word that nobody says.
+const FILLER: &str = "zqxfiller";
+/// Words of a text that are looked for: the first that are told apart, for a page of text is no question.
+const WORDS_MAX: usize = 64;
+/// Rows that are ranked.
+const ROWS_MAX: usize = 10_000;
+/// Words that say nothing about what somebody wants.
+const STOP: [&str; 42] = [
+    "a", "an", "and", "are", "at", "be", "can", "could", "do", "does", "for", "from", "have", "how", "i", "in", "is",
+    "it", "its", "me", "my", "of", "on", "or", "our", "please", "that", "the", "this", "to", "us", "was", "we", "what",
+    "when", "where", "which", "who", "will", "with", "you", "your",
+];
+
+/// SQLite's full-text search, in memory and for one question.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FullText;
+
+impl Ranking for FullText {
+    fn rank(&self, text: &str, all: &[Described]) -> Result<Vec<Fit>, StoreError> {
+        let Some(question) = question(text) else { return Ok(Vec::new()) };
+        rank(&question, &all[..all.len().min(ROWS_MAX)]).map_err(|e| StoreError::Io(e.to_string()))
+    }
+}
+
+fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
+    let db = Connection::open_in_memory()?;
+    let columns = FIELDS.map(|(name, _)| name).join(", ");
+    db.execute_batch(&format!(
+        "CREATE VIRTUAL TABLE entry USING fts5(key UNINDEXED, {columns}, tokenize = 'porter unicode61 remove_diacritics 2')"
+    ))?;
+    {
+        let marks = ["?"; FIELDS.len() + 1].join(", ");
+        let mut insert = db.prepare(&format!("INSERT INTO entry VALUES ({marks})"))?;
+        for one in all {
+            insert.execute(params_from_iter([&one.key].into_iter().chain(&one.fields)))?;
+        }
+        let filler: Vec<String> = (0..FIELDS.len())
+            .map(|at| {
+                let words: usize = all.iter().map(|one| one.fields[at].split_whitespace().count()).sum();
+                vec![FILLER; words.div_ceil(all.len().max(1))].join(" ")
+            })
+            .collect();
+        for _ in 0..FILLER_ROWS {
+            insert.execute(params_from_iter([&String::new()].into_iter().chain(&filler)))?;
+        }
+    }
+    // SQLite's scores are the better the smaller they are.
+    let alone = (0..FIELDS.len()).map(|at| {
+        let weights = FIELDS.iter().enumerate().map(|(i, (_, weight))| if i == at { *weight } else { 0.0 });
+        format!("-bm25(entry, 0.0, {})", weights.map(|w| format!("{w:?}")).collect::<Vec<_>>().join(", "))
+    });
+    let whole = FIELDS.map(|(_, weight)| format!("{weight:?}")).join(", ");
+    let query = format!(
+        "SELECT key, -bm25(entry, 0.0, {whole}) AS score, {} FROM entry WHERE entry MATCH ?1 ORDER BY score DESC, rowid",
+        alone.collect::<Vec<_>>().join(", ")
+    );
+    let mut select = db.prepare(&query)?;
+    let fits = select.query_map([question], |row| {
+        let mut because = Vec::new();
+        for (at, (name, _)) in FIELDS.iter().enumerate() {
+            let score: f64 = row.get(at + 2)?;
+            if score > 0.0 {
+                because.push((*name, score));
+            }
+        }
+        because.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(Fit { key: row.get(0)?, score: row.get(1)?, because })
+    })?;
+    fits.collect()
+}
+
+/// A text as a question to the search: each word by itself and quoted, for words of a caller are not words of a language.
+fn question(text: &str) -> Option<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()) {
+        let word = word.to_lowercase();
+        if word.is_empty() || word == FILLER || STOP.contains(&&*word) || words.contains(&word) {
+            continue;
+        }
+        words.push(word);
+        if words.len() == WORDS_MAX {
+            break;
+        }
+    }
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    (!quoted.is_empty()).then(|| quoted.join(" OR "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(key: &str, skills: &str, tags: &str, examples: &str, description: &str) -> Described {
+        let fields = [key, skills, tags, examples, description].map(str::to_owned);
+        Described { key: key.into(), fields }
+    }
+
+    fn agents() -> Vec<Described> {
+        vec![
+            described("ledger", "Reconcile accounts", "accounting books", "Reconcile March", "Keeps the books"),
+            described("travel", "Book trips", "travel flights hotels", "Book a flight to Oslo", "Plans journeys"),
+        ]
+    }
+
+    fn order(text: &str) -> Vec<String> {
+        FullText.rank(text, &agents()).unwrap().into_iter().map(|fit| fit.key).collect()
+    }
+
+    #[test]
+    fn the_best_is_first_and_strangers_are_not_there() {
+        assert_eq!(order("Please reconcile my accounts for April"), ["ledger"]);
+        assert_eq!(order("I need flights and a hotel"), ["travel"]);
+        assert_eq!(order("What is the weather?"), [""; 0]);
+        assert_eq!(order("!!! ???"), [""; 0]);
+        assert_eq!(order(FILLER), [""; 0]);
+        // Both know the stem; one of them by its tags and in an example.
+        assert_eq!(order("booking flights"), ["travel", "ledger"]);
+    }
+
+    #[test]
+    fn a_score_says_where_it_comes_from() {
+        let fit = FullText.rank("reconcile", &agents()).unwrap().remove(0);
+        let because: Vec<_> = fit.because.iter().map(|(field, _)| *field).collect();
+        assert_eq!(because, ["skills", "examples"], "{fit:?}");
+        assert!(fit.score > 1.0, "{fit:?}");
+    }
+
+    #[test]
+    fn words_of_a_caller_are_words_and_nothing_else() {
+        for text in ["tags: books", "\"books", "books OR (", "NEAR(books, 2)", "books*", "' -- ; DROP TABLE entry"] {
+            FullText.rank(text, &agents()).unwrap();
+        }
+        assert_eq!(order("NOT books"), ["ledger", "travel"]);
+    }
+}
