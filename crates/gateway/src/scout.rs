@@ -105,10 +105,9 @@ impl Scout {
                 return Err(forbidden("that is this server itself".into()));
             }
             let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(443));
-            match self.egress.resolve(host, port).await {
-                Err(ResolveError::Refused(refusal)) => return Err(forbidden(refusal.to_string())),
-                // Whoever cannot be found is not called, and that shows when it is tried.
-                Err(_) | Ok(_) => {}
+            // Whoever cannot be found is not called, and that shows when it is tried.
+            if let Err(ResolveError::Refused(refusal)) = self.egress.resolve(host, port).await {
+                return Err(forbidden(refusal.to_string()));
             }
         }
         Ok(())

@@ -22,6 +22,7 @@ use crate::body::{Body, JSON, answer};
 use crate::directory::Served;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
 use http::{HeaderMap, Response, StatusCode};
+use sabir_gateway::Condition;
 use sabir_proto::card::{Interface, Provider, Skill};
 use sabir_proto::{AgentCard, Timestamp};
 use search::{Page, Wanted};
@@ -76,9 +77,11 @@ struct Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is in this process, or its card was there the last time.
+    /// It is in this process, or was there the last time.
     Up,
-    /// Its card was not there the last time.
+    /// It answers late, or not always.
+    Degraded,
+    /// It was not there the last time.
     Down,
     /// Nobody has looked yet.
     Unknown,
@@ -106,14 +109,15 @@ impl Entry {
 }
 
 impl Health {
-    /// By the last look at its card; who is in this process is here as long as we are.
+    /// By its breakers and the last looks at its card; who is in this process is here as long as we are.
     fn of(served: &Served) -> Self {
         let Some(elsewhere) = &served.elsewhere else { return Self { state: State::Up, heard_at: None } };
         let heard = elsewhere.heard();
-        let state = match (&heard.problem, heard.at) {
-            (Some(_), _) => State::Down,
-            (None, Some(_)) => State::Up,
-            (None, None) => State::Unknown,
+        let state = match (elsewhere.condition(), &heard.problem, heard.at) {
+            (Condition::Down, _, _) | (_, Some(_), _) => State::Down,
+            (Condition::Degraded, None, _) => State::Degraded,
+            (Condition::Healthy, None, Some(_)) => State::Up,
+            (Condition::Healthy, None, None) => State::Unknown,
         };
         Self { state, heard_at: heard.at }
     }

@@ -15,16 +15,21 @@ const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\
 struct Elsewhere {
     url: String,
     card: Arc<Mutex<Option<Value>>>,
+    keys: Arc<Mutex<Value>>,
 }
 
 impl Elsewhere {
     fn start() -> Self {
         let card: Arc<Mutex<Option<Value>>> = Arc::default();
-        let shown = card.clone();
+        let keys: Arc<Mutex<Value>> = Arc::default();
+        let (shown, published) = (card.clone(), keys.clone());
         let url = stub::serve(move |asked: &Asked| {
             let Some(card) = shown.lock().unwrap().clone() else { return (503, "text/plain", "asleep".into()) };
             if asked.path == "/.well-known/agent-card.json" {
                 return (200, "application/json", card.to_string());
+            }
+            if asked.path == "/.well-known/jwks.json" {
+                return (200, "application/json", published.lock().unwrap().to_string());
             }
             let call = asked.json();
             let answer = match call["method"].as_str() {
@@ -36,7 +41,7 @@ impl Elsewhere {
             };
             (200, "application/json", answer.to_string())
         });
-        let this = Self { url, card };
+        let this = Self { url, card, keys };
         this.change(|_| ());
         this
     }
@@ -282,4 +287,52 @@ fn a_task_of_an_agent_that_went_ends_as_it_began() {
     eventually("the agent is served", || is_there(&sabir, "desk"));
     let listed = sabir.result("/agents/desk", "ListTasks", &json!({}));
     assert_eq!(state(&listed["tasks"][0]), "TASK_STATE_COMPLETED", "{listed}");
+}
+
+#[test]
+fn whoever_signed_the_card_behind_ours_is_named_in_it() {
+    let desk = Desk::new();
+    let signing = Home::new(&format!("[server.signing]\nkeys = [\"file:key.pem\"]\n{ECHO}"));
+    desk.run(&["card", "keys", "--new", path(&signing.path("key.pem"))]).ok();
+    let keys = desk.run(&["card", "keys", "--key", path(&signing.path("key.pem"))]).json();
+    let kid = keys["keys"][0]["kid"].as_str().unwrap();
+    let (signed, sabir) = (Sabir::at(&signing), Sabir::start(ECHO));
+    let said = agent(&desk, &sabir.home, &["add", &format!("http://{}", signed.address), "--name", "far"]);
+    said.ok();
+    assert_eq!(said.json()["card"]["signer"], kid, "{}", said.stdout);
+    eventually("the agent is served", || is_there(&sabir, "far"));
+    let shown = card(&sabir, "far");
+    let extensions = shown["capabilities"]["extensions"].as_array().unwrap();
+    let provenance = extensions.iter().find(|one| one["uri"] == "urn:sabir:ext:provenance:v1").unwrap();
+    assert_eq!(provenance["params"]["keyId"], kid);
+    assert!(provenance["params"]["digest"].as_str().unwrap().starts_with("sha-256:"), "{provenance}");
+    assert!(provenance["params"]["signatures"][0]["signature"].is_string(), "{provenance}");
+    assert_ne!(provenance["required"], true);
+    assert!(shown["signatures"].is_null(), "theirs is over their card, and not over ours");
+}
+
+#[test]
+fn a_card_with_a_wrong_signature_is_never_used() {
+    let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
+    agent(&desk, &sabir.home, &["add", &elsewhere.url]).ok();
+    eventually("the agent is served", || is_there(&sabir, "stub"));
+    // Whoever signed has published a key, and what is signed is something else than what is shown.
+    let key = desk.path("key.pem");
+    desk.run(&["card", "keys", "--new", path(&key)]).ok();
+    *elsewhere.keys.lock().unwrap() = desk.run(&["card", "keys", "--key", path(&key)]).json();
+    std::fs::write(desk.path("card.json"), stub::card(&elsewhere.url)).unwrap();
+    let jku = format!("{}/.well-known/jwks.json", elsewhere.url);
+    let signed = desk.run(&["card", "sign", "card.json", "--key", path(&key), "--jku", &jku]);
+    signed.ok();
+    let good: Value = serde_json::from_str(&signed.stdout).unwrap();
+    let mut bent = good.clone();
+    bent["description"] = "changed on its way".into();
+    *elsewhere.card.lock().unwrap() = Some(bent);
+    refused(&agent(&desk, &sabir.home, &["refresh", "stub"]), "SABIR_ERR_UNFIT", "signature");
+    refused(&agent(&desk, &sabir.home, &["add", &elsewhere.url, "--name", "two"]), "SABIR_ERR_UNFIT", "signature");
+    assert_ne!(card(&sabir, "stub")["description"], "changed on its way");
+    // As it was signed it is used, and that somebody signs now is told.
+    *elsewhere.card.lock().unwrap() = Some(good);
+    let said = agent(&desk, &sabir.home, &["refresh", "stub"]).json();
+    assert_eq!((&said["card"], &said["changes"]), (&json!("used"), &json!(["signer"])), "{said}");
 }

@@ -114,7 +114,9 @@ impl Replica {
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
         let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
         let origins = shows.then(|| upstream.origins.clone());
-        let (keeper, on_behalf) = (upstream.keeper.clone(), upstream.on_behalf.clone());
+        // What other places show is theirs alone: one may be a version on trial.
+        let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
+        let on_behalf = upstream.on_behalf.clone();
         let fetching = tokio::sync::Mutex::default();
         Ok(Self {
             place,

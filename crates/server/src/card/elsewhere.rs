@@ -7,7 +7,7 @@ use super::{Cards, Face, Keeper, drift};
 use crate::config::agent::CardConfig;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{CARD_FRESH, RemoteAgent};
+use sabir_gateway::{CARD_FRESH, Condition, RemoteAgent};
 use sabir_proto::Timestamp;
 use sabir_proto::card::Extension;
 use sabir_store::KeptCard;
@@ -41,6 +41,11 @@ pub(crate) struct Heard {
 impl Elsewhere {
     pub(crate) fn new(remote: Arc<RemoteAgent>, keeper: Arc<Keeper>, overlay: Option<(Face, CardConfig)>) -> Self {
         Self { remote, keeper, overlay, heard: Mutex::default() }
+    }
+
+    /// How it is doing, by its breakers and by checks.
+    pub(crate) fn condition(&self) -> Condition {
+        self.remote.condition()
     }
 
     /// Whether its card could be fetched.

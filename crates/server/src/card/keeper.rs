@@ -141,12 +141,16 @@ impl sabir_gateway::Keeper for Keeper {
         Box::pin(async move {
             let settled = self.weigh(&found, &voucher).await;
             self.tell(&settled);
-            match (settled, self.kept()) {
-                (_, Some(kept)) => Ok(kept),
-                (Ok(_), None) => Ok(found),
-                (Err(problem), None) => {
-                    Err(Error::from(Fault::InvalidAgentResponse(format!("its card is not used: {problem}"))))
+            match settled {
+                // As it was found, with what only a fresh one tells, such as who served it.
+                Ok(Settled::Same | Settled::First | Settled::Used(_)) => Ok(match self.used() {
+                    Some(used) => sabir_gateway::by_way(found, &drift::way(&used.seen.pin)),
+                    None => found,
+                }),
+                Ok(Settled::Held(_)) => {
+                    self.kept().ok_or_else(|| unused("it is held, and the one before cannot be read"))
                 }
+                Err(problem) => self.kept().ok_or_else(|| unused(&problem)),
             }
         })
     }
@@ -154,6 +158,10 @@ impl sabir_gateway::Keeper for Keeper {
     fn kept(&self) -> Option<Found> {
         self.used().as_ref().and_then(drift::found)
     }
+}
+
+fn unused(problem: &str) -> Error {
+    Error::from(Fault::InvalidAgentResponse(format!("its card is not used: {problem}")))
 }
 
 /// The way that was pinned, for as long as the card still has it: another order of interfaces is no reason to speak

@@ -52,6 +52,7 @@ pub(super) fn write(wanted: &Wanted, entries: &[Entry], total: usize, next: Opti
 fn article(page: &mut String, entry: &Entry) {
     let (class, word) = match entry.health.state {
         State::Up => ("up", "is there"),
+        State::Degraded => ("down", "answers late, or not always"),
         State::Down => ("down", "does not answer"),
         State::Unknown => ("", "not heard of yet"),
     };

@@ -53,6 +53,9 @@ struct Described {
 /// Agents written in Rust, by name.
 type Own = HashMap<String, Arc<dyn AnyAgent>>;
 
+/// An agent elsewhere, and whoever keeps its cards.
+type Kept = (Arc<RemoteAgent>, Arc<Keeper>);
+
 /// What agents are made from besides their own configuration.
 pub(crate) struct Workshop {
     gate: Gate,
@@ -207,7 +210,7 @@ impl Workshop {
         entry: &AgentConfig,
         name: &AgentName,
         used: Option<KeptCard>,
-    ) -> Result<Option<(Arc<RemoteAgent>, Arc<Keeper>)>, String> {
+    ) -> Result<Option<Kept>, String> {
         let config = self.config();
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
         let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
