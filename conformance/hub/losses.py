@@ -62,12 +62,20 @@ LOSSES = (
         'agent-native cancels even what has completed; here a settled task stays as it is.',
     ),
     Loss(
-        'refusal',
+        'failure',
         ('error/fail',),
-        lambda dialect, upstream: upstream in ('agent-native', 'xpr'),
-        lambda told, there, dialect: Seen('failed', 'the agent refused: it did not work'),
-        'These agents answer a send that fails with an error (-32000, -32603). Here there is a task by then: it fails, '
-        'with the words of the error.',
+        lambda dialect, upstream: upstream == 'agent-native',
+        lambda told, there, dialect: Seen('failed', 'it did not work'),
+        'agent-native answers a send that fails with an error (-32000), and a task that fails with a failed task. The '
+        'hub asks for a task.',
+    ),
+    Loss(
+        'failure',
+        ('error/fail',),
+        lambda dialect, upstream: upstream == 'xpr',
+        lambda told, there, dialect: Seen('failed', 'the agent failed: it did not work'),
+        'An XPR agent answers a send that fails with an error (-32603). Here there is a task by then: it fails, with the '
+        'words of the error.',
     ),
 )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 import time
 
@@ -160,7 +161,7 @@ def one_agent_is_slow_and_others_are_not(world):
 
 @check
 def a_broken_agent_is_left_alone(world):
-    """After three failures nobody calls it for a while; once it works again it is called again."""
+    """After three failures it is not called for a while, and callers are told when to come back; then it is."""
     well = []
 
     def behave(call):
@@ -175,18 +176,15 @@ def a_broken_agent_is_left_alone(world):
     with before(world, behave, *lines) as (hub, liar):
         for _ in range(3):
             clear(door.done(hub, 'far'))
-        called, waiting = len(liar.calls), [door.start(hub, 'far') for _ in range(5)]
-        time.sleep(1)
+        called = len(liar.calls)
+        body = json.dumps({'message': door.message('hello')}).encode()
+        for _ in range(5):
+            answer = hub.call('POST', '/agents/far/message:send', door.HEADERS, body)
+            equal('refused, with the time to come back', (answer.status, bool(answer.header('retry-after'))), (503, True))
         equal('calls while it is left alone', len(liar.calls) - called, 0)
         well.append(True)
-        for one in waiting:
-            told = door.settled(hub, 'far', one)
-            # Whoever came meanwhile was told so, or waited.
-            if door.state(told) == 'FAILED':
-                clear(told)
-            else:
-                equal('after the pause', door.texts(told), ['as of today'])
-        until(lambda: door.state(door.done(hub, 'far')) == 'COMPLETED', 'it is called again', 10, 0.5)
+        time.sleep(2.2)
+        equal('it is called again', door.texts(door.done(hub, 'far')), ['as of today'])
 
 
 @check

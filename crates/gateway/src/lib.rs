@@ -7,6 +7,7 @@
 //! | `remote` | agents elsewhere, behind our log |
 //! | `delegate` | another agent's task, mirrored into ours |
 //! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
+//! | `grant` | tokens of our own, from an authorization server |
 //! | `behalf` | calling on behalf of our caller, among those who know each other's users |
 //! | `keeper` | which card of an agent elsewhere counts |
 //! | `scout` | looking at an agent before anybody calls it |
@@ -24,6 +25,7 @@ mod circuit;
 mod courier;
 mod delegate;
 mod destination;
+mod grant;
 pub mod handoff;
 mod health;
 mod keeper;
@@ -40,11 +42,16 @@ pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
+pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
 pub use keeper::{Keeper, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
+pub use sabir_client::native_token::{Issuer, Organisation};
+pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.
-pub use sabir_client::{Arriving, Asking, Credentials, Egress, Endpoint, Error, Found, Timeouts, Tls, egress::Lookup};
+pub use sabir_client::{
+    Arriving, Asking, Authorise, Credentials, Egress, Endpoint, Error, Found, Timeouts, Tls, egress::Lookup,
+};
 pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};

@@ -39,9 +39,9 @@ use crate::scout::Scout;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace};
+use sabir_client::{Credentials, Egress, Error, Pace, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
-use sabir_proto::{AgentCard, Fault};
+use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
 use std::time::Duration;
 use work::Work;
@@ -55,10 +55,16 @@ pub struct Upstream {
     pub name: String,
     /// Where it is; at least one place.
     pub places: Vec<Place>,
+    /// Who does the work where it cannot begin at any place.
+    pub fallback: Option<AgentName>,
     /// Calls that may be under way at the same time; `None` for any number.
     pub bulkhead: Option<usize>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
+    /// Where else its card may lead with these: origins besides the hosts of its places.
+    pub origins: Vec<String>,
+    /// How TLS connections are made.
+    pub tls: Tls,
     /// Where we may connect.
     pub egress: Egress,
     /// How long it is waited for.
@@ -236,6 +242,9 @@ impl Agent for RemoteAgent {
 
     /// Not while nobody can be called: whoever comes now would only wait.
     fn admits(&self) -> Result<(), Fault> {
+        if self.upstream.fallback.is_some() {
+            return Ok(());
+        }
         if let Some(after) = self.refusal() {
             let words = "the agent behind this one fails again and again and is left alone for now; try again later";
             return Err(Fault::Shed { words: words.into(), retry_after: after.as_secs().max(1) });

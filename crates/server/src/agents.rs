@@ -58,7 +58,7 @@ pub(crate) fn make(
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 16] = [
+    let keys: [(&str, bool, &[Kind]); 18] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -68,6 +68,8 @@ pub(crate) fn make(
         ("on_drift", config.on_drift.is_some(), &[A2a]),
         ("continuation", config.continuation != ContinuationConfig::default(), &[A2a]),
         ("replicas", !config.replicas.is_empty(), &[A2a]),
+        ("credentials", config.credentials.is_some(), &[A2a]),
+        ("fallback", config.fallback.is_some(), &[A2a]),
         ("bulkhead", config.bulkhead != 0, &[A2a]),
         ("health_seconds", config.health_seconds != 30, &[A2a]),
         ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),

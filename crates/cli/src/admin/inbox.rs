@@ -4,9 +4,10 @@ use super::{Place, problem, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Outcome as Ran, Problem, Stop};
+use crate::problem::{Code, Outcome as Ran, Problem, Stop};
 use crate::render::Floor;
 use clap::Args;
+use sabir_server::Config;
 use sabir_server::admin::{AdminError, DeskOrder, DeskSaid, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 use serde_json::json;
 
@@ -38,7 +39,7 @@ impl Verb for List {
         let config = self.place.config()?;
         let (mut found, mut after) = (Vec::new(), None);
         while found.len() < self.limit {
-            let said = wait(desk(&config, DeskOrder::Inbox { after, limit: QUESTIONS_MAX }))?;
+            let said = ask(&config, DeskOrder::Inbox { after, limit: QUESTIONS_MAX })?;
             let DeskSaid::Inbox { questions, next } = said else { return Err(unexpected()) };
             let wanted = |waiting: &Waiting| self.agent.as_ref().is_none_or(|agent| *agent == waiting.agent);
             found.extend(questions.into_iter().filter(wanted));
@@ -71,7 +72,7 @@ pub(crate) struct Show {
 
 impl Verb for Show {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let said = wait(desk(&self.place.config()?, DeskOrder::Question { task: self.task }))?;
+        let said = ask(&self.place.config()?, DeskOrder::Question { task: self.task })?;
         let DeskSaid::Question { question, task } = said else { return Err(unexpected()) };
         if out.is_json() {
             out.document(&json!({"question": question, "task": task}).to_string())?;
@@ -109,7 +110,7 @@ pub(crate) struct Reply {
 impl Verb for Reply {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
         let order = DeskOrder::Reply { task: self.task, text: self.text, by: whoever_sits_here() };
-        let said = wait(desk(&self.place.config()?, order))?;
+        let said = ask(&self.place.config()?, order)?;
         let DeskSaid::Replied { task, state } = said else { return Err(unexpected()) };
         if out.is_json() {
             out.document(&json!({"taskId": task, "state": state}).to_string())?;
@@ -127,7 +128,7 @@ pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, place: &P
     let Some(task) = task else {
         return Err(Problem::usage("no task was given").hint("sabir task cancel <taskId> --tree").into());
     };
-    let said = wait(desk(&place.config()?, DeskOrder::CancelTree { task: task.to_owned() }))?;
+    let said = ask(&place.config()?, DeskOrder::CancelTree { task: task.to_owned() })?;
     let DeskSaid::Canceled(ended) = said else { return Err(unexpected()) };
     let out = &invocation.out;
     if out.is_json() {
@@ -142,6 +143,17 @@ pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, place: &P
         floor.field("Canceled", &ended.len().to_string());
     })?;
     Ok(Exit::Done)
+}
+
+/// What an order comes to; a refusal is a problem.
+fn ask(config: &Config, order: DeskOrder) -> Result<DeskSaid, Stop> {
+    match wait(desk(config, order))? {
+        DeskSaid::Failed(reason) => {
+            let problem = Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), reason);
+            Err(problem.hint("sabir inbox list shows what waits for somebody").into())
+        }
+        said => Ok(said),
+    }
 }
 
 fn unexpected() -> Stop {

@@ -87,19 +87,29 @@ fn the_kill_switch_works_with_a_server_and_without() {
     assert_eq!(state(&sabir.get(DESK, &second["id"])), "TASK_STATE_CANCELED");
 }
 
-/// An agent elsewhere that is ourselves: the call comes back, is refused there, and fails here with the reason.
-#[test]
-fn a_call_that_comes_back_to_us_is_refused() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A server whose one agent is an agent elsewhere.
+fn passing_on(name: &str, port: u16, to: &str) -> Sabir {
     let config = format!(
         "[egress]\nallow = [\"127.0.0.0/8\"]\n\
-         [[agent]]\nname = \"mirror\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://127.0.0.1:{port}/agents/mirror\"\n"
+         [[agent]]\nname = \"{name}\"\nkind = \"a2a\"\ndefault = true\nurl = \"{to}\"\n"
     );
     let home = Home::new(&config);
-    let sabir = Sabir::run(&home, home.command_at(&format!("127.0.0.1:{port}")));
+    Sabir::run(&home, home.command_at(&format!("127.0.0.1:{port}")))
+}
+
+/// Two servers that each take the other for the one who knows: the call comes back, is refused, and fails with the reason.
+#[test]
+fn a_call_that_comes_back_to_us_is_refused() {
+    let (here, there) = (free_port(), free_port());
+    let other = passing_on("back", there, &format!("http://127.0.0.1:{here}/agents/forth"));
+    let sabir = passing_on("forth", here, &format!("http://127.0.0.1:{there}/agents/back"));
     let task = sabir.begin("/", "round and round");
     eventually("the end", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_FAILED");
     let task = sabir.get("/", &task["id"]);
-    assert!(words(&task).contains("go round in a circle"), "{task}");
+    assert!(words(&task).contains("go round in a circle"), "{task}\n{}", other.said());
     assert_eq!(sabir.count("/"), 1, "nothing was opened on the way back");
 }

@@ -1,6 +1,7 @@
-//! The two grants that need nobody: client credentials, and renewing what we already have.
+//! The grants that need nobody: client credentials, renewing what we already have, and exchanging it for something narrower.
 
 use super::{Client, Clock, Error, Http, Token};
+use crate::secret::Secret;
 use url::Url;
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
@@ -8,6 +9,32 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
     pub async fn client_credentials(&self, token_url: &Url, scopes: &[String]) -> Result<Token, Error> {
         let scope = scopes.join(" ");
         let mut form = vec![("grant_type", "client_credentials")];
+        if !scope.is_empty() {
+            form.push(("scope", &scope));
+        }
+        self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
+    }
+
+    /// A token for one place, in exchange for one that says on whose behalf it is (RFC 8693). Who acts is always said as
+    /// well: a token that hides who carries it is somebody else's identity.
+    pub async fn exchange_token(
+        &self,
+        token_url: &Url,
+        subject: &Secret,
+        actor: &Secret,
+        audience: Option<&str>,
+        scopes: &[String],
+    ) -> Result<Token, Error> {
+        const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
+        let scope = scopes.join(" ");
+        let mut form = vec![
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("subject_token", subject.expose()),
+            ("subject_token_type", ACCESS),
+            ("actor_token", actor.expose()),
+            ("actor_token_type", ACCESS),
+        ];
+        form.extend(audience.map(|audience| ("audience", audience)));
         if !scope.is_empty() {
             form.push(("scope", &scope));
         }
@@ -30,7 +57,6 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
 mod tests {
     use super::*;
     use crate::oauth::fakes::{FakeClock, FakeHttp, form_of, url};
-    use crate::secret::Secret;
     use serde_json::json;
 
     const TOKEN: &str = "https://as.example/token";
@@ -48,6 +74,30 @@ mod tests {
         assert_eq!(request.headers()["authorization"], "Basic bWU6aHVzaA==");
         assert_eq!(request.headers()["accept"], "application/json");
         assert_eq!(form_of(request), [("grant_type", "client_credentials"), ("scope", "a b")]);
+    }
+
+    #[tokio::test]
+    async fn an_exchange_says_who_acts() {
+        let granted = json!({"access_token": "narrow", "token_type": "Bearer", "expires_in": 60,
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token"});
+        let http = FakeHttp::answers([(200, granted)]);
+        let (clock, secret) = (FakeClock::at(0), Secret::new("hush"));
+        let client = Client::new(&http, &clock, "hub", Some(&secret));
+        let (subject, actor) = (Secret::new("whose"), Secret::new("ours"));
+        let token =
+            client.exchange_token(&url(TOKEN), &subject, &actor, Some("https://b"), &["x".into()]).await.unwrap();
+        assert_eq!(token.access.expose(), "narrow");
+        let form = form_of(&http.requests()[0]);
+        for expected in [
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("subject_token", "whose"),
+            ("actor_token", "ours"),
+            ("actor_token_type", "urn:ietf:params:oauth:token-type:access_token"),
+            ("audience", "https://b"),
+            ("scope", "x"),
+        ] {
+            assert!(form.contains(&expected), "{expected:?} in {form:?}");
+        }
     }
 
     #[tokio::test]

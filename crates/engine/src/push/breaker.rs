@@ -127,19 +127,20 @@ impl Breakers {
                 self.get(of_host, now).is_some_and(|breaker| breaker.fail(now, limits))
             }
             Outcome::Unanswered { .. } | Outcome::Refused { status: 500.., .. } => {
-                self.recover(&of_host, None);
+                self.recover(&of_host);
                 self.get(of_lane, now).is_some_and(|breaker| breaker.fail(now, limits))
             }
             Outcome::Accepted { .. } => {
                 let proven = (owed.task, owed.config.clone());
                 for whose in [of_lane, of_host] {
-                    drop(self.get(whose.clone(), now));
-                    self.recover(&whose, Some(&proven));
+                    if let Some(breaker) = self.get(whose, now) {
+                        *breaker = Breaker { proven: Some(proven.clone()), ..Breaker::default() };
+                    }
                 }
                 false
             }
             Outcome::Refused { .. } | Outcome::Gone { .. } => {
-                [of_lane, of_host].iter().for_each(|whose| self.recover(whose, None));
+                [of_lane, of_host].iter().for_each(|whose| self.recover(whose));
                 false
             }
             // Nobody was called.
@@ -165,9 +166,9 @@ impl Breakers {
     }
 
     /// As good as new.
-    fn recover(&mut self, whose: &Whose, proven: Option<&(TaskId, String)>) {
+    fn recover(&mut self, whose: &Whose) {
         if let Some(breaker) = self.of.get_mut(whose) {
-            let proven = proven.cloned().or_else(|| breaker.proven.take());
+            let proven = breaker.proven.take();
             *breaker = Breaker { proven, ..Breaker::default() };
         }
     }

@@ -33,6 +33,10 @@ pub(super) enum Heard {
 impl RemoteAgent {
     pub(super) async fn call_off_there(&self, canceled: &Canceled) -> CalledOff {
         let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
+        if known.fallen {
+            // What the other agent does is called off as a child's work is.
+            return CalledOff::default();
+        }
         let Some(task) = known.task.clone() else {
             let gap = known.tried.then(|| "the agent had not named its task when it was canceled; it may go on".into());
             return CalledOff { gap, ..CalledOff::default() };

@@ -20,6 +20,8 @@ pub(super) struct Known {
     pub(super) sent: bool,
     /// Where their task is, or our message may be.
     pub(super) at: Option<String>,
+    /// Another agent does the work, since it could not begin there.
+    pub(super) fallen: bool,
     /// They choose their conversations themselves.
     pub(super) chooses_context: bool,
     /// Their task, while it is open.

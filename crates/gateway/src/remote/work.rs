@@ -11,6 +11,7 @@
 //! | a stream that brought nothing new, or cannot be had | ask for the task, at a slowing pace |
 //! | a call that the breakers refuse | a pause, as long as they say; it counts for nothing |
 //! | an answer that they do not know the version or the method | their card once more, then the same again |
+//! | the first call of a task, where it cannot begin at any place | another agent does it, if one is named |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
@@ -18,7 +19,7 @@ use super::known::{Known, chance, context_id, message_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
-use crate::delegate::outgoing;
+use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
@@ -84,6 +85,9 @@ impl<'a> Work<'a> {
             self.cx.commit().await?;
         }
         loop {
+            if self.falls_back() {
+                return self.fall_back().await;
+            }
             if let Some(ending) = self.give_up().await {
                 return Ok(self.end(ending));
             }
@@ -106,6 +110,31 @@ impl<'a> Work<'a> {
             self.cx.commit().await?;
             self.cx.sleep(pause).await;
         }
+    }
+
+    /// Whether another agent is to do it: nothing has begun, and it cannot begin anywhere now.
+    fn falls_back(&self) -> bool {
+        let RemoteAgent { upstream, replicas, bulkhead, .. } = self.remote;
+        let begun = self.known.tried || self.known.task.is_some() || self.cx.before().is_some();
+        let nowhere = || {
+            let failed = |url: &String| self.shunned.contains(url);
+            bulkhead.is_full() || replicas.iter().all(|replica| failed(&replica.place.url) || !replica.is_usable())
+        };
+        self.known.fallen || (upstream.fallback.is_some() && !begun && nowhere())
+    }
+
+    async fn fall_back(mut self) -> Result<Ending, Failure> {
+        let Some(to) = self.remote.upstream.fallback.clone() else {
+            return Ok(Ending::fail("the agent that was to take over is no longer configured"));
+        };
+        if !std::mem::replace(&mut self.known.fallen, true) {
+            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, %to, "another agent takes over");
+            self.cx.set_checkpoint(self.known.write());
+            self.cx.waits_for(None);
+            self.cx.commit().await?;
+        }
+        let (parts, metadata) = (self.cx.message().parts.clone(), self.cx.message().metadata.clone());
+        Ok(delegate(self.cx, &to, "fallback", parts, metadata, &Mirror::WHOLE).await?.into_ending())
     }
 
     /// One call: what ended the turn, or nothing yet.
@@ -139,7 +168,8 @@ impl<'a> Work<'a> {
         self.known.tried = true;
         self.put_down(None);
         self.cx.commit().await?;
-        let mut request = send_message(self.message());
+        let continues = line.agent().dialect().reach().continues;
+        let mut request = send_message(self.message(continues));
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
             return match line.stream(request, self.follow()).await {
@@ -364,14 +394,15 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The caller's message, as ours.
-    fn message(&self) -> Message {
+    /// The caller's message, as ours. Where a message cannot continue a task it is the next one of the conversation, and
+    /// what it leads to is what ours goes on with.
+    fn message(&self, continues: bool) -> Message {
         let said = self.cx.message();
         let named = self.known.context.clone();
         Message {
             message_id: message_id(self.cx),
             context_id: named.or_else(|| (!self.known.chooses_context).then(|| context_id(self.cx))),
-            task_id: self.known.task.clone(),
+            task_id: self.known.task.clone().filter(|_| continues),
             role: said.role,
             parts: said.parts.clone(),
             metadata: outgoing(self.cx, said.metadata.as_ref()),

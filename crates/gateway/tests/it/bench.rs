@@ -41,7 +41,10 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         name: "far".into(),
         places: vec![Place::only(url)],
         bulkhead: None,
+        fallback: None,
         credentials: Credentials::default(),
+        origins: Vec::new(),
+        tls: sabir_gateway::Tls::default(),
         egress: Egress::public().and_loopback(),
         patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
         idempotent: false,
@@ -99,6 +102,11 @@ impl Bench {
     /// Sends, and gives the task as it rests.
     pub(crate) async fn send(&self, text: &str) -> Task {
         self.deliver(self.request(text, None)).await.unwrap()
+    }
+
+    /// Answers a question, and gives the task as it rests.
+    pub(crate) async fn answer(&self, task: &Task, text: &str) -> Task {
+        self.deliver(self.request(text, Some(task))).await.unwrap()
     }
 
     /// Sends, and gives the task as it begins.

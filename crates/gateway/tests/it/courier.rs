@@ -9,6 +9,7 @@ use sabir_guard::sign::webhook::{Received, WebhookSecret};
 use sabir_proto::{Authentication, Secret, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
 
 /// A header of a request, as it was written.
@@ -176,4 +177,23 @@ async fn who_does_not_answer_is_not_waited_for() {
     let Outcome::Unreachable { reason } = nobody else { panic!("{nobody:?}") };
     assert!(!reason.contains("SECRET"), "{reason}");
     assert!(PATIENCE < Duration::from_secs(1));
+}
+
+/// Every connection is a file descriptor, and receivers are as many as strangers name.
+#[tokio::test]
+async fn a_connection_to_a_webhook_is_not_kept_for_long() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let receiver = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 8192];
+        let heard = socket.read(&mut buffer).await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        (heard, socket.read(&mut buffer).await.unwrap())
+    });
+    let webhooks = webhooks(inside(), Seal::default());
+    assert_eq!(deliver(&webhooks, parcel(&url)).await, Outcome::Accepted { status: 200 });
+    // Kept for a next delivery, and closed long before those to agents are.
+    let (heard, then) = tokio::time::timeout(Duration::from_secs(30), receiver).await.expect("it is closed").unwrap();
+    assert!(heard > 0 && then == 0, "{heard}, {then}");
 }

@@ -8,6 +8,7 @@ mod bench;
 mod breakers;
 mod cancels;
 mod courier;
+mod credentials;
 mod delegate;
 mod egress;
 mod handoff;

@@ -1,9 +1,11 @@
 //! Agents in several places, and those that have enough to do.
 
 use crate::agent::{After, Do, Stub, card, frame, task};
-use crate::bench::{Bench, eventually, upstream};
+use crate::bench::{Bench, eventually, upstream, words};
+use sabir_engine::{Agent, Context, Ending, Failure, Resident, Residents};
 use sabir_gateway::{Condition, Place, Rules, Upstream};
-use sabir_proto::TaskState;
+use sabir_proto::{AgentName, TaskState, ToolMode};
+use std::sync::Arc;
 
 async fn quick() -> Stub {
     Stub::start(|base| card(base, "{}", ""), |_, _| Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")))).await
@@ -74,4 +76,43 @@ async fn nobody_is_admitted_while_nobody_can_be_called_or_enough_is_under_way() 
     bench.begin("go").await;
     let after = eventually("the breaker is open", async || bench.try_begin("go").await.err()).await.retry_after();
     assert!(after.is_some_and(|after| (290..=300).contains(&after)), "{after:?}");
+}
+
+struct Spare;
+
+impl Agent for Spare {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        match cx.before() {
+            None => Ok(Ending::ask_input("Which one?")),
+            Some(_) => {
+                cx.artifact("made", cx.message().parts.clone()).await?;
+                Ok(Ending::complete_with("the spare one did it"))
+            }
+        }
+    }
+}
+
+struct Known(Arc<Resident>);
+
+impl Residents for Known {
+    fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
+        (*name == self.0.name).then(|| self.0.clone())
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_begin_anywhere_is_done_by_another_agent() {
+    let stub = Stub::start(|base| card(base, "{}", ""), |_, _| Do::Error(-32000, "no")).await;
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gone = format!("http://{}", free.local_addr().unwrap());
+    drop((free, stub));
+    let name = AgentName::parse("spare").unwrap();
+    let bench = Bench::new(Upstream { fallback: Some(name.clone()), ..upstream(&gone) }).await;
+    let resident = Resident { name, agent: Arc::new(Spare), push: false, tools: ToolMode::Full };
+    bench.engine.know(Arc::new(Known(Arc::new(resident))));
+    let asks = bench.send("go").await;
+    assert_eq!((asks.status.state, words(&asks).as_str()), (TaskState::InputRequired, "Which one?"));
+    let done = bench.answer(&asks, "that one").await;
+    assert_eq!((done.status.state, words(&done).as_str()), (TaskState::Completed, "the spare one did it"));
+    assert_eq!(done.artifacts[0].parts[0].as_text(), Some("that one"));
 }

@@ -142,7 +142,7 @@ pub async fn desk(config: &Config, order: DeskOrder) -> Result<DeskSaid, AdminEr
     }
     let durability = config.store.durability.into();
     let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
-    let said = match SqliteLog::open(&path, options) {
+    Ok(match SqliteLog::open(&path, options) {
         Ok(log) => {
             let host = Arc::new(TokioHost);
             let engine = Engine::open(Arc::new(log), host, Limits::default(), Metrics::default()).await?;
@@ -153,11 +153,7 @@ pub async fn desk(config: &Config, order: DeskOrder) -> Result<DeskSaid, AdminEr
             operator::ask(&socket, &order).await.map_err(|reason| AdminError::Operator { socket, reason })?
         }
         Err(other) => return Err(other.into()),
-    };
-    match said {
-        DeskSaid::Failed(reason) => Err(AdminError::Failed(reason)),
-        said => Ok(said),
-    }
+    })
 }
 
 /// Carries out an order with an engine at hand.

@@ -91,7 +91,9 @@ impl Handoffs<'_> {
         let target = self.config.agent.iter().find(|agent| agent.name == name && agent.name != from.name);
         let target = target.ok_or("no other agent of the configuration has this name")?;
         let policy = self.config.egress.policy();
-        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, &target.url) {
+        // Of several places any will do: what they share is the agent.
+        let place = target.url.as_ref().or_else(|| target.replicas.first().map(|replica| &replica.url));
+        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, place) {
             (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
             (Kind::A2a, None) => return Err("it has no url".into()),
             _ => {

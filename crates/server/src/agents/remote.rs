@@ -1,14 +1,15 @@
 //! Agents elsewhere, from configuration.
 
+mod credentials;
+
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::places;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_gateway::{Credentials, Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
-use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
-use sabir_proto::Secret;
+use sabir_proto::AgentName;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,7 +27,13 @@ pub(crate) fn remote(
         return Ok(None);
     }
     let places = places(config.url.as_ref(), &config.replicas)?;
-    let credentials = credentials(config, secrets)?;
+    let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
+    let shown = credentials::of(config, secrets, &egress)?;
+    let fallback = config.fallback.as_deref().map(AgentName::parse).transpose();
+    let fallback = fallback.map_err(|e| format!("fallback: the name {e}"))?;
+    if fallback.as_ref().is_some_and(|name| name.as_str() == config.name) {
+        return Err("fallback: another agent than this one".into());
+    }
     let waits = config.continuation;
     if waits.attempts == 0 || waits.poll_ms == 0 {
         return Err("continuation: attempts and poll_ms are at least 1".into());
@@ -36,12 +43,14 @@ pub(crate) fn remote(
         silence: (waits.minutes > 0).then(|| Duration::from_secs(waits.minutes.saturating_mul(60))),
         pause: Duration::from_millis(waits.poll_ms),
     };
-    let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
     let upstream = Upstream {
         name: config.name.clone(),
         places,
+        fallback,
         bulkhead: (config.bulkhead > 0).then_some(config.bulkhead),
-        credentials,
+        credentials: shown.credentials,
+        origins: shown.origins,
+        tls: shown.tls,
         egress,
         patience,
         idempotent: config.idempotent,
@@ -69,15 +78,7 @@ async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
 
 /// What the agent is shown.
 pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result<Credentials, String> {
-    let secret = |key: &str, reference: &Option<Reference>| -> Result<Option<Secret>, String> {
-        let Some(reference) = reference else { return Ok(None) };
-        secrets.reveal(&reference.find(key)?).map(Some).map_err(|e| format!("{key}: {e}"))
-    };
-    Ok(Credentials {
-        bearer: secret("bearer", &config.bearer)?,
-        api_key: secret("api_key", &config.api_key)?,
-        ..Credentials::default()
-    })
+    credentials::of(config, secrets, &Egress::public()).map(|shown| shown.credentials)
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

@@ -7,7 +7,7 @@ use super::http::HttpConfig;
 use super::openai::OpenaiConfig;
 use super::registry::OnDrift;
 use super::retention::AgentRetention;
-use super::upstream::{BreakerConfig, ReplicaConfig};
+use super::upstream::{BreakerConfig, CredentialsConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use sabir_proto::transfer::Handover;
@@ -79,12 +79,18 @@ pub struct AgentConfig {
     /// `a2a`: where the agent is, in place of `url`, if it is in several places.
     #[serde(default)]
     pub replicas: Vec<ReplicaConfig>,
+    /// `a2a`: the name of an agent here that does the work where it cannot begin there.
+    #[serde(default)]
+    pub fallback: Option<String>,
     /// `a2a`: calls to it that may be under way at the same time; 0 for any number.
     #[serde(default)]
     pub bulkhead: usize,
     /// `a2a`: seconds between two looks at how it is doing; 0 for none.
     #[serde(default = "half_a_minute")]
     pub health_seconds: u64,
+    /// `a2a`: what it is shown besides `bearer` and `api_key`.
+    #[serde(default)]
+    pub credentials: Option<CredentialsConfig>,
     /// `a2a`: when it is left alone.
     #[serde(default)]
     pub breaker: BreakerConfig,
@@ -180,7 +186,9 @@ impl AgentConfig {
             dispatch: None,
             mentions: Vec::new(),
             cancel_grace_seconds: None,
+            credentials: None,
             replicas: Vec::new(),
+            fallback: None,
             bulkhead: 0,
             health_seconds: half_a_minute(),
             breaker: BreakerConfig::default(),

@@ -1,6 +1,7 @@
 //! What an `[[agent]]` of `kind = "a2a"` may say about the agent it stands for.
 
 use sabir_gateway::{Place, Rules};
+use sabir_guard::config::Reference;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -72,4 +73,92 @@ pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result
         return Err("replicas: the same url stands there twice".into());
     }
     Ok(places)
+}
+
+/// `[agent.credentials]`: what an agent elsewhere is shown, besides `bearer` and `api_key`; one of these.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CredentialsConfig {
+    /// Where else its card may lead with any of them: origins besides the hosts of its URLs.
+    pub origins: Vec<String>,
+    /// A name and a password.
+    pub basic: Option<BasicConfig>,
+    /// A token from an authorization server.
+    pub oauth: Option<OAuthConfig>,
+    /// Signatures of an account of XPR Network.
+    pub xpr: Option<AccountConfig>,
+    /// Tokens of agent-native.
+    pub native: Option<NativeConfig>,
+    /// A certificate.
+    pub tls: Option<CertificateConfig>,
+}
+
+/// `[agent.credentials.basic]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BasicConfig {
+    /// The name.
+    pub user: String,
+    /// The password.
+    pub password: Reference,
+}
+
+/// `[agent.credentials.oauth]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OAuthConfig {
+    /// Where tokens are got.
+    pub token_url: String,
+    /// Who we are there.
+    pub client_id: String,
+    /// What proves it.
+    #[serde(default)]
+    pub client_secret: Option<Reference>,
+    /// What the token is to allow.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// A token that says on whose behalf we call: it is exchanged (RFC 8693), with our own as the actor's.
+    #[serde(default)]
+    pub subject: Option<Reference>,
+    /// For whom the exchanged token is.
+    #[serde(default)]
+    pub audience: Option<String>,
+}
+
+/// `[agent.credentials.xpr]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountConfig {
+    /// Its name.
+    pub account: String,
+    /// Its key, `PVT_K1_…` or WIF.
+    pub key: Reference,
+}
+
+/// `[agent.credentials.native]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NativeConfig {
+    /// On whose behalf.
+    pub email: String,
+    /// The secret that all peers share, or that of the organisation.
+    pub secret: Reference,
+    /// The organisation's domain.
+    #[serde(default)]
+    pub domain: Option<String>,
+}
+
+/// `[agent.credentials.tls]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateConfig {
+    /// The certificate chain as PEM, with `key`.
+    #[serde(default)]
+    pub cert: Option<Reference>,
+    /// Its key.
+    #[serde(default)]
+    pub key: Option<Reference>,
+    /// Whom to believe besides the machine's own authorities, as PEM.
+    #[serde(default)]
+    pub ca: Option<Reference>,
 }

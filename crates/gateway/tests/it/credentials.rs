@@ -1,0 +1,86 @@
+//! What agents elsewhere are shown: our own, where it is meant to go, and nowhere else.
+
+use crate::agent::{Do, Heard, Stub, card, task};
+use crate::bench::{Bench, upstream, words};
+use sabir_gateway::{Credentials, Egress, Grant, Terms, Upstream};
+use sabir_proto::{Secret, TaskState};
+use std::sync::Arc;
+use url::Url;
+
+fn done() -> Do {
+    Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")))
+}
+
+/// An authorization server, which gives a token for each question.
+async fn tokens() -> Stub {
+    let answer = |number: usize, heard: &Heard| {
+        let what = if heard.body.contains("token-exchange") { "exchanged" } else { "ours" };
+        let body = format!(r#"{{"access_token":"{what}-{number}","token_type":"Bearer","expires_in":3600}}"#);
+        Do::Answer(200, "content-type: application/json\r\n".into(), body)
+    };
+    Stub::start(|_| String::new(), answer).await
+}
+
+async fn with_grant(issuer: &Stub, subject: Option<&str>) -> (Stub, Bench) {
+    let agent = Stub::start(|base| card(base, "{}", ""), |_, _| done()).await;
+    let terms = Terms {
+        token_url: Url::parse(&format!("{}/token", issuer.url)).unwrap(),
+        client_id: "hub".into(),
+        client_secret: Some(Secret::new("hush")),
+        scopes: vec!["ledger".into()],
+        subject: subject.map(Secret::new),
+        audience: Some("https://ledger.example".into()),
+    };
+    let grant = Grant::new(terms, Egress::public().and_loopback()).unwrap();
+    assert!(!format!("{grant:?}").contains("hush"));
+    let credentials = Credentials { signer: Some(Arc::new(grant)), ..Credentials::default() };
+    let bench = Bench::new(Upstream { credentials, ..upstream(&agent.url) }).await;
+    (agent, bench)
+}
+
+#[tokio::test]
+async fn a_token_is_got_once_and_shown_with_every_call() {
+    let issuer = tokens().await;
+    let (agent, bench) = with_grant(&issuer, None).await;
+    for _ in 0..3 {
+        assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
+    }
+    let shown: Vec<Option<String>> = agent.calls().iter().map(|call| call.header("authorization")).collect();
+    assert_eq!(shown, vec![Some("Bearer ours-0".to_owned()); 3]);
+    assert_eq!(issuer.calls().len(), 1);
+    assert!(
+        agent.heard().iter().filter(|h| h.line.contains("well-known")).all(|h| h.header("authorization").is_none())
+    );
+}
+
+#[tokio::test]
+async fn an_exchange_names_us_as_the_one_who_acts() {
+    let issuer = tokens().await;
+    let (agent, bench) = with_grant(&issuer, Some("on-behalf-of")).await;
+    assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
+    assert_eq!(agent.calls()[0].header("authorization").as_deref(), Some("Bearer exchanged-1"));
+    let asked = issuer.calls();
+    assert!(asked[0].body.contains("grant_type=client_credentials"));
+    for expected in ["subject_token=on-behalf-of", "actor_token=ours-0", "audience=https%3A%2F%2Fledger.example"] {
+        assert!(asked[1].body.contains(expected), "{expected} in {}", asked[1].body);
+    }
+}
+
+#[tokio::test]
+async fn a_card_cannot_send_what_we_show_to_somebody_else() {
+    let thief = Stub::start(|_| String::new(), |_, _| done()).await;
+    let elsewhere = thief.url.replace("127.0.0.1", "localhost");
+    for (origins, completes) in [(vec![], false), (vec![elsewhere.clone()], true)] {
+        let to = elsewhere.clone();
+        let agent = Stub::start(
+            move |base| card(base, "{}", "").replace(&format!("{base}/rpc"), &format!("{to}/rpc")),
+            |_, _| done(),
+        )
+        .await;
+        let credentials = Credentials { bearer: Some(Secret::new("ours")), ..Credentials::default() };
+        let bench = Bench::new(Upstream { credentials, origins, ..upstream(&agent.url) }).await;
+        let ended = bench.send("go").await;
+        assert_eq!(ended.status.state == TaskState::Completed, completes, "{}", words(&ended));
+        assert_eq!(thief.calls().len(), usize::from(completes));
+    }
+}
