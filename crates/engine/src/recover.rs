@@ -159,6 +159,8 @@ impl Engine {
             core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
+        // It may have had children before it was interrupted; an orderly stop does not even count as an attempt.
+        turn.outlet.set_delegated();
         let mut recorder = Recorder::new(task, stored.head, true);
         let mut first = recorder.step(core, None);
         first.turn = Some(number);

@@ -59,7 +59,7 @@ impl Runner {
         if self.canceled {
             self.core.host.spawn(self.turn.canceled(task));
         }
-        // A first turn that never delegated has no children; of any other only the log knows.
+        // A first turn that never delegated, and was never interrupted, has no children; of any other only the log knows.
         let may_have_children = self.number != (Seq(0), 1) || self.turn.outlet.has_delegated();
         match owed {
             None => {

@@ -270,7 +270,7 @@ fn text_may_be_wild_or_large() {
 fn push_configurations_are_kept() {
     let demo = demo(&[]);
     let task = demo.begin("/", "hold");
-    let config = json!({"taskId": task["id"], "id": "c1", "url": "http://127.0.0.1:9/hook"});
+    let config = json!({"taskId": task["id"], "id": "c1", "url": "http://127.0.0.1:8009/hook"});
     let created = demo.result("/", "CreateTaskPushNotificationConfig", &config);
     assert_eq!(created["id"], "c1");
     let named = json!({"taskId": task["id"], "id": "c1"});

@@ -57,7 +57,7 @@ fn a_config_is_kept_as_it_was_given_and_shown_without_its_secrets() {
         json!({"configs": [shown], "nextPageToken": ""})
     );
     // The same id again replaces.
-    let other = json!({"taskId": task["id"], "id": "mine", "url": "http://127.0.0.1:9/x"});
+    let other = json!({"taskId": task["id"], "id": "mine", "url": "http://127.0.0.1:8009/x"});
     assert_eq!(sabir.result(MAIL, CREATE, &other), other);
     assert_eq!(sabir.result(MAIL, LIST, &json!({"taskId": task["id"]}))["configs"], json!([other]));
     // Without an id, one is given.

@@ -199,7 +199,9 @@ fn a_change_of_what_matters_is_held_until_it_is_approved() {
     eventually("the agent is served", || is_there(&sabir, "stub"));
     // Other words are used as they come.
     elsewhere.change(|card| card["description"] = "Other words".into());
-    assert_eq!(agent(&desk, &home, &["refresh", "stub"]).json()["card"], "used");
+    // The server looks for itself now and then, and may have been faster.
+    let said = agent(&desk, &home, &["refresh", "stub"]).json()["card"].clone();
+    assert!(said == "used" || said == "same", "{said}");
     eventually("the words are shown", || card(&sabir, "stub")["description"] == "Other words");
     // Another skill and another address are not.
     elsewhere.change(|card| {

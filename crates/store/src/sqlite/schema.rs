@@ -163,7 +163,9 @@ fn unreadable(path: &Path, error: &rusqlite::Error) -> OpenError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match error.sqlite_error_code() {
         _ if is_busy(error) => OpenError::Locked(path.into()),
-        Some(NotADatabase | DatabaseCorrupt) => OpenError::Foreign { path: path.into(), reason: error.to_string() },
+        Some(NotADatabase) => OpenError::Foreign { path: path.into(), reason: error.to_string() },
+        // It begins as a database does, but not even its tables can be read.
+        Some(DatabaseCorrupt) => OpenError::Damaged { path: path.into(), reason: error.to_string() },
         _ => OpenError::Io { path: path.into(), reason: error.to_string() },
     }
 }

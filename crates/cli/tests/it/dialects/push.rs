@@ -96,7 +96,7 @@ fn a_task_of_01_has_one_configuration() {
     let given = json!({"id": name, "pushNotificationConfig": given});
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/set", &given), kept);
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name})), kept);
-    let other = json!({"id": name, "pushNotificationConfig": {"url": "http://127.0.0.1:9/x"}});
+    let other = json!({"id": name, "pushNotificationConfig": {"url": "http://127.0.0.1:8009/x"}});
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/set", &other), other);
     assert_eq!(result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name})), other);
     let listed = result(&sabir, V03, "tasks/pushNotificationConfig/list", &json!({"id": name}));
