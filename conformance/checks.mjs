@@ -13,7 +13,7 @@ const CASE_SECONDS_MAX = 25;
 // As long as in the Python clients, which give up after five silent seconds; these SDKs would wait for minutes.
 export const QUIET_SECONDS = 7;
 // Port 9 discards: the hook is only ever stored and looked up, nobody listens.
-export const HOOK = 'http://127.0.0.1:9/hook';
+export const HOOK = 'http://127.0.0.1:8009/hook';
 
 /** The server answered, but not what it promised. */
 export class Wrong extends Error {}

@@ -15,7 +15,7 @@ CASE_SECONDS_MAX = 25
 # The HTTP client of the Python SDKs gives up after five silent seconds; a server has to break the silence before that.
 QUIET_SECONDS = 7
 # Port 9 discards: the hook is only ever stored and looked up, nobody listens.
-HOOK = 'http://127.0.0.1:9/hook'
+HOOK = 'http://127.0.0.1:8009/hook'
 
 BINDINGS = ['JSONRPC', 'HTTP+JSON', 'GRPC']
 CASES = {}

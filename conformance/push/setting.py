@@ -123,7 +123,11 @@ def letters(server, *words):
 
 
 def dead(server, count, seconds=20):
-    """Waits for so many dead letters, and for nothing to wait any more."""
-    until(lambda: len(letters(server, '--dead')) >= count and not letters(server, '--waiting'), f'{count} dead letters',
-          seconds, pause=0.1)
+    """Waits for so many events in dead letters, and for nothing to wait any more. Neighbours that nobody answered are one
+    letter."""
+
+    def buried():
+        return sum(one['lastEvent'] - one['firstEvent'] + 1 for one in letters(server, '--dead'))
+
+    until(lambda: buried() >= count and not letters(server, '--waiting'), f'{count} dead events', seconds, pause=0.1)
     return letters(server, '--dead')

@@ -121,17 +121,18 @@ impl Which {
     }
 }
 
-/// Goes through everything that was given up.
+/// Goes through everything that was given up, the events of a webhook in their order: a letter whose neighbours were
+/// given up before it has a lower number than they have.
 fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
-    let mut after = 0;
+    let (mut after, mut dead) = (0, Vec::new());
     loop {
         let page = list(config, Order::List { dead: true, task: None, after, limit: LETTERS_MAX })?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { break };
         after = last.number;
-        for letter in &page {
-            work(letter.number)?;
-        }
+        dead.extend(page.into_iter().map(|letter| (letter.task_id, letter.config_id, letter.first_event, letter.number)));
     }
+    dead.sort_unstable();
+    dead.into_iter().try_for_each(|(.., number)| work(number))
 }
 
 /// Try deliveries again now, dead ones too, as if for the first time.
