@@ -129,7 +129,9 @@ fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> 
         let page = list(config, Order::List { dead: true, task: None, after, limit: LETTERS_MAX })?;
         let Some(last) = page.last() else { break };
         after = last.number;
-        dead.extend(page.into_iter().map(|letter| (letter.task_id, letter.config_id, letter.first_event, letter.number)));
+        dead.extend(
+            page.into_iter().map(|letter| (letter.task_id, letter.config_id, letter.first_event, letter.number)),
+        );
     }
     dead.sort_unstable();
     dead.into_iter().try_for_each(|(.., number)| work(number))

@@ -138,7 +138,7 @@ fn the_ranking_is_told_without_a_server() {
     let home = Home::new(DESK);
     let rank = |text: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
-        command.args(["agent", "rank", text, "-o", "json", "--config"]).arg(home.path("sabir.toml"));
+        command.args(["agent", "rank", text, "-o", "json", "--config"]).arg(home.path("sabir.toml")).env_clear();
         let ran = command.output().unwrap();
         let told: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
         (ran.status.code(), told)
