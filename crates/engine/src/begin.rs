@@ -528,19 +528,7 @@ fn poll_once(turn: &mut Turn) -> Option<Ending> {
 }
 
 fn opening_step(id: TaskId, scope: Arc<Scope>, context: ContextId, birth: Option<Box<Birth>>) -> Step {
-    Step {
-        task: id,
-        opening: Some(Opening { scope, context, birth }),
-        after: Seq(0),
-        events: Vec::new(),
-        snapshot: None,
-        placement: None,
-        turn: None,
-        checkpoint: None,
-        retry: None,
-        notify: None,
-        effects: Vec::new(),
-    }
+    Step { opening: Some(Opening { scope, context, birth }), ..Step::bare(id, Vec::new()) }
 }
 
 pub(crate) fn stopping() -> Fault {

@@ -9,7 +9,7 @@ use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
 use crate::engine::{Core, Engine, Resident};
 use crate::host::BoxFuture;
 use crate::record::Recorder;
-use sabir_proto::{AgentName, Seq, TaskId, Timestamp};
+use sabir_proto::{AgentName, TaskId, Timestamp};
 use sabir_store::{Effect, OwedCancel, Step, StoreError};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +71,7 @@ impl Core {
                     owed.due = later(core.host.now(), (PAUSE_MIN * 2_u32.pow(owed.attempts.min(10))).min(PAUSE_MAX));
                 }
                 let effect = Effect::OweCancel((!told).then(|| Box::new(owed.clone())));
-                match core.log.append(bare(task, effect)).await {
+                match core.log.append(Step::bare(task, vec![effect])).await {
                     Ok(()) if told => break,
                     // The task has been forgotten, and this with it.
                     Err(sabir_store::AppendError::Stale) => break,
@@ -131,21 +131,4 @@ fn poll_quietly<T>(future: &mut BoxFuture<'_, T>, cx: &mut Context<'_>) -> Optio
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_millis(now.millis().saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
-}
-
-/// A step of nothing but an effect.
-fn bare(task: TaskId, effect: Effect) -> Step {
-    Step {
-        task,
-        opening: None,
-        after: Seq(0),
-        events: Vec::new(),
-        snapshot: None,
-        placement: None,
-        turn: None,
-        checkpoint: None,
-        retry: None,
-        notify: None,
-        effects: vec![effect],
-    }
 }

@@ -19,7 +19,7 @@ pub(crate) use drain::Drainer;
 
 use crate::courier::{Courier, NoCourier};
 use crate::engine::{Core, Engine};
-use sabir_proto::{DeletePush, Fault, GetPush, ListPush, PushConfig, PushPage, Seq, TaskId, TaskRef};
+use sabir_proto::{DeletePush, Fault, GetPush, ListPush, PushConfig, PushPage, TaskId, TaskRef};
 use sabir_store::{Effect, Letter, Letters, Scope, Step, StoreError};
 use std::sync::Arc;
 
@@ -121,19 +121,7 @@ impl Engine {
     }
 
     async fn commit_effect(&self, id: TaskId, effect: Effect) -> Result<(), Fault> {
-        let step = Step {
-            task: id,
-            opening: None,
-            after: Seq(0),
-            events: Vec::new(),
-            snapshot: None,
-            placement: None,
-            turn: None,
-            checkpoint: None,
-            retry: None,
-            notify: None,
-            effects: vec![effect],
-        };
+        let step = Step::bare(id, vec![effect]);
         self.core.log.append(step).await.map_err(|e| self.core.append_fault("storing a push config", &e))
     }
 }

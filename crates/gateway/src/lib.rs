@@ -33,6 +33,7 @@ mod metrics;
 mod outbound;
 mod remote;
 mod scout;
+mod uuid;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;

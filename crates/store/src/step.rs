@@ -88,6 +88,23 @@ pub struct Step {
 }
 
 impl Step {
+    /// A step of nothing but effects.
+    pub const fn bare(task: TaskId, effects: Vec<Effect>) -> Self {
+        Self {
+            task,
+            opening: None,
+            after: Seq(0),
+            events: Vec::new(),
+            snapshot: None,
+            placement: None,
+            turn: None,
+            checkpoint: None,
+            retry: None,
+            notify: None,
+            effects,
+        }
+    }
+
     /// The number of the last event of this step.
     pub fn head(&self) -> Seq {
         match self.events.last() {

@@ -7,7 +7,7 @@
 
 use super::lineage::Lineage;
 use crate::engine::Core;
-use sabir_proto::{AgentName, Fault, Seq, TaskId};
+use sabir_proto::{AgentName, Fault, TaskId};
 use sabir_store::{Effect, Step};
 use std::time::Duration;
 
@@ -98,19 +98,7 @@ impl Core {
 
     /// Adds to what a family has spent, and says whether that is too much.
     pub(super) async fn spend(&self, task: TaskId, root: TaskId, micros: u64) -> Result<(), Fault> {
-        let step = Step {
-            task,
-            opening: None,
-            after: Seq(0),
-            events: Vec::new(),
-            snapshot: None,
-            placement: None,
-            turn: None,
-            checkpoint: None,
-            retry: None,
-            notify: None,
-            effects: vec![Effect::Spend { root, micros }],
-        };
+        let step = Step::bare(task, vec![Effect::Spend { root, micros }]);
         self.log.append(step).await.map_err(|e| self.append_fault("counting what was spent", &e))?;
         self.within_means(root).await
     }

@@ -1,8 +1,9 @@
 //! The protocol: T1, create, T2, activate.
 
-use super::intent::{Intent, Left, Stage, parts, uuid};
+use super::intent::{Intent, Left, Stage, parts};
 use super::peer::{Face, Peer, Taken};
 use super::{Attempt, Desk};
+use crate::uuid::uuid;
 use sabir_client::Error;
 use sabir_engine::agent::Handover;
 use sabir_engine::{Context, Ending, Failure};

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use sabir_engine::agent::Handover;
 use sabir_proto::Message;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// How our checkpoints begin; those of the agents behind us do not.
 const MARK: &[u8] = b"handoff/1\n";
@@ -68,21 +67,6 @@ impl Left {
     }
 }
 
-/// A UUID (version 8) made from words: the same however often a turn is begun.
-pub(super) fn uuid(words: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for word in words {
-        hash.update(word.len().to_be_bytes());
-        hash.update(word.as_bytes());
-    }
-    let digest = hash.finalize();
-    let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
-    bytes[6] = (bytes[6] & 0x0f) | 0x80;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex = sabir_proto::digest::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 /// The words for whoever gets the task: the agent's own, or what its caller said last.
 pub(super) fn parts(order: &Handover, said: &Message) -> Vec<sabir_proto::Part> {
     match &order.text {
@@ -101,12 +85,5 @@ mod tests {
         assert_eq!(Left::read(&left.clone().write()), Some(left));
         assert_eq!(Left::read(br#"{"stage":"over"}"#), None);
         assert_eq!(Left::read(b"handoff/1\nnonsense"), None);
-    }
-
-    #[test]
-    fn names_are_uuids_and_the_same_every_time() {
-        let id = sabir_proto::MessageId::parse(&uuid(&["handoff", "t/1"])).unwrap();
-        assert!(id.is_unique_by_form());
-        assert_eq!(uuid(&["handoff", "t/1"]), id.as_str());
     }
 }

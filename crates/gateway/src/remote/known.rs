@@ -1,6 +1,7 @@
 //! What a turn knows of a task elsewhere: the checkpoint, which outlives the process.
 
 use super::shown::Shown;
+use crate::uuid::uuid;
 use sabir_engine::Context;
 use sabir_proto::{ContextId, MessageId, TaskRef, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ impl Known {
 
 /// The name of our message: the same however often the turn is begun, and made to be recognised.
 pub(super) fn message_id(cx: &Context) -> MessageId {
-    MessageId::parse(&name(&["message", &cx.turn_id()])).expect("a UUID is a legal id")
+    MessageId::parse(&uuid(&["message", &cx.turn_id()])).expect("a UUID is a legal id")
 }
 
 /// A number for choosing among places: the same for all tasks of a conversation.
@@ -97,36 +98,12 @@ pub(super) fn chance(cx: &Context) -> u64 {
 /// same one, and would find themselves in one conversation there.
 pub(super) fn context_id(cx: &Context) -> ContextId {
     let (tenant, caller, context) = (cx.tenant().as_str(), cx.caller().name(), cx.context_id().to_string());
-    ContextId::parse(&name(&["context", tenant, caller, &context])).expect("a UUID is a legal id")
-}
-
-/// A UUID (version 8) made from words.
-fn name(words: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for word in words {
-        // With its length, so that no two lists of words read the same.
-        hash.update(word.len().to_be_bytes());
-        hash.update(word.as_bytes());
-    }
-    let digest = hash.finalize();
-    let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
-    bytes[6] = (bytes[6] & 0x0f) | 0x80;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex = sabir_proto::digest::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    ContextId::parse(&uuid(&["context", tenant, caller, &context])).expect("a UUID is a legal id")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique_by_form_and_the_same_every_time() {
-        let id = MessageId::parse(&name(&["message", "a/1"])).unwrap();
-        assert!(id.is_unique_by_form(), "{}", id.as_str());
-        assert_eq!(name(&["message", "a/1"]), id.as_str());
-        assert_ne!(name(&["message", "a/", "1"]), id.as_str());
-    }
 
     #[test]
     fn a_checkpoint_is_read_as_it_was_written() {

@@ -412,7 +412,7 @@ impl Drop for Queue {
 mod tests {
     use super::*;
     use crate::sqlite::{Durability, Options, Shared, schema};
-    use sabir_proto::{Seq, Stamp, Timestamp};
+    use sabir_proto::{Stamp, Timestamp};
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
     use std::time::{Duration, Instant};
@@ -430,19 +430,7 @@ mod tests {
 
     /// A step of a task that is not there: refused by a writer that lives.
     fn step() -> Step {
-        Step {
-            task: TaskId::new(Stamp::from_u64(1), 1),
-            opening: None,
-            after: Seq(0),
-            events: Vec::new(),
-            snapshot: None,
-            placement: None,
-            turn: None,
-            checkpoint: None,
-            retry: None,
-            notify: None,
-            effects: Vec::new(),
-        }
+        Step::bare(TaskId::new(Stamp::from_u64(1), 1), Vec::new())
     }
 
     fn queue() -> (Queue, Arc<Shared>, tempfile::TempDir) {

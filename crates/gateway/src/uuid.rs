@@ -1,0 +1,33 @@
+//! Names that are made again and come out the same.
+
+use sha2::{Digest as _, Sha256};
+
+/// A UUID (version 8) made from words.
+pub(crate) fn uuid(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        // With its length, so that no two lists of words read the same.
+        hash.update(word.len().to_be_bytes());
+        hash.update(word.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
+    bytes[6] = (bytes[6] & 0x0f) | 0x80;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex = sabir_proto::digest::hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::MessageId;
+
+    #[test]
+    fn names_are_unique_by_form_and_the_same_every_time() {
+        let id = MessageId::parse(&uuid(&["message", "a/1"])).unwrap();
+        assert!(id.is_unique_by_form(), "{}", id.as_str());
+        assert_eq!(uuid(&["message", "a/1"]), id.as_str());
+        assert_ne!(uuid(&["message", "a/", "1"]), id.as_str());
+    }
+}
