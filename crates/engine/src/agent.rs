@@ -81,8 +81,9 @@ pub trait Agent: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// Told after its caller has canceled a task, unless it wanted a grace; whether a turn was at work or had ended with a question. The turn's
-    /// future is gone by then; what it left for itself is here. For agents whose work goes on elsewhere.
+    /// Told after its caller has canceled a task, unless it wanted a grace; whether a turn was at work or had ended with a
+    /// question. The turn's future is gone by then; what it left for itself is here. For agents whose work goes on
+    /// elsewhere.
     fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }

@@ -47,9 +47,9 @@ pub use peer::{Face, Line, Peer, Taken};
 
 use intent::{Left, Stage};
 use sabir_engine::agent::Handover;
-use sabir_engine::{Agent, AnyAgent, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
+use sabir_engine::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 use sabir_guard::policy::lattice::Capabilities;
-use sabir_proto::{AgentName, Caller, TaskId, TaskRef};
+use sabir_proto::{AgentName, Caller, Fault, TaskId, TaskRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,10 +129,42 @@ pub struct Handing {
     desk: Desk,
 }
 
+/// Whose business a canceled task was.
+enum Whose {
+    /// The agent's behind the desk, with what it left for itself.
+    Agents(Canceled),
+    /// The desk's.
+    Desks(Stage),
+}
+
 impl Handing {
     /// Lets an agent hand over what the desk allows.
     pub const fn new(inner: Arc<dyn AnyAgent>, desk: Desk) -> Self {
         Self { inner, desk }
+    }
+
+    /// Who was at work on a task that is canceled.
+    fn left(&self, canceled: Canceled) -> Whose {
+        match canceled.checkpoint.as_deref().and_then(Left::read) {
+            None => Whose::Agents(canceled),
+            Some(Left { stage: Stage::Over, inner }) => {
+                Whose::Agents(Canceled { checkpoint: inner.map(Into::into), ..canceled })
+            }
+            Some(Left { stage, .. }) => Whose::Desks(stage),
+        }
+    }
+
+    /// Leaves nothing behind on the other side.
+    async fn drop_off(&self, stage: Stage) {
+        match stage {
+            Stage::Preparing(intent) => {
+                if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
+                    carry::call_off(&**peer, &intent).await;
+                }
+            }
+            // The child is called off by the engine.
+            Stage::Relaying { .. } | Stage::Over => {}
+        }
     }
 
     async fn inner_turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
@@ -180,20 +212,35 @@ impl Agent for Handing {
         Nature { recovery: Recovery::Resume, ..self.inner.any_nature() }
     }
 
+    fn admits(&self) -> Result<(), Fault> {
+        self.inner.any_admits()
+    }
+
+    fn grace(&self) -> Duration {
+        self.inner.any_grace()
+    }
+
+    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+        match self.left(canceled) {
+            Whose::Agents(canceled) => self.inner.any_call_off(canceled).await,
+            Whose::Desks(stage) => {
+                self.drop_off(stage).await;
+                CalledOff::default()
+            }
+        }
+    }
+
+    async fn remind(&self, canceled: Canceled) -> bool {
+        match self.left(canceled) {
+            Whose::Agents(canceled) => self.inner.any_remind(canceled).await,
+            Whose::Desks(_) => true,
+        }
+    }
+
     async fn canceled(&self, canceled: Canceled) {
-        match canceled.checkpoint.as_deref().and_then(Left::read) {
-            Some(Left { stage: Stage::Preparing(intent), .. }) => {
-                if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
-                    carry::call_off(&**peer, &intent).await;
-                }
-            }
-            // The child is called off by the engine.
-            Some(Left { stage: Stage::Relaying { .. }, .. }) => {}
-            Some(Left { stage: Stage::Over, inner }) => {
-                let checkpoint = inner.map(Into::into);
-                self.inner.any_canceled(Canceled { checkpoint, ..canceled }).await;
-            }
-            None => self.inner.any_canceled(canceled).await,
+        match self.left(canceled) {
+            Whose::Agents(canceled) => self.inner.any_canceled(canceled).await,
+            Whose::Desks(stage) => self.drop_off(stage).await,
         }
     }
 

@@ -3,9 +3,12 @@
 mod world;
 
 use sabir_engine::agent::Handover;
-use sabir_gateway::handoff::Unaware;
-use sabir_proto::{Fault, TaskState};
+use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure};
+use sabir_gateway::handoff::{Handing, Unaware};
+use sabir_proto::{Fault, Stamp, TaskId, TaskState};
 use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
 use world::{Said, Trick, World, refund};
 
 #[test]
@@ -91,7 +94,7 @@ fn the_callers_first_look_activates_too() {
 
 #[test]
 fn a_sender_that_never_comes_back_leaves_no_work_behind() {
-    let world = World::holding_for(std::time::Duration::from_millis(200));
+    let world = World::holding_for(Duration::from_millis(200));
     world.tricks([Trick::HangAfter]);
     world.crash_when(Trick::HangAfter, async |a| a.send("my money", true).await.id);
     let theirs = world.b_only();
@@ -209,4 +212,44 @@ fn a_caller_that_does_not_follow_never_sees_it_completed_for_nothing() {
             Unaware::Ask | Unaware::Fail => assert!(words.contains("https://b.example"), "{words}"),
         }
     }
+}
+
+/// An agent whose work goes on elsewhere, and that has had enough.
+struct Elsewhere;
+
+impl Agent for Elsewhere {
+    async fn turn(&self, _: &mut Context) -> Result<Ending, Failure> {
+        Ok(Ending::complete())
+    }
+
+    fn admits(&self) -> Result<(), Fault> {
+        Err(Fault::Unavailable("later".into()))
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(7)
+    }
+
+    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+        let left = canceled.checkpoint.map(|left| String::from_utf8_lossy(&left).into_owned());
+        CalledOff { ending: Ending::complete_with(left.unwrap_or_default()), ..CalledOff::default() }
+    }
+
+    async fn remind(&self, _: Canceled) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_agent_behind_the_desk_decides_how_its_own_work_is_called_off() {
+    let world = World::new();
+    let handing = Handing::new(Arc::new(Elsewhere), world.desk());
+    assert!(handing.admits().is_err(), "nothing is opened that it would not take");
+    assert_eq!(handing.grace(), Duration::from_secs(7));
+    let task = TaskId::new(Stamp::from_u64(1), 1);
+    let canceled = || Canceled { task, checkpoint: Some("its own".into()) };
+    world.run(async |_| {
+        assert_eq!(handing.call_off(canceled()).await.ending, Ending::complete_with("its own"));
+        assert!(!handing.remind(canceled()).await, "whoever has not heard is told again");
+    });
 }

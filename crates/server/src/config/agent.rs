@@ -281,7 +281,7 @@ pub struct CardConfig {
 pub struct CapabilitiesConfig {
     /// Streams.
     pub streaming: bool,
-    /// Push notifications. Configurations are stored and what is owed to them is kept; delivery is not built yet.
+    /// Push notifications: docs/guides/push.md.
     pub push_notifications: bool,
     /// A richer card for authenticated callers, with every skill that they may use.
     pub extended_card: bool,

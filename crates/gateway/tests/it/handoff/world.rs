@@ -290,7 +290,7 @@ impl World {
         self.books.0.lock().unwrap().clone()
     }
 
-    fn desk(&self) -> Desk {
+    pub(crate) fn desk(&self) -> Desk {
         let targets: BTreeMap<String, Arc<dyn Peer>> =
             BTreeMap::from([("billing".to_owned(), Arc::new(Billing(self.road.clone())) as Arc<dyn Peer>)]);
         Desk {
