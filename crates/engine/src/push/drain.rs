@@ -145,11 +145,7 @@ impl Drain {
         let Some(reading) = reading else { return Ok(Page::Unread) };
         let Due { owed, rest } = self.core.log.due(reading).await?;
         let mut state = self.drainer.lock();
-        for owed in owed {
-            if !state.ready.holds(&owed) {
-                state.ready.add(owed);
-            }
-        }
+        owed.into_iter().for_each(|owed| state.ready.add(owed));
         Ok(if state.ready.go_on(rest) { Page::Part } else { Page::Whole })
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Ready {
     turns: VecDeque<(i64, VecDeque<Arc<str>>)>,
     /// Configurations that wait here or are being delivered to: there is never a second one of them.
     held: HashSet<(TaskId, String)>,
+    /// Those that were held when the latest reading began and no longer are. It may have seen them as they were before
+    /// they were marked; whoever believes it delivers twice.
+    outdated: HashSet<(TaskId, String)>,
     in_flight: Counts,
     /// Where the last reading stopped.
     from: Option<Lane>,
@@ -93,10 +96,6 @@ impl Line {
 }
 
 impl Ready {
-    pub(super) fn holds(&self, owed: &Owed) -> bool {
-        self.held.contains(&(owed.task, owed.config.clone()))
-    }
-
     pub(super) const fn in_flight(&self) -> usize {
         self.in_flight.all
     }
@@ -117,7 +116,8 @@ impl Ready {
     }
 
     /// What to read next; `None` while enough waits.
-    pub(super) fn reading(&self, now: Timestamp, shares: Shares) -> Option<Reading> {
+    pub(super) fn reading(&mut self, now: Timestamp, shares: Shares) -> Option<Reading> {
+        self.outdated.clear();
         if self.sendable(shares) >= shares.workers || self.held.len() >= HELD_MAX {
             return None;
         }
@@ -151,9 +151,10 @@ impl Ready {
         false
     }
 
-    /// Puts one at the end of its lane.
+    /// Puts one that was read at the end of its lane, unless it is known better here.
     pub(super) fn add(&mut self, owed: Owed) {
-        if !self.held.insert((owed.task, owed.config.clone())) {
+        let configuration = (owed.task, owed.config.clone());
+        if self.outdated.contains(&configuration) || !self.held.insert(configuration) {
             return;
         }
         let lane = owed.lane.clone();
@@ -195,7 +196,9 @@ impl Ready {
 
     /// One that was in flight is no longer.
     pub(super) fn ended(&mut self, owed: &Owed) {
-        self.held.remove(&(owed.task, owed.config.clone()));
+        let configuration = (owed.task, owed.config.clone());
+        self.held.remove(&configuration);
+        self.outdated.insert(configuration);
         self.in_flight.take(&owed.lane);
         if let Some(line) = self.lines.get_mut(&owed.lane) {
             line.in_flight = line.in_flight.saturating_sub(1);
@@ -253,7 +256,8 @@ mod tests {
         assert_eq!(hosts, ["busy", "quiet", "busy", "busy"], "one owner leaves some of a host's share");
         assert_eq!((ready.in_flight(), ready.held.len(), ready.sendable(SHARES)), (4, 11, 0));
         ready.ended(&owed(0, 1, "busy"));
-        assert!(!ready.holds(&owed(0, 1, "busy")) && ready.holds(&owed(1, 1, "busy")));
+        let holds = |n| ready.held.contains(&(owed(n, 1, "busy").task, "c".to_owned()));
+        assert!(!holds(0) && holds(1));
         assert_eq!(ready.next(SHARES).map(|owed| owed.task), Some(owed(3, 1, "busy").task));
         assert_eq!(ready.dismiss(&owed(0, 1, "busy").lane).len(), 6);
         assert_eq!((ready.held.len(), ready.sendable(SHARES), ready.next(SHARES)), (4, 0, None));
@@ -262,6 +266,21 @@ mod tests {
         }
         assert_eq!((ready.held.len(), ready.in_flight(), ready.lines.len(), ready.turns.len()), (0, 0, 0, 0));
         assert!(ready.in_flight.by_host.is_empty() && ready.in_flight.by_owner.is_empty());
+    }
+
+    #[test]
+    fn what_ends_while_the_outbox_is_read_is_not_delivered_again() {
+        let (mut ready, now) = (Ready::default(), Timestamp::from_millis(0));
+        ready.add(owed(1, 1, "h"));
+        let delivered = ready.next(SHARES).expect("it may go");
+        ready.reading(now, SHARES).expect("more is wanted");
+        ready.ended(&delivered);
+        // Read before it was marked, told after.
+        ready.add(owed(1, 1, "h"));
+        assert_eq!(ready.next(SHARES), None);
+        ready.reading(now, SHARES).expect("more is wanted");
+        ready.add(owed(1, 1, "h"));
+        assert!(ready.next(SHARES).is_some(), "the next reading knows better");
     }
 
     #[test]
