@@ -17,6 +17,7 @@
 //!
 //! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
 
+pub mod agnt;
 pub mod canon;
 pub mod card;
 pub mod digest;

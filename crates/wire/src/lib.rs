@@ -21,6 +21,7 @@
 //!
 //! Absent on purpose: sockets, state, and who the caller is.
 
+pub mod agnt;
 pub mod card;
 pub mod codes;
 pub mod jsonrpc;

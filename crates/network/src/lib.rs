@@ -1,0 +1,5 @@
+//! The booking network: venues, bookings, what is counted and paid, and the networks beside it.
+//!
+//! A network is an agent like any other: its intents are skills, what they take is a data part, and whoever confirms a
+//! booking opens a task. So an envelope and a message in any dialect of A2A lead to the same lines, and what must be true
+//! together is one commit of the task log.

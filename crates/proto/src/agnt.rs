@@ -1,0 +1,256 @@
+//! The words of AGNT's booking network: its intents, and every way it says no.
+//!
+//! Its envelope is written and read by `wire`; what an intent does is the business of `network`. Both speak of it in
+//! these words.
+
+use crate::Object;
+use std::fmt;
+use std::time::Duration;
+
+/// The only version of the envelope.
+pub const PROTOCOL: &str = "openclaw/a2a/v1";
+
+/// What can be asked of the network. Another intent is another protocol, so the table is fixed here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are the network's own")]
+pub enum Intent {
+    NetworkPing,
+    VenueList,
+    BookingSearch,
+    BookingConfirm,
+    PaymentAuthorize,
+}
+
+impl Intent {
+    /// Every intent.
+    pub const ALL: [Self; 5] =
+        [Self::NetworkPing, Self::VenueList, Self::BookingSearch, Self::BookingConfirm, Self::PaymentAuthorize];
+
+    /// The name on the wire; also the name of the skill.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NetworkPing => "network.ping",
+            Self::VenueList => "venue.list",
+            Self::BookingSearch => "booking.search",
+            Self::BookingConfirm => "booking.confirm",
+            Self::PaymentAuthorize => "payment.authorize",
+        }
+    }
+
+    /// Reads a name; they are compared exactly.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|intent| intent.name() == name)
+    }
+
+    /// Whether it changes anything. What does must say when it was sent, is done once, and needs a paid tier.
+    pub const fn has_effect(self) -> bool {
+        match self {
+            Self::NetworkPing | Self::VenueList | Self::BookingSearch => false,
+            Self::BookingConfirm | Self::PaymentAuthorize => true,
+        }
+    }
+
+    /// Whether it must be signed, whatever the key says.
+    pub const fn must_be_signed(self) -> bool {
+        matches!(self, Self::PaymentAuthorize)
+    }
+
+    /// The least of the scopes `query`, `booking` and `full` that covers it.
+    pub const fn scope(self) -> &'static str {
+        match self {
+            Self::NetworkPing | Self::VenueList | Self::BookingSearch => "query",
+            Self::BookingConfirm => "booking",
+            Self::PaymentAuthorize => "full",
+        }
+    }
+}
+
+impl fmt::Display for Intent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is wrong. The name is for programs, and its HTTP status for everything in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the network's own; where one has two statuses it has two entries")]
+pub enum ProblemCode {
+    MalformedEnvelope,
+    InvalidEnvelope,
+    UnsupportedProtocol,
+    UnsupportedMediaType,
+    UnknownIntent,
+    InvalidPayload,
+    Unauthorized,
+    InvalidSignature,
+    StaleTimestamp,
+    TierRequired,
+    ScopeRequired,
+    AgentMismatch,
+    VenueNotFound,
+    IdempotencyConflict,
+    InProgress,
+    SlotUnavailable,
+    RateLimited,
+    PayloadTooLarge,
+    CircuitOpen,
+    VenueUnreachable,
+    TtlExceeded,
+    Internal,
+    PaymentRequired,
+    PaymentDeclined,
+    PaymentLimitExceeded,
+    LoopDetected,
+    HopLimitExceeded,
+    TlsRequired,
+}
+
+impl ProblemCode {
+    /// Every code.
+    pub const ALL: [Self; 28] = [
+        Self::MalformedEnvelope,
+        Self::InvalidEnvelope,
+        Self::UnsupportedProtocol,
+        Self::UnsupportedMediaType,
+        Self::UnknownIntent,
+        Self::InvalidPayload,
+        Self::Unauthorized,
+        Self::InvalidSignature,
+        Self::StaleTimestamp,
+        Self::TierRequired,
+        Self::ScopeRequired,
+        Self::AgentMismatch,
+        Self::VenueNotFound,
+        Self::IdempotencyConflict,
+        Self::InProgress,
+        Self::SlotUnavailable,
+        Self::RateLimited,
+        Self::PayloadTooLarge,
+        Self::CircuitOpen,
+        Self::VenueUnreachable,
+        Self::TtlExceeded,
+        Self::Internal,
+        Self::PaymentRequired,
+        Self::PaymentDeclined,
+        Self::PaymentLimitExceeded,
+        Self::LoopDetected,
+        Self::HopLimitExceeded,
+        Self::TlsRequired,
+    ];
+
+    /// Name, HTTP status, and whether the same envelope may succeed later: one table.
+    const fn row(self) -> (&'static str, u16, bool) {
+        match self {
+            Self::MalformedEnvelope => ("invalid_envelope", 400, false),
+            Self::InvalidEnvelope => ("invalid_envelope", 422, false),
+            Self::UnsupportedProtocol => ("unsupported_protocol", 400, false),
+            Self::UnsupportedMediaType => ("invalid_envelope", 415, false),
+            Self::UnknownIntent => ("unknown_intent", 400, false),
+            Self::InvalidPayload => ("invalid_payload", 422, false),
+            Self::Unauthorized => ("unauthorized", 401, false),
+            Self::InvalidSignature => ("invalid_signature", 401, false),
+            Self::StaleTimestamp => ("stale_timestamp", 400, false),
+            Self::TierRequired => ("tier_required", 403, false),
+            Self::ScopeRequired => ("scope_required", 403, false),
+            Self::AgentMismatch => ("agent_mismatch", 403, false),
+            Self::VenueNotFound => ("venue_not_found", 404, false),
+            Self::IdempotencyConflict => ("idempotency_conflict", 409, false),
+            Self::InProgress => ("in_progress", 409, true),
+            Self::SlotUnavailable => ("slot_unavailable", 409, false),
+            Self::RateLimited => ("rate_limited", 429, true),
+            Self::PayloadTooLarge => ("payload_too_large", 413, false),
+            Self::CircuitOpen => ("circuit_open", 503, true),
+            Self::VenueUnreachable => ("venue_unreachable", 502, true),
+            Self::TtlExceeded => ("ttl_exceeded", 504, true),
+            Self::Internal => ("internal", 500, true),
+            Self::PaymentRequired => ("payment_required", 402, false),
+            Self::PaymentDeclined => ("payment_declined", 402, false),
+            Self::PaymentLimitExceeded => ("payment_limit_exceeded", 402, false),
+            Self::LoopDetected => ("loop_detected", 508, false),
+            Self::HopLimitExceeded => ("hop_limit_exceeded", 400, false),
+            Self::TlsRequired => ("tls_required", 403, false),
+        }
+    }
+
+    /// The name on the wire.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The HTTP status it is answered with.
+    pub const fn http(self) -> u16 {
+        self.row().1
+    }
+
+    /// Whether the same envelope, with the same timestamp, may succeed later.
+    pub const fn is_retryable(self) -> bool {
+        self.row().2
+    }
+
+    /// Reads a name, and its status where the name alone does not decide.
+    pub fn parse(name: &str, http: u16) -> Option<Self> {
+        let mut named = Self::ALL.into_iter().filter(|code| code.name() == name);
+        let first = named.next()?;
+        Some(if first.http() == http { first } else { named.find(|code| code.http() == http).unwrap_or(first) })
+    }
+}
+
+/// A refusal, in words a peer may read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// What kind it is.
+    pub code: ProblemCode,
+    /// What happened, and what to do about it.
+    pub message: String,
+    /// How long to wait before the next attempt.
+    pub retry_after: Option<Duration>,
+    /// More, for programs.
+    pub details: Option<Object>,
+}
+
+impl Problem {
+    /// A problem with nothing but words.
+    pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry_after: None, details: None }
+    }
+
+    /// With a time to wait.
+    #[must_use]
+    pub const fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// With something for programs.
+    #[must_use]
+    pub fn with(mut self, details: Object) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intents_are_known_by_their_exact_names() {
+        for intent in Intent::ALL {
+            assert_eq!(Intent::parse(intent.name()), Some(intent));
+        }
+        for name in ["Network.ping", "network.ping ", "network", "", "booking.cancel"] {
+            assert_eq!(Intent::parse(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn codes_are_read_back_from_name_and_status() {
+        for code in ProblemCode::ALL {
+            assert_eq!(ProblemCode::parse(code.name(), code.http()), Some(code));
+        }
+        // A status we would not have used does not hide the name.
+        assert_eq!(ProblemCode::parse("slot_unavailable", 400), Some(ProblemCode::SlotUnavailable));
+        assert_eq!(ProblemCode::parse("nonsense", 400), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! What is answered: an envelope of the same shape, sender and recipient reversed.
+//!
+//! A booking has a status of its own, so nothing in a payload says whether it went well but the presence of `error`.
+
+use super::envelope::{Sketch, empty};
+use super::{Moment, NETWORK};
+use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_proto::{Json, Object};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Where nothing could be read of whom to answer.
+const UNKNOWN: &str = "unknown";
+
+/// Writes the answer to an envelope.
+pub fn answer(asked: &Sketch, payload: &Object, now: Moment) -> String {
+    written(asked, payload, NETWORK, now)
+}
+
+/// Writes why an envelope was refused. `own` is who answers where it could not be read whom it was for.
+pub fn refuse(asked: &Sketch, problem: &Problem, own: &str, now: Moment) -> String {
+    #[derive(Serialize)]
+    struct Failed {
+        error: Shown,
+    }
+    let payload = Json::of(&Failed { error: Shown::of(problem) }).and_then(Object::new);
+    written(asked, &payload.unwrap_or_else(|_| empty()), own, now)
+}
+
+fn written(asked: &Sketch, payload: &Object, own: &str, now: Moment) -> String {
+    #[derive(Serialize)]
+    struct Out<'a> {
+        protocol: &'a str,
+        from: &'a str,
+        to: &'a str,
+        intent: &'a str,
+        payload: &'a Object,
+        agent_context: &'a Object,
+        ttl_ms: u64,
+        timestamp: String,
+    }
+    let out = Out {
+        protocol: &asked.protocol,
+        from: asked.to.as_deref().unwrap_or(own),
+        to: asked.from.as_deref().unwrap_or(UNKNOWN),
+        intent: asked.intent.as_deref().unwrap_or(UNKNOWN),
+        payload,
+        agent_context: &asked.context,
+        ttl_ms: asked.ttl_ms,
+        timestamp: now.to_string(),
+    };
+    serde_json::to_string(&out).unwrap_or_default()
+}
+
+/// A problem as it is shown.
+#[derive(Debug, Serialize, Deserialize)]
+struct Shown {
+    code: String,
+    message: String,
+    #[serde(default)]
+    retryable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    details: Option<Object>,
+}
+
+impl Shown {
+    fn of(problem: &Problem) -> Self {
+        let after = problem.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        Self {
+            code: problem.code.name().into(),
+            message: problem.message.clone(),
+            retryable: problem.code.is_retryable(),
+            retry_after_ms: after,
+            details: problem.details.clone(),
+        }
+    }
+}
+
+/// An answer of another network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Who answers.
+    pub from: String,
+    /// The result.
+    pub payload: Object,
+    /// What was echoed.
+    pub context: Object,
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// They refused.
+    #[error("{0}")]
+    Refused(Problem),
+    /// They refused in a word that we do not know.
+    #[error("{code}: {message}")]
+    Unknown {
+        /// The word.
+        code: String,
+        /// What they said.
+        message: String,
+        /// Whether they think that it may work later.
+        retryable: bool,
+    },
+    /// What came is no answer.
+    #[error("not an answer: {0}")]
+    Nonsense(String),
+}
+
+/// Reads an answer. Unlike what is asked it is read leniently: a newer network may say more than we know.
+pub fn read_answer(bytes: &[u8], http: u16) -> Result<Answered, Unanswered> {
+    #[derive(Deserialize)]
+    struct In {
+        from: String,
+        payload: Object,
+        #[serde(default)]
+        agent_context: Option<Object>,
+    }
+    let nonsense = |why: String| Unanswered::Nonsense(why);
+    let text = std::str::from_utf8(bytes).map_err(|e| nonsense(e.to_string()))?;
+    let json = Json::parse(text).map_err(|e| nonsense(e.to_string()))?;
+    let In { from, payload, agent_context } = json.read().map_err(|e| nonsense(e.to_string()))?;
+    let Some(error) = payload.get("error") else {
+        if !(200..300).contains(&http) {
+            return Err(nonsense(format!("HTTP status {http} without an error")));
+        }
+        return Ok(Answered { from, payload, context: agent_context.unwrap_or_else(empty) });
+    };
+    let shown: Shown = serde_json::from_value(error).map_err(|e| nonsense(e.to_string()))?;
+    Err(match ProblemCode::parse(&shown.code, http) {
+        Some(code) => Unanswered::Refused(Problem {
+            code,
+            message: shown.message,
+            retry_after: shown.retry_after_ms.map(Duration::from_millis),
+            details: shown.details,
+        }),
+        None => Unanswered::Unknown { code: shown.code, message: shown.message, retryable: shown.retryable },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agnt::Envelope;
+
+    fn asked() -> Sketch {
+        let text = r#"{"from":"a","to":"network:x","intent":"booking.search","agent_context":{"z":1,"a":[ 2]},"ttl_ms":20000}"#;
+        Envelope::read(text.as_bytes()).unwrap().sketch()
+    }
+
+    fn now() -> Moment {
+        Moment::parse("2026-04-02T10:22:03.5Z").unwrap()
+    }
+
+    #[test]
+    fn an_answer_goes_back_with_what_it_came_with() {
+        let payload = Object::new(Json::parse(r#"{"count":0,"fee_pct":7.0}"#).unwrap()).unwrap();
+        let text = answer(&asked(), &payload, now());
+        assert_eq!(
+            text,
+            r#"{"protocol":"openclaw/a2a/v1","from":"network:x","to":"a","intent":"booking.search","payload":{"count":0,"fee_pct":7.0},"agent_context":{"z":1,"a":[2]},"ttl_ms":20000,"timestamp":"2026-04-02T10:22:03.500000Z"}"#
+        );
+        let read = read_answer(text.as_bytes(), 200).unwrap();
+        assert_eq!((read.from.as_str(), read.payload), ("network:x", payload));
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_error_and_read_back() {
+        let problem = Problem::new(ProblemCode::RateLimited, "spent").after(Duration::from_secs(60));
+        let text = refuse(&asked(), &problem, "network:x", now());
+        assert!(
+            text.contains(r#""payload":{"error":{"code":"rate_limited","message":"spent","retryable":true,"retry_after_ms":60000}}"#),
+            "{text}"
+        );
+        assert_eq!(read_answer(text.as_bytes(), 429), Err(Unanswered::Refused(problem)));
+        let nobody = refuse(&Sketch::default(), &Problem::new(ProblemCode::Unauthorized, "no"), "network:x", now());
+        assert!(nobody.contains(r#""from":"network:x","to":"unknown","intent":"unknown""#), "{nobody}");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_not_taken_for_one() {
+        let fine = answer(&asked(), &empty(), now());
+        assert!(matches!(read_answer(fine.as_bytes(), 502), Err(Unanswered::Nonsense(_))));
+        for text in ["", "<html>", "[]", r#"{"payload":{}}"#, r#"{"from":"a","payload":null}"#] {
+            assert!(matches!(read_answer(text.as_bytes(), 200), Err(Unanswered::Nonsense(_))), "{text}");
+        }
+        let newer = r#"{"from":"a","payload":{"error":{"code":"venue_closed","message":"m","retryable":true}},"x":1}"#;
+        let read = read_answer(newer.as_bytes(), 409);
+        assert!(matches!(read, Err(Unanswered::Unknown { retryable: true, .. })), "{read:?}");
+    }
+}

@@ -1,0 +1,330 @@
+//! What is asked.
+
+use super::{Hop, Moment, NETWORK, VIA_MAX};
+use sabir_proto::agnt::{Intent, PROTOCOL, Problem, ProblemCode};
+use sabir_proto::{Json, JsonFault, Object};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How many characters an id may have.
+pub const ID_CHARS_MAX: usize = 256;
+/// How many characters an intent may have.
+pub const INTENT_CHARS_MAX: usize = 64;
+/// How large the block may be that is only echoed.
+pub const CONTEXT_BYTES_MAX: usize = 16 * 1024;
+/// How deep an envelope may nest.
+pub const DEPTH_MAX: usize = 32;
+/// The time an answer may take where the sender does not say.
+pub const TTL_DEFAULT: u64 = 5000;
+
+/// One envelope: eight members, and a ninth between networks that agreed on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Its version. Not yet compared with ours: a stranger's version is an error of its own.
+    pub protocol: String,
+    /// Who says to be sending.
+    pub from: String,
+    /// Which network, or which venue's agent.
+    pub to: String,
+    /// What is wanted, by name; see [`Envelope::intent`].
+    pub intent: String,
+    /// The arguments, and what signs them.
+    pub payload: Object,
+    /// Echoed. Whatever it says about its sender is not believed.
+    pub context: Object,
+    /// How long the answer may take, as given.
+    pub ttl_ms: u64,
+    /// When it was first sent; the same on every retry.
+    pub timestamp: Option<Moment>,
+    /// Who passed it on, oldest first.
+    pub via: Vec<Hop>,
+}
+
+/// As much of an envelope as an answer needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sketch {
+    /// The version.
+    pub protocol: String,
+    /// Who sent it, if that could be read.
+    pub from: Option<String>,
+    /// To whom, if that could be read.
+    pub to: Option<String>,
+    /// What was wanted, if that could be read.
+    pub intent: Option<String>,
+    /// Echoed.
+    pub context: Object,
+    /// As received.
+    pub ttl_ms: u64,
+}
+
+/// Why bytes are not an envelope, and what could be read of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misread {
+    /// What is wrong.
+    pub problem: Problem,
+    /// Whom to answer.
+    pub known: Box<Sketch>,
+}
+
+impl Envelope {
+    /// An envelope with nothing but what it must have.
+    pub fn new(from: &str, intent: Intent, payload: Object) -> Self {
+        Self {
+            protocol: PROTOCOL.into(),
+            from: from.into(),
+            to: NETWORK.into(),
+            intent: intent.name().into(),
+            payload,
+            context: empty(),
+            ttl_ms: TTL_DEFAULT,
+            timestamp: None,
+            via: Vec::new(),
+        }
+    }
+
+    /// Reads an envelope, strictly.
+    pub fn read(bytes: &[u8]) -> Result<Self, Misread> {
+        let mut sketch = Sketch::default();
+        let read = members(bytes).and_then(|members| Reading { members, sketch: &mut sketch }.envelope());
+        read.map_err(|problem| Misread { problem, known: Box::new(sketch) })
+    }
+
+    /// The text that is posted.
+    pub fn write(&self) -> String {
+        #[derive(Serialize)]
+        struct Out<'a> {
+            protocol: &'a str,
+            from: &'a str,
+            to: &'a str,
+            intent: &'a str,
+            payload: &'a Object,
+            agent_context: &'a Object,
+            ttl_ms: u64,
+            timestamp: String,
+            #[serde(skip_serializing_if = "<[Hop]>::is_empty")]
+            via: &'a [Hop],
+        }
+        let out = Out {
+            protocol: &self.protocol,
+            from: &self.from,
+            to: &self.to,
+            intent: &self.intent,
+            payload: &self.payload,
+            agent_context: &self.context,
+            ttl_ms: self.ttl_ms,
+            timestamp: self.timestamp.map(|moment| moment.to_string()).unwrap_or_default(),
+            via: &self.via,
+        };
+        serde_json::to_string(&out).unwrap_or_default()
+    }
+
+    /// As much of it as an answer needs.
+    pub fn sketch(&self) -> Sketch {
+        Sketch {
+            protocol: self.protocol.clone(),
+            from: Some(self.from.clone()),
+            to: Some(self.to.clone()),
+            intent: Some(self.intent.clone()),
+            context: self.context.clone(),
+            ttl_ms: self.ttl_ms,
+        }
+    }
+
+    /// Whether its version is ours.
+    pub fn check_protocol(&self) -> Result<(), Problem> {
+        if self.protocol == PROTOCOL {
+            return Ok(());
+        }
+        let message = format!("protocol {:.64?} is not spoken here; send {PROTOCOL:?}", self.protocol);
+        Err(Problem::new(ProblemCode::UnsupportedProtocol, message))
+    }
+
+    /// What is wanted, if anybody knows it.
+    pub fn intent(&self) -> Result<Intent, Problem> {
+        Intent::parse(&self.intent).ok_or_else(|| {
+            let known: Vec<&str> = Intent::ALL.iter().map(|intent| intent.name()).collect();
+            let message = format!("unknown intent {:?}; there are {}", self.intent, known.join(", "));
+            Problem::new(ProblemCode::UnknownIntent, message)
+        })
+    }
+}
+
+impl Default for Sketch {
+    fn default() -> Self {
+        Self { protocol: PROTOCOL.into(), from: None, to: None, intent: None, context: empty(), ttl_ms: TTL_DEFAULT }
+    }
+}
+
+pub(super) fn empty() -> Object {
+    Object::from_map(&serde_json::Map::new()).expect("an empty map is an object")
+}
+
+type Members = BTreeMap<String, Json>;
+
+fn members(bytes: &[u8]) -> Result<Members, Problem> {
+    let malformed = |why: String| Problem::new(ProblemCode::MalformedEnvelope, why);
+    let text = std::str::from_utf8(bytes).map_err(|_| malformed("the body is not UTF-8".into()))?;
+    let json = Json::parse(text).map_err(|fault| match fault {
+        JsonFault::TooDeep => invalid(&too_deep()),
+        JsonFault::Duplicate(_) | JsonFault::Syntax(_) | JsonFault::NotAnObject => malformed(fault.to_string()),
+    })?;
+    if depth(json.as_str()) > DEPTH_MAX {
+        return Err(invalid(&too_deep()));
+    }
+    if !json.as_str().starts_with('{') {
+        return Err(invalid("an envelope is a JSON object"));
+    }
+    json.read().map_err(|error| malformed(error.to_string()))
+}
+
+fn too_deep() -> String {
+    format!("nested deeper than {DEPTH_MAX} levels")
+}
+
+/// How deep a text nests that is known to be JSON.
+fn depth(text: &str) -> usize {
+    let (mut now, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                now += 1;
+                most = most.max(now);
+            }
+            b'}' | b']' if !quoted => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+fn invalid(why: &str) -> Problem {
+    Problem::new(ProblemCode::InvalidEnvelope, why)
+}
+
+/// An envelope member by member. What is right is sketched first, so that a sender with one wrong member is still
+/// answered by name.
+struct Reading<'a> {
+    members: Members,
+    sketch: &'a mut Sketch,
+}
+
+impl Reading<'_> {
+    fn envelope(mut self) -> Result<Envelope, Problem> {
+        let protocol = self.text("protocol");
+        let from = self.from();
+        let to = self.text("to").and_then(|to| match to {
+            None => Ok(NETWORK.to_owned()),
+            Some(to) => checked_id("to", to),
+        });
+        let intent = self.intent();
+        let context = self.object("agent_context");
+        let ttl_ms = self.ttl();
+        if let Ok(Some(protocol)) = &protocol {
+            self.sketch.protocol.clone_from(protocol);
+        }
+        (self.sketch.from, self.sketch.to) = (from.clone().ok(), to.clone().ok());
+        self.sketch.intent = intent.clone().ok();
+        if let Ok(context) = &context
+            && context.as_str().len() <= CONTEXT_BYTES_MAX
+        {
+            self.sketch.context = context.clone();
+        }
+        if let Ok(ttl_ms) = ttl_ms {
+            self.sketch.ttl_ms = ttl_ms;
+        }
+        let context = context?;
+        if context.as_str().len() > CONTEXT_BYTES_MAX {
+            let message = format!("agent_context has more than {CONTEXT_BYTES_MAX} bytes");
+            return Err(Problem::new(ProblemCode::PayloadTooLarge, message));
+        }
+        let envelope = Envelope {
+            protocol: protocol?.unwrap_or_else(|| PROTOCOL.into()),
+            from: from?,
+            to: to?,
+            intent: intent?,
+            payload: self.object("payload")?,
+            context,
+            ttl_ms: ttl_ms?,
+            timestamp: self.timestamp()?,
+            via: self.via()?,
+        };
+        match self.members.keys().next() {
+            None => Ok(envelope),
+            Some(name) => Err(invalid(&format!("unknown member {:?}", name.chars().take(64).collect::<String>()))),
+        }
+    }
+
+    /// The published model takes its internal name as well.
+    fn from(&mut self) -> Result<String, Problem> {
+        match (self.text("from")?, self.text("from_agent")?) {
+            (Some(_), Some(_)) => Err(invalid("from and from_agent are the same member; send from")),
+            (None, None) => Err(invalid("from is missing: the id of the sending agent")),
+            (Some(from), None) | (None, Some(from)) => checked_id("from", from),
+        }
+    }
+
+    fn intent(&mut self) -> Result<String, Problem> {
+        let intent = self.text("intent")?.ok_or_else(|| invalid("intent is missing"))?;
+        let word = |word: &str| {
+            word.starts_with(|c: char| c.is_ascii_lowercase())
+                && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        };
+        let named = intent.len() <= INTENT_CHARS_MAX && intent.contains('.') && intent.split('.').all(word);
+        if named { Ok(intent) } else { Err(invalid("intent has the form area.verb, in lower case")) }
+    }
+
+    fn ttl(&mut self) -> Result<u64, Problem> {
+        let Some(json) = self.members.remove("ttl_ms") else { return Ok(TTL_DEFAULT) };
+        // An integer by its text: 5000.0 is none.
+        match json.as_str().parse() {
+            Ok(ttl_ms @ 1..) => Ok(ttl_ms),
+            _ => Err(invalid("ttl_ms is a whole number of milliseconds above 0")),
+        }
+    }
+
+    fn timestamp(&mut self) -> Result<Option<Moment>, Problem> {
+        match self.text("timestamp")?.as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => Moment::parse(text).map(Some).ok_or_else(|| {
+                invalid("timestamp is ISO 8601 in UTC, with Z or +00:00 and up to nine digits of fraction")
+            }),
+        }
+    }
+
+    fn via(&mut self) -> Result<Vec<Hop>, Problem> {
+        let Some(json) = self.members.remove("via") else { return Ok(Vec::new()) };
+        let hops: Vec<Hop> =
+            json.read().map_err(|_| invalid("via is a list of {agent, at, kid, ttl_ms, sig}, oldest first"))?;
+        if hops.len() > VIA_MAX {
+            return Err(Problem::new(ProblemCode::HopLimitExceeded, format!("more than {VIA_MAX} hops")));
+        }
+        for hop in &hops {
+            checked_id("via.agent", hop.agent.clone())?;
+        }
+        Ok(hops)
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let Some(json) = self.members.remove(name) else { return Ok(None) };
+        json.read().map(Some).map_err(|_| invalid(&format!("{name} is a string")))
+    }
+
+    fn object(&mut self, name: &str) -> Result<Object, Problem> {
+        let Some(json) = self.members.remove(name) else { return Ok(empty()) };
+        Object::new(json).map_err(|_| invalid(&format!("{name} is an object")))
+    }
+}
+
+fn checked_id(name: &str, id: String) -> Result<String, Problem> {
+    let length = id.chars().count();
+    if (1..=ID_CHARS_MAX).contains(&length) && !id.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Ok(id);
+    }
+    Err(invalid(&format!("{name} has 1 to {ID_CHARS_MAX} characters, none of them white space")))
+}
+
+#[cfg(test)]
+mod tests;
