@@ -81,7 +81,7 @@ fn order(words: &[&str]) -> Option<Map<String, Value>> {
     while let Some((word, after)) = rest.split_first() {
         let word = word.to_lowercase();
         let is_note = matches!(word.as_str(), "note" | "note:");
-        let end = if is_note { after.len() } else { after.iter().position(|word| small(&word)).unwrap_or(after.len()) };
+        let end = if is_note { after.len() } else { after.iter().position(small).unwrap_or(after.len()) };
         let (value, others) = after.split_at(end);
         let text = value.join(" ");
         let text = if is_note { text.as_str() } else { bare(&text) };
