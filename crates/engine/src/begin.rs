@@ -359,7 +359,8 @@ impl<'a> Incoming<'a> {
         let (core, Unopened { mut step, mut task, turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
-        if let (Some(ended), Shape::Once) = (&ending, self.shape) {
+        let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();
+        if let (Some(ended), true) = (&ending, whole) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
             let effects = turn.outlet.take_effects();
@@ -414,7 +415,12 @@ impl<'a> Incoming<'a> {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
         }
         let answer = self.core.log.append(step);
-        Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events: Vec::new() } }
+        // Whoever streams is shown the one event there is.
+        let events = match self.shape {
+            Shape::Once => Vec::new(),
+            Shape::Stream => vec![FrozenEvent::of_task(Seq(1), &frozen)],
+        };
+        Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events } }
     }
 
     /// The next turn of a task that waits for its caller.

@@ -198,6 +198,9 @@ fn a_turn_that_is_carried_leaves_one_step_or_no_trace() {
     let Poll::Ready(Ok(Sent::Task(task, _))) = poll(first) else { panic!("what was given up is no hindrance") };
     let mut again = pin!(send("book"));
     let Poll::Ready(Ok(Sent::Task(repeat, _))) = poll(again.as_mut()) else { panic!("it is known") };
-    assert_eq!((task.state, task.thaw().unwrap().id), (TaskState::Completed, repeat.thaw().unwrap().id));
+    let id = task.thaw().unwrap().id;
+    assert_eq!((task.state, id), (TaskState::Completed, repeat.thaw().unwrap().id));
     assert_eq!(stored(), 0);
+    let Poll::Ready(Ok(Some(kept))) = poll(pin!(log.load(id))) else { panic!("it is kept") };
+    assert_eq!(kept.head, sabir_proto::Seq(1), "it is one event");
 }
