@@ -344,7 +344,7 @@ fn open_network(
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
-    let names = (&*section.id, "1.0", booking::AGENT);
+    let names = (&*section.id, &*section.version, booking::AGENT);
     Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
 }
 
