@@ -21,8 +21,9 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest refusal that is read.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
-/// How many connections to one host are kept for later, and for how long.
-const IDLE: (usize, Duration) = (16, Duration::from_secs(90));
+/// How many connections to one host are kept for later, and for how long. As many as a busy hub has calls under way to one
+/// agent: a connection that is not kept costs more than the call.
+const IDLE: (usize, Duration) = (256, Duration::from_secs(90));
 /// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
 /// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.
 const IDLE_NAMELESS: (usize, Duration) = (2, Duration::from_secs(5));
@@ -89,9 +90,11 @@ pub(crate) struct Door {
 struct Inner {
     /// Shows our certificate to servers that ask for it.
     known: reqwest::Client,
+    /// Shows nothing of us, to agents.
+    plain: reqwest::Client,
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
-    /// The same two for gRPC.
+    /// With our certificate and without, for gRPC.
     known_tls: Arc<rustls::ClientConfig>,
     nameless_tls: Arc<rustls::ClientConfig>,
     /// Whom we trust, without what we show.
@@ -109,11 +112,13 @@ pub(crate) enum Redirects {
     Anywhere,
 }
 
-/// Whether our certificate may be shown.
+/// As whom we come: whether our certificate may be shown, and whether we come often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
-    /// To agents.
+    /// To agents that may see our certificate.
     Ourselves,
+    /// To other agents.
+    Caller,
     /// To everybody else.
     Nobody,
 }
@@ -141,6 +146,7 @@ impl Door {
         };
         let inner = Inner {
             known: client(known.clone(), IDLE)?,
+            plain: client(nameless.clone(), IDLE)?,
             nameless: client(nameless.clone(), IDLE_NAMELESS)?,
             known_tls: Arc::new(known),
             nameless_tls: Arc::new(nameless),
@@ -174,7 +180,7 @@ impl Door {
     pub(crate) fn tls(&self, who: As) -> &rustls::ClientConfig {
         match who {
             As::Ourselves => &self.inner.known_tls,
-            As::Nobody => &self.inner.nameless_tls,
+            As::Caller | As::Nobody => &self.inner.nameless_tls,
         }
     }
 
@@ -193,6 +199,7 @@ impl Door {
         let host = self.check(&request.url)?;
         let client = match who {
             As::Ourselves => &self.inner.known,
+            As::Caller => &self.inner.plain,
             As::Nobody => &self.inner.nameless,
         };
         self.note(&Note::Request {

@@ -211,7 +211,7 @@ impl Line {
         self.authorise(leaving, &mut headers).await?;
         let secret_query = self.attached.query.clone();
         let at = url.clone();
-        let who = if self.attached.certificate { As::Ourselves } else { As::Nobody };
+        let who = if self.attached.certificate { As::Ourselves } else { As::Caller };
         let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, who).await?;
         if answer.status.is_redirection() {
             // Servers repeat the query, and the query may hold a key.

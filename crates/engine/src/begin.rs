@@ -463,12 +463,16 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
+        // A caller who does not wait is told of the task, and so is whoever streams or asked for it: it must be there.
+        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
+        let brief = first.opening.is_some() && !known && self.resident.agent.any_nature().brief;
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
             recorder,
             turn,
             first: Some(Box::new(first)),
+            brief,
             number,
             canceled: false,
         };

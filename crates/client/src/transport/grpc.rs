@@ -232,7 +232,7 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
             .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
             .keep_alive_while_idle(false);
         let door = line.door.clone();
-        let who = if line.attached.certificate { As::Ourselves } else { As::Nobody };
+        let who = if line.attached.certificate { As::Ourselves } else { As::Caller };
         let connector = tower::service_fn(move |uri: Uri| {
             let door = door.clone();
             async move { dial(&door, &uri, who).await.map_err(Dialled) }

@@ -140,7 +140,7 @@ impl AnyAgent for Mentioning {
 
     fn any_nature(&self) -> Nature {
         // Asking others is an effect. A turn that is begun again finds the same children.
-        Nature { instant: false, ..self.inner.any_nature() }
+        Nature { instant: false, brief: false, ..self.inner.any_nature() }
     }
 
     fn any_admits(&self) -> Result<(), Fault> {
