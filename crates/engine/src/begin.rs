@@ -338,6 +338,8 @@ impl<'a> Incoming<'a> {
         if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty() && !self.request.wants_task) {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
+        // Whoever calls the work off needs what the agent left, before there is another step.
+        turn.checkpoint.clone_from(&checkpoint);
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
         recorder.open();
         recorder.add(core, drafts);
@@ -411,6 +413,9 @@ impl<'a> Incoming<'a> {
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
+            if left.is_some() {
+                turn.checkpoint.clone_from(&left);
+            }
             checkpoint = left;
             recorder.add(core, drafts);
             if let Some(ending) = ending {
