@@ -396,6 +396,7 @@ impl Writer {
                 return Ok(moved.map_err(AppendError::from));
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
+            Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {
