@@ -356,7 +356,7 @@ impl<'a> Incoming<'a> {
 
     /// Opens a task whose turn has ended, or has yet to be waited for.
     fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
-        let (core, Unopened { mut step, mut task, turn }) = (self.core, unopened);
+        let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
         let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();

@@ -14,7 +14,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -344,6 +344,7 @@ fn open_network(
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
+    network::register_metered(&ledger, registry);
     let names = (&*section.id, &*section.version, booking::AGENT);
     Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
 }
