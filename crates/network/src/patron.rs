@@ -26,12 +26,6 @@ pub trait Patrons: Send + Sync + 'static {
 
     /// Who has a key, by its id.
     fn holder(&self, key: &str) -> Patron;
-
-    /// The record of an envelope so far, by the number of its passage. It is taken, since it is written once.
-    fn record(&self, passage: u64) -> Option<Interaction> {
-        let _ = passage;
-        None
-    }
 }
 
 /// Where nobody has a key.
@@ -48,10 +42,12 @@ impl Patrons for Strangers {
     }
 }
 
-/// The record of an envelope of which nothing is known but what was said beside its message.
+/// The record of an envelope that is taken. What it took is known only once it is answered: here it is the time up to its
+/// commit.
 pub(crate) fn record(aside: &Aside, intent: &str, payload: &str, patron: &Patron, now: Timestamp) -> Interaction {
+    let received_at = aside.received_at.unwrap_or(now.millis());
     Interaction {
-        received_at: now.millis(),
+        received_at,
         source: "external_agent".into(),
         key: patron.key.clone(),
         tier: aside.tier.clone().or_else(|| patron.tier.clone()),
@@ -63,8 +59,14 @@ pub(crate) fn record(aside: &Aside, intent: &str, payload: &str, patron: &Patron
         timestamp_claimed: aside.timestamp.clone(),
         ttl_ms: aside.ttl_ms.and_then(|ttl| i64::try_from(ttl).ok()),
         payload: Some(payload.into()),
+        agent_context: aside.agent_context.as_ref().map(|context| context.as_str().to_owned()),
+        signed: aside.signed.clone(),
         status: "ok".into(),
+        error_code: None,
         http_status: 200,
-        ..Interaction::default()
+        latency_ms: u32::try_from(now.millis().saturating_sub(received_at)).unwrap_or(0),
+        booking: None,
+        remote_addr: aside.remote_addr.clone(),
+        replay: false,
     }
 }
