@@ -280,7 +280,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
     let durability = config.store.durability.into();
     let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
     let begun = Instant::now();
-    let said = loop {
+    Ok(loop {
         match SqliteLog::open(&path, options.clone()) {
             Ok(log) => break alone(config, Arc::new(log), order).await?,
             Err(OpenError::Locked(_)) => {}
@@ -295,11 +295,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
             }
             Err(reason) => return Err(AdminError::Operator { socket, reason }),
         }
-    };
-    match said {
-        NetworkSaid::Failed(reason) => Err(AdminError::Failed(reason)),
-        said => Ok(said),
-    }
+    })
 }
 
 /// Carries out an order where no server runs.
