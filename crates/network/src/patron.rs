@@ -1,7 +1,6 @@
 //! Who asks, and what came with it: what the server knows and the network needs.
 
-use sabir_proto::agnt::{Aside, PROTOCOL};
-use sabir_proto::{Caller, Timestamp};
+use sabir_proto::Caller;
 use sabir_store::Interaction;
 
 /// Who asks, as the door has recognised it.
@@ -26,6 +25,12 @@ pub trait Patrons: Send + Sync + 'static {
 
     /// Who has a key, by its id.
     fn holder(&self, key: &str) -> Patron;
+
+    /// The record of an envelope, by the number of its passage, as of one that went well. It is told once, to whoever
+    /// writes it with what was done.
+    fn record(&self, _passage: u64) -> Option<Interaction> {
+        None
+    }
 }
 
 /// Where nobody has a key.
@@ -39,34 +44,5 @@ impl Patrons for Strangers {
 
     fn holder(&self, _: &str) -> Patron {
         Patron::default()
-    }
-}
-
-/// The record of an envelope that is taken. What it took is known only once it is answered: here it is the time up to its
-/// commit.
-pub(crate) fn record(aside: &Aside, intent: &str, payload: &str, patron: &Patron, now: Timestamp) -> Interaction {
-    let received_at = aside.received_at.unwrap_or(now.millis());
-    Interaction {
-        received_at,
-        source: "external_agent".into(),
-        key: patron.key.clone(),
-        tier: aside.tier.clone().or_else(|| patron.tier.clone()),
-        from_agent: aside.from.clone().unwrap_or_default(),
-        to_agent: aside.to.clone().unwrap_or_default(),
-        intent: intent.into(),
-        protocol: PROTOCOL.into(),
-        correlation_id: aside.correlation_id.clone(),
-        timestamp_claimed: aside.timestamp.clone(),
-        ttl_ms: aside.ttl_ms.and_then(|ttl| i64::try_from(ttl).ok()),
-        payload: Some(payload.into()),
-        agent_context: aside.agent_context.as_ref().map(|context| context.as_str().to_owned()),
-        signed: aside.signed.clone(),
-        status: "ok".into(),
-        error_code: None,
-        http_status: 200,
-        latency_ms: u32::try_from(now.millis().saturating_sub(received_at)).unwrap_or(0),
-        booking: None,
-        remote_addr: aside.remote_addr.clone(),
-        replay: false,
     }
 }

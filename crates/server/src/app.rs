@@ -16,7 +16,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -162,14 +162,15 @@ impl Server {
         let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
             .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let holders = KeyHolders(kept_for_guard.clone());
+        let network = open_network(&config, &gate, booked.clone(), &mut registry).map_err(StartError::Config)?;
+        let passages = network.as_ref().map(|network| network.passages.clone());
+        let holders = KeyHolders::new(kept_for_guard.clone(), passages);
         if let Some(section) = &config.network {
             let patrons = Arc::new(holders.clone());
             let stands = crate::booking::agent(section, booked.clone(), patrons).map_err(StartError::Config)?;
             crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
             own.entry(booking::AGENT.to_owned()).or_insert(stands);
         }
-        let network = open_network(&config, &gate, booked.clone(), &mut registry).map_err(StartError::Config)?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
@@ -359,6 +360,7 @@ fn open_network(
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
+    network::register_metered(&ledger, registry);
     let names = (&*section.id, &*section.version, booking::AGENT);
     Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
 }

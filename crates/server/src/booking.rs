@@ -4,12 +4,13 @@ pub(crate) mod hooks;
 
 use crate::config::Config;
 use crate::config::booking::{AGENT, NetworkConfig};
+use crate::network::Passages;
 use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_network::import::{self, FILE_BYTES_MAX};
 use sabir_network::{Patron, Patrons, Terms, VenueAgent};
 use sabir_proto::Caller;
-use sabir_store::{Imported, KeyId, Keys, Ledger};
+use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,12 +63,21 @@ pub(crate) async fn import_file(path: &Path, terms: &Terms, ledger: &dyn Ledger)
     import::import(ledger, terms, rows).await.map_err(|e| named(e.to_string()))
 }
 
-/// Holders of keys, as the guard keeps them.
-pub(crate) struct KeyHolders<K: ?Sized>(pub(crate) Arc<K>);
+/// Holders of keys, as the guard keeps them, and what the door knows of their envelopes.
+pub(crate) struct KeyHolders<K: ?Sized> {
+    keys: Arc<K>,
+    passages: Option<Arc<Passages>>,
+}
+
+impl<K: ?Sized> KeyHolders<K> {
+    pub(crate) fn new(keys: Arc<K>, passages: Option<Arc<Passages>>) -> Self {
+        Self { keys, passages }
+    }
+}
 
 impl<K: ?Sized> Clone for KeyHolders<K> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { keys: self.keys.clone(), passages: self.passages.clone() }
     }
 }
 
@@ -80,7 +90,7 @@ impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
     }
 
     fn holder(&self, key: &str) -> Patron {
-        let found = KeyId::parse(key).and_then(|id| self.0.get(&id).ok().flatten());
+        let found = KeyId::parse(key).and_then(|id| self.keys.get(&id).ok().flatten());
         let known = found.map(|key| Patron {
             key: None,
             prefix: Some(key.imprint.prefix.clone()),
@@ -89,6 +99,10 @@ impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
             customer: key.terms.customer.clone(),
         });
         Patron { key: Some(key.to_owned()), ..known.unwrap_or_default() }
+    }
+
+    fn record(&self, passage: u64) -> Option<Interaction> {
+        self.passages.as_ref()?.take(passage)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `sabir booking …`: what was booked through the network of a server.
 
-use super::venue::{ask, unexpected};
 use super::Place;
+use super::venue::{ask, unexpected};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;

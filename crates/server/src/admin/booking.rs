@@ -303,7 +303,7 @@ async fn alone(config: &Config, log: Arc<SqliteLog>, order: NetworkOrder) -> Res
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
     let keys = gate::store(config, sqlite::Writing::Inline, Default::default());
     let keys = keys.map_err(|e| AdminError::Failed(e.to_string()))?;
-    let patrons = Arc::new(KeyHolders(keys));
+    let patrons = Arc::new(KeyHolders::new(keys, None));
     let bureau = Bureau::new(config, engine, log.clone(), log, patrons).map_err(AdminError::Failed)?;
     Ok(bureau.carry_out(order).await)
 }
