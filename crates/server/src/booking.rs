@@ -95,7 +95,7 @@ impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
             key: None,
             prefix: Some(key.imprint.prefix.clone()),
             tier: key.terms.tier.clone(),
-            agents: key.terms.agents.clone(),
+            agents: key.terms.scopes.iter().filter_map(|word| word.strip_prefix("from:")).map(str::to_owned).collect(),
             customer: key.terms.customer.clone(),
         });
         Patron { key: Some(key.to_owned()), ..known.unwrap_or_default() }
