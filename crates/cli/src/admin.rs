@@ -16,6 +16,7 @@ pub(crate) mod org;
 pub(crate) mod push;
 pub(crate) mod rank;
 mod span;
+pub(crate) mod wire;
 
 use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};

@@ -49,6 +49,7 @@ mod events;
 mod observe;
 mod one_call;
 mod probe;
+pub mod redact;
 mod reference;
 mod retry;
 mod said;

@@ -34,6 +34,7 @@ mod outbound;
 mod remote;
 mod scout;
 mod uuid;
+pub mod wire;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;

@@ -15,6 +15,7 @@
 use crate::app::{App, Rules, Served};
 use crate::handed;
 use crate::watched::Watched;
+use crate::wire;
 use sabir_guard::{Admitted, Guard, Identity, Knock};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
 use sabir_store::Scope;
@@ -69,7 +70,10 @@ impl App {
         handed::check(served, cleared.identity(), &call)?;
         offered(served, &call)?;
         let permit = self.guard.permit(&served.rules, cleared, call, knock.now).await?;
-        let (reply, scope) = self.route.serve(served, permit, &terms).await?;
+        let named = wire::named(permit.call()).cloned();
+        let outcome = self.route.serve(served, permit, &terms).await;
+        wire::about(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        let (reply, scope) = outcome?;
         let reply = match reply {
             Reply::Stream(watched) => Reply::Stream(watched.showing(Handoffs::of(&active))),
             reply => Handoffs::of(&active).show(reply),

@@ -4,6 +4,7 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
@@ -22,6 +23,7 @@ mod platform;
 
 use crate::arriving::for_large;
 use agent::AgentConfig;
+use debug::DebugConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
@@ -56,6 +58,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
+    /// What is kept for whoever looks for a fault.
+    pub debug: DebugConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.

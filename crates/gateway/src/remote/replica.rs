@@ -7,6 +7,7 @@ use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
+use crate::wire::WireLog;
 use sabir_client::{Agent, Client, Egress, Error, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,6 +79,7 @@ pub(super) struct Replica {
     fetching: tokio::sync::Mutex<()>,
     keeper: Option<Arc<dyn Keeper>>,
     on_behalf: Option<OnBehalf>,
+    pub(super) wire: WireLog,
 }
 
 impl Replica {
@@ -95,13 +97,16 @@ impl Replica {
         let silence = upstream.patience.silence.unwrap_or(Duration::from_secs(3600));
         // Some agents hold their answer back until they are done, whatever they are asked.
         let timeouts = Timeouts { answer: silence.max(Duration::from_secs(10)), ..Timeouts::default() };
-        let client = Client::builder()
+        let mut builder = Client::builder()
             .egress(upstream.egress.clone())
             .timeouts(timeouts)
             .version(Version::Any)
             .tls(upstream.tls.clone())
-            .credentials(upstream.credentials.clone())
-            .build()?;
+            .credentials(upstream.credentials.clone());
+        if let Some(observer) = hub.wire().observer() {
+            builder = builder.observer(observer);
+        }
+        let client = builder.build()?;
         // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (&reference, upstream.places.len()) {
             (Reference::Origin(url) | Reference::At(url), 2..) => {
@@ -131,6 +136,7 @@ impl Replica {
             fetching,
             keeper,
             on_behalf,
+            wire: hub.wire().clone(),
         })
     }
 
