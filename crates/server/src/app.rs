@@ -190,7 +190,7 @@ impl Server {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
-        route.start_deliveries(Arc::new(courier));
+        route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
         let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
             .map_err(StartError::Config)?;
         let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
