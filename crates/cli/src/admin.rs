@@ -17,9 +17,9 @@ pub(crate) mod org;
 pub(crate) mod push;
 pub(crate) mod rank;
 mod span;
-pub(crate) mod wire;
 pub(crate) mod venue;
 pub(crate) mod webhook;
+pub(crate) mod wire;
 
 use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};

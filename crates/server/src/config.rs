@@ -4,8 +4,8 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
-pub mod debug;
 pub mod booking;
+pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
@@ -24,8 +24,8 @@ mod platform;
 
 use crate::arriving::for_large;
 use agent::AgentConfig;
-use debug::DebugConfig;
 use booking::NetworkConfig;
+use debug::DebugConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
