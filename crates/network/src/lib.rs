@@ -11,6 +11,7 @@
 //! | `words` | what is asked in plain words |
 //! | `answer` | what is answered |
 //! | `booking` | what a booking may do next |
+//! | `transition` | moving a booking, as operators do |
 //! | `webhook` | who is told of it |
 //! | `import` | venues from a file |
 //! | `patron` | who asks |
@@ -22,10 +23,12 @@ mod card;
 pub mod import;
 pub mod intent;
 pub mod patron;
+mod transition;
 mod venue;
 pub mod webhook;
 pub mod words;
 
 pub use card::{skill, skills};
 pub use patron::{Patron, Patrons, Strangers};
+pub use transition::{MoveError, Office};
 pub use venue::{BOOKING, CONFIRM_CENTS, Terms, VenueAgent};

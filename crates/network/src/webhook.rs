@@ -7,6 +7,7 @@
 
 use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
 use sabir_store::Effect;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The dialect in which subscribers are told.
@@ -42,11 +43,12 @@ pub struct Told {
 impl Told {
     /// As the booking's artifact carries it.
     pub fn metadata(&self) -> Option<Object> {
-        let told = json!({TOLD: {
-            "event": self.event,
-            "api_key_prefix": self.prefix,
-            "correlation_id": self.correlation,
-        }});
+        let mut told = Map::new();
+        let event = self.event.map(str::to_owned);
+        let members =
+            [("event", event), ("api_key_prefix", self.prefix.clone()), ("correlation_id", self.correlation.clone())];
+        told.extend(members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?)))));
+        let told = json!({TOLD: told});
         told.as_object().and_then(|told| Object::from_map(told).ok())
     }
 }
@@ -116,7 +118,16 @@ pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>>
             data.insert(name.into(), value.clone());
         }
     }
-    serde_json::to_vec(&json!({"type": event, "timestamp": at, "data": data})).ok()
+    serde_json::to_vec(&Notice { event, timestamp: at, data }).ok()
+}
+
+/// The body, in the shape of *Standard Webhooks*.
+#[derive(Serialize)]
+struct Notice<'a> {
+    #[serde(rename = "type")]
+    event: &'a str,
+    timestamp: Timestamp,
+    data: Map<String, Value>,
 }
 
 fn is_booking(artifact: &Artifact) -> bool {

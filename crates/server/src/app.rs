@@ -1,8 +1,10 @@
 //! The composition root: the only place that names concrete types.
 
+use crate::admin::Bureau;
 use crate::agents::Ledger;
 use crate::arriving::Budget;
 use crate::bind::agnt::EnvelopeMetrics;
+use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, booking, store_path};
 use crate::cors::Cors;
@@ -14,7 +16,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -124,10 +126,13 @@ impl Server {
 
     /// The same, with something before everything that is served.
     pub(crate) async fn compose(
-        config: Config,
-        own: HashMap<String, Arc<dyn AnyAgent>>,
+        mut config: Config,
+        mut own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
+        if !own.contains_key(booking::AGENT) {
+            crate::booking::enlist(&mut config).map_err(StartError::Config)?;
+        }
         let config = Arc::new(config);
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
@@ -154,9 +159,18 @@ impl Server {
         let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
-        let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
+        let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
+            .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let network = open_network(&config, &gate, booked, &mut registry).map_err(StartError::Config)?;
+        let network = open_network(&config, &gate, booked.clone(), &mut registry).map_err(StartError::Config)?;
+        let passages = network.as_ref().map(|network| network.passages.clone());
+        let holders = KeyHolders::new(kept_for_guard.clone(), passages);
+        if let Some(section) = &config.network {
+            let patrons = Arc::new(holders.clone());
+            let stands = crate::booking::agent(section, booked.clone(), patrons).map_err(StartError::Config)?;
+            crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
+            own.entry(booking::AGENT.to_owned()).or_insert(stands);
+        }
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
@@ -177,7 +191,9 @@ impl Server {
         }
         let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(courier));
-        let operator = listen_to_operator(&config, log, route.for_operators());
+        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
+            .map_err(StartError::Config)?;
+        let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
         let app = App {
             guard,
             route,
@@ -344,14 +360,15 @@ fn open_network(
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
-    let names = (&*section.id, "1.0", booking::AGENT);
+    network::register_metered(&ledger, registry);
+    let names = (&*section.id, &*section.version, booking::AGENT);
     Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine) -> Option<Operator> {
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine, bureau: Bureau) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log, engine) {
+    match Operator::listen(&path, log, engine, bureau) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");

@@ -1,5 +1,11 @@
 //! The booking network as the rest of the server sees it: what it is called, whose keys it knows, what it keeps.
 
+mod metered;
+mod passages;
+
+pub(crate) use metered::register as register_metered;
+pub(crate) use passages::{Passages, Ticket};
+
 use crate::app::Served;
 use crate::bind::agnt::EnvelopeMetrics;
 use sabir_guard::{Identity, Seals};
@@ -7,9 +13,7 @@ use sabir_network::words::understand;
 use sabir_proto::agnt::Aside;
 use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The network of this server.
 pub(crate) struct Network {
@@ -23,7 +27,8 @@ pub(crate) struct Network {
     pub(crate) seals: Option<Arc<Seals>>,
     pub(crate) metrics: EnvelopeMetrics,
     pub(crate) ledger: Arc<dyn Ledger>,
-    passages: AtomicU64,
+    /// Envelopes that are on their way.
+    pub(crate) passages: Arc<Passages>,
 }
 
 impl Network {
@@ -33,8 +38,7 @@ impl Network {
         ledger: Arc<dyn Ledger>,
         metrics: EnvelopeMetrics,
     ) -> Self {
-        // Anywhere: what an earlier process numbered is in the log, and must not be taken for ours.
-        let passages = AtomicU64::new(RandomState::new().hash_one(0));
+        let passages = Arc::new(Passages::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
         Self { id, version, agent, seals, metrics, ledger, passages }
     }
@@ -63,11 +67,6 @@ impl Network {
         };
         let tier = identity.key().and_then(|key| key.terms.tier.clone());
         Aside { tier, agent_id, ..Aside::default() }.put(message);
-    }
-
-    /// A number for an envelope.
-    pub(crate) fn next_passage(&self) -> u64 {
-        self.passages.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Keeps the record of an envelope. Nobody waits for it: it goes with the next commit.

@@ -11,7 +11,8 @@ pub const ASIDE: &str = "urn:sabir:agnt";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aside {
-    /// The number of its passage through the door, by which a first answer is told from one that is given again.
+    /// The number of its passage through the door: by it the agent gets the record that goes with a booking, and the door
+    /// tells a first answer from one that is given again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage: Option<u64>,
     /// The sender: as its envelope says, else the agent its key is bound to.
@@ -29,18 +30,6 @@ pub struct Aside {
     /// How much time is left for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
-    /// When it came, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub received_at: Option<i64>,
-    /// What is to be echoed, without secrets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_context: Option<Object>,
-    /// The key it was signed with, if it was: `current`, `previous` or `next`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signed: Option<String>,
-    /// Where it came from, on the network.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_addr: Option<String>,
     /// The tier of the caller's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,

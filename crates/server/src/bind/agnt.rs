@@ -16,6 +16,9 @@ mod record;
 mod status;
 mod visit;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use metrics::EnvelopeMetrics;
 
 use super::Head;
@@ -153,9 +156,13 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     };
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
     let (app, number) = (app.clone(), visit.number);
+    let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
         let reply = app.route.serve(&served, permit, &terms).await;
-        outcome(intent, number, reply.map(|(reply, _)| reply))
+        let mut outcome = outcome(number, reply.map(|(reply, _)| reply));
+        // What is done is in the log with its record, and what is not took its record along.
+        outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());
+        outcome
     });
     match tokio::time::timeout(visit.left(), &mut work).await {
         Ok(outcome) => Ok(outcome),
@@ -293,10 +300,6 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
         correlation_id: record::correlation(&envelope.context),
         timestamp: envelope.timestamp.map(|moment| moment.to_string()),
         ttl_ms: Some(left),
-        received_at: Some(visit.received.millis()),
-        agent_context: intent.has_effect().then(|| record::redacted(&envelope.context)),
-        signed: visit.signed.map(|slot| slot.name().to_owned()),
-        remote_addr: Some(visit.remote.to_string()),
         tier: visit.tier.clone(),
         agent_id: visit.agent_id.clone(),
     }

@@ -1,7 +1,7 @@
 //! From what the agent says to what the envelope says.
 
 use super::internal;
-use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode, data};
+use sabir_proto::agnt::{Aside, Problem, ProblemCode, data};
 use sabir_proto::{Fault, Json, Object, Part, Reply, Sent, TaskState, TheirTask, View};
 use serde::Deserialize;
 use std::time::Duration;
@@ -13,24 +13,31 @@ pub(super) struct Outcome {
     pub(super) said: Result<Object, Problem>,
     /// It was said before.
     pub(super) replay: bool,
+    /// It was done now, and is in the log.
+    done: bool,
     /// The agent has kept the record of it, with what it did.
     pub(super) recorded: bool,
 }
 
 impl Outcome {
     pub(super) const fn refused(problem: Problem) -> Self {
-        Self { said: Err(problem), replay: false, recorded: false }
+        Self { said: Err(problem), replay: false, done: false, recorded: false }
+    }
+
+    /// Whether something was done for it that was not done before.
+    pub(super) const fn is_first(&self) -> bool {
+        self.done && !self.replay && self.said.is_ok()
     }
 }
 
 /// What an agent's reply comes to. `number` is that of the passage that is answered.
-pub(super) fn outcome<S>(intent: Intent, number: u64, reply: Result<Reply<S>, Fault>) -> Outcome {
+pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome {
     match reply {
         Ok(Reply::Sent(Sent::Message(message))) => {
-            Outcome { said: said(&message.parts), replay: false, recorded: false }
+            Outcome { said: said(&message.parts), replay: false, done: false, recorded: false }
         }
         Ok(Reply::Sent(Sent::Task(task, _))) => match task.show(View::WHOLE) {
-            Some(task) => of_task(intent, number, &task),
+            Some(task) => of_task(number, &task),
             None => Outcome::refused(nonsense("its task is damaged")),
         },
         Ok(_) => Outcome::refused(nonsense("it answered something else than was asked")),
@@ -38,7 +45,7 @@ pub(super) fn outcome<S>(intent: Intent, number: u64, reply: Result<Reply<S>, Fa
     }
 }
 
-fn of_task(intent: Intent, number: u64, task: &TheirTask) -> Outcome {
+fn of_task(number: u64, task: &TheirTask) -> Outcome {
     // Whoever gets an answer to somebody else's passage has asked again.
     let passage = task.history.first().and_then(Aside::of).and_then(|aside| aside.passage);
     let replay = passage != Some(number);
@@ -58,8 +65,7 @@ fn of_task(intent: Intent, number: u64, task: &TheirTask) -> Outcome {
             Err(Problem::new(ProblemCode::Internal, why))
         }
     };
-    let recorded = intent.has_effect() && !replay && said.is_ok();
-    Outcome { said, replay, recorded }
+    Outcome { said, replay, done: true, recorded: false }
 }
 
 fn said(parts: &[Part]) -> Result<Object, Problem> {

@@ -31,10 +31,22 @@ const CORRELATION_CHARS_MAX: usize = 256;
 
 /// The record of an envelope that ended like this.
 pub(super) fn of(visit: &Visit, outcome: &Outcome, http_status: u16) -> Interaction {
+    Interaction {
+        status: status(outcome).into(),
+        error_code: outcome.said.as_ref().err().map(|problem| problem.code.name().to_owned()),
+        http_status,
+        latency_ms: u32::try_from(visit.took().as_millis()).unwrap_or(u32::MAX),
+        booking: outcome.said.as_ref().ok().and_then(booking),
+        replay: outcome.replay,
+        ..so_far(visit)
+    }
+}
+
+/// The record of an envelope as far as it is known before its answer, as if it went well.
+pub(super) fn so_far(visit: &Visit) -> Interaction {
     let sketch = &visit.sketch;
     let known = visit.key.is_some();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let code = outcome.said.as_ref().err().map(|problem| problem.code.name());
     Interaction {
         received_at: visit.received.millis(),
         source: SOURCE.into(),
@@ -51,13 +63,10 @@ pub(super) fn of(visit: &Visit, outcome: &Outcome, http_status: u16) -> Interact
         payload: visit.payload.as_ref().filter(|_| known).map(|payload| redacted(payload).as_str().to_owned()),
         agent_context: known.then(|| redacted(&sketch.context).as_str().to_owned()),
         signed: visit.signed.map(|slot: Slot| slot.name().to_owned()),
-        status: status(outcome).into(),
-        error_code: code.map(str::to_owned),
-        http_status,
-        latency_ms: u32::try_from(visit.took().as_millis()).unwrap_or(u32::MAX),
-        booking: outcome.said.as_ref().ok().and_then(booking),
+        status: "ok".into(),
+        http_status: 200,
         remote_addr: Some(visit.remote.to_string()),
-        replay: outcome.replay,
+        ..Interaction::default()
     }
 }
 
@@ -90,7 +99,7 @@ pub(super) fn correlation(context: &Object) -> Option<String> {
 pub(super) fn redacted(object: &Object) -> Object {
     let text = object.as_str();
     // Names may be written with escapes; a text without any is told by a look at it.
-    let suspicious = text.contains('\\')
+    let suspicious = text.contains("\\u")
         || SECRET_MEMBERS.iter().any(|name| text.contains(name))
         || KEY_PREFIXES.iter().any(|prefix| text.contains(prefix));
     if !suspicious {

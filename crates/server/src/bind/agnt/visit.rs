@@ -5,7 +5,7 @@ use super::{allow, left, record, too_late};
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
 use crate::host::TokioHost;
-use crate::network::Network;
+use crate::network::{Network, Ticket};
 use crate::peer::Peer;
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
@@ -50,7 +50,7 @@ impl Visit {
         Self {
             app: app.clone(),
             network: network.clone(),
-            number: network.next_passage(),
+            number: network.passages.number(),
             arrived: Instant::now(),
             received: TokioHost.now(),
             remote: peer.address,
@@ -80,6 +80,11 @@ impl Visit {
     /// Its members are known.
     pub(super) fn read(&mut self, envelope: &Envelope) {
         (self.sketch, self.sent, self.ttl_ms) = (envelope.sketch(), envelope.timestamp, envelope.ttl_ms);
+    }
+
+    /// Lets it in to whoever writes its record with what is done for it.
+    pub(super) fn enter(&self) -> Ticket {
+        self.network.passages.enter(self.number, self.arrived, record::so_far(self))
     }
 
     /// How much time is left for the answer.
@@ -153,8 +158,8 @@ impl Visit {
         let behind = self.copy();
         TokioHost.spawn(Box::pin(async move {
             let came_to = work.await;
-            let outcome = if came_to.recorded { came_to } else { Outcome::refused(too_late()) };
-            let status = if outcome.recorded { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT };
+            let outcome = if came_to.is_first() { came_to } else { Outcome::refused(too_late()) };
+            let status = if outcome.said.is_ok() { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT };
             behind.network.metrics.answered_late(&behind, &outcome);
             behind.keep(&outcome, status);
         }));
