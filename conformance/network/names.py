@@ -38,6 +38,15 @@ def billing(url):
     return f'[network.billing]\nurl = "{url}"\nkey = "env:{STRIPE_ENV}"\nmeter = "mtr_judge"\nevent_name = "bookings"\n'
 
 
+def payments(stripe, chain, pay_to, asset, network):
+    """The sections that take money: by card, by x402, and by a transaction on a chain."""
+    return (
+        f'[network.payments.stripe]\nurl = "{stripe}"\nkey = "env:{STRIPE_ENV}"\n'
+        f'[network.payments.x402]\nfacilitator = "{chain}"\npay_to = "{pay_to}"\nasset = "{asset}"\nnetwork = "{network}"\n'
+        f'[network.payments.crypto]\nrpc = "{chain}/rpc"\npay_to = "{pay_to}"\nasset = "{asset}"\nnetwork = "{network}"\n'
+    )
+
+
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
 def uuid_of(key, salt):
