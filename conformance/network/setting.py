@@ -53,7 +53,7 @@ class Network:
             # A running server takes it within a second.
             probe = Caller(self.server.address, issued['key'], network=self.id)
             until(lambda: probe.raw(json.dumps(envelope('network.ping', to=self.id)).encode(),
-                                    [('Content-Type', 'application/json')]).status != 401, 'the key is taken')
+                                    [('Content-Type', 'application/json')]).code != 'unauthorized', 'the key is taken')
         return self.with_key(self.callers[terms]['key'], sender)
 
     def key_id(self, tier='pro', scopes=('full',), agents=(), words=()):

@@ -13,6 +13,7 @@ import dataclasses
 
 import names
 import scene
+from envelope import TRANSIENT
 
 
 @dataclasses.dataclass
@@ -90,16 +91,10 @@ def refusals_are_right(case):
     """what cannot be had is refused, and other content under the same tuple is a conflict"""
     for line in case.told:
         want = {'other': 'idempotency_conflict'}.get(line['why'], scene.REFUSED.get(line['kind']))
-        if line['code'] in names_of_transient():
+        if line['code'] in TRANSIENT:
             continue
         yield None if line['code'] == want else (
             f'order {line["order"]} ({line["kind"]}, {line["why"]}): {line["status"]} {line["code"]}, want {want}')
-
-
-def names_of_transient():
-    from envelope import TRANSIENT
-
-    return TRANSIENT
 
 
 def first_answers_only_once(case):
@@ -209,6 +204,7 @@ def put_to_the_test(case):
     yield None if any(line['replayed'] for line in case.told) else 'no answer was a repetition'
     ways = {line['way'] for line in case.biller if line['what'] == 'request'}
     yield None if ways & {'429', '500', '503'} else 'the biller never refused'
+    yield None if 'lose' in ways else 'the biller never lost an answer'
     yield None if 'ok' in ways else 'the biller never worked'
 
 

@@ -126,7 +126,7 @@ def rows_hold_no_secret(world):
             text = json.dumps(row)
             holds(signed['_sig'] not in text, f'a signature is kept: {text[:300]}')
             holds(not KEY.search(text), f'a key is kept: {text[:300]}')
-        refused = [row for row in net.interactions() if row['http_status'] == 401]
+        refused = [row for row in net.interactions() if row['error_code'] == 'unauthorized']
         holds(refused, 'who was refused is not there')
         for row in refused:
             holds(not row['payload_json'] and 'whatever-was-asked' not in json.dumps(row), 'the payload of a stranger is kept')

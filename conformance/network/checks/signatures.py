@@ -13,9 +13,9 @@ NOW = 1776000000
 SIGNED_ONLY = ('--require-signature',)
 
 
-def around(payload, **members):
+def around(payload, intent='network.ping', **members):
     """An envelope, as bytes, around a payload that may be no JSON at all."""
-    text = json.dumps(envelope('network.ping', {'PAYLOAD': 0}, **members))
+    text = json.dumps(envelope(intent, {'PAYLOAD': 0}, **members))
     return text.replace('{"PAYLOAD": 0}', payload).encode()
 
 
@@ -65,14 +65,14 @@ def canonical_texts_are_those_of_the_reference(world):
     key = bytes.fromhex(recorded['key_hex'])
     equal('the key of the file', key, CURRENT)
     with network(world, venues=[], env=clock.env) as net:
-        clock.show(NOW)
         caller = net.caller('enterprise')
         for case in recorded['cases']:
             if case['strict'] == 'reject':
                 got, want = verdict(caller.post(around(case['input'], timestamp=''))), 'invalid_envelope'
             else:
                 want = 'invalid_envelope' if case['id'] in vectors.TOO_DEEP else 'ok'
-                text, spoiled, sender = spliced(case, key)
+                text, spoiled, sender, at = spliced(case, key)
+                clock.show(at)
                 got = verdict(caller.post(around(text, sender=sender, timestamp='')))
                 if want == 'ok':
                     equal(f'{case["id"]}, spoiled', verdict(caller.post(around(spoiled, sender=sender, timestamp=''))),
@@ -84,7 +84,7 @@ def canonical_texts_are_those_of_the_reference(world):
 
 
 def spliced(case, key):
-    """The recorded text with the members of a signature at its end; the same with a wrong one; and who it is from."""
+    """The recorded text with the members of a signature at its end; the same with a wrong one; who it is from, and when."""
     value = json.loads(case['input'])
     equal(f'{case["id"]}: our own canonical text', mac(key, value), case['hmac_sha256'])
     added = {name: default for name, default in (('_ts', NOW), ('_from', 'a')) if name not in value}
@@ -96,7 +96,8 @@ def spliced(case, key):
         return head + comma + json.dumps({**added, '_sig': sig})[1:]
 
     flipped = ('0' if signature[0] != '0' else '1') + signature[1:]
-    return ending(signature), ending(flipped), {**value, **added}['_from']
+    whole = {**value, **added}
+    return ending(signature), ending(flipped), whole['_from'], int(whole['_ts'])
 
 
 @check
