@@ -38,6 +38,16 @@ def billing(url):
     return f'[network.billing]\nurl = "{url}"\nkey = "env:{STRIPE_ENV}"\nmeter = "mtr_judge"\nevent_name = "bookings"\n'
 
 
+def peer(id, url, variable):
+    """A network beside this one, with the key that it issued to us."""
+    return f'[[network.peer]]\nid = "{id}"\nurl = "{url}"\nkey = "env:{variable}"\n'
+
+
+def coverage(**lists):
+    lines = ''.join(f'{name} = {entries!r}\n' for name, entries in lists.items())
+    return f'[network.coverage]\n{lines}'
+
+
 def payments(stripe, chain, pay_to, asset, network):
     """The sections that take money: by card, by x402, and by a transaction on a chain."""
     return (

@@ -41,7 +41,7 @@ class Network:
         for scope in scopes:
             flags += ['--scope', scope]
         for agent in agents:
-            flags += ['--agent', agent]
+            flags += ['--from', agent]
         return self.server.command('key', 'create', *flags, *words)
 
     def caller(self, tier='pro', scopes=('full',), agents=(), sender='judge', words=()):
