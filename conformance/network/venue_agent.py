@@ -1,7 +1,7 @@
 """A venue's own agent: takes the network's envelopes, remembers them, and answers as it is told to.
 
     with VenueAgent() as agent:
-        agent.way = 'refuse'            # and so on; see `WAYS`
+        agent.way = 'refuse'            # and so on; see `WAYS`. `ways` come first, one after the other
         agent.seen                      # the envelopes that came
 """
 
@@ -13,12 +13,12 @@ import time
 from envelope import PROTOCOL, sign, stamp
 from names import CURRENT
 
-WAYS = ('book', 'refuse', '500', 'nonsense', 'silence', 'unsigned', 'forged')
+WAYS = ('book', 'refuse', '500', 'nonsense', 'silence', 'close', 'unsigned', 'forged')
 
 
 class VenueAgent:
     def __init__(self, name='agent:venue-0001'):
-        self.name, self.way, self.seen, self.over = name, 'book', [], threading.Event()
+        self.name, self.way, self.ways, self.seen, self.over = name, 'book', [], [], threading.Event()
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,24 +46,28 @@ class VenueAgent:
         return [json.loads(one['body']) for one in self.seen]
 
     def answer(self, handler, asked):
-        if self.way == 'silence':
+        way = self.ways.pop(0) if self.ways else self.way
+        if way == 'close':
+            handler.close_connection = True
+            return
+        if way == 'silence':
             self.over.wait(30)
             handler.close_connection = True
             return
         status, payload = 200, {'booking_id': f'theirs-{len(self.seen)}', 'status': 'pending',
                                 'venue': {'id': asked['payload'].get('venue_id'), 'slug': '', 'name': '', 'agent_id': self.name}}
-        if self.way == 'refuse':
+        if way == 'refuse':
             status = 409
             payload = {'error': {'code': 'slot_unavailable', 'message': 'fully booked', 'retryable': False}}
-        if self.way == '500':
+        if way == '500':
             status, payload = 500, {'error': {'code': 'internal', 'message': 'broken', 'retryable': True}}
-        if self.way != 'unsigned':
-            key = b'x' * 32 if self.way == 'forged' else CURRENT
+        if way != 'unsigned':
+            key = b'x' * 32 if way == 'forged' else CURRENT
             payload = sign(payload, key, self.name)
         data = json.dumps({'protocol': PROTOCOL, 'from': asked['to'], 'to': asked['from'], 'intent': asked['intent'],
                            'payload': payload, 'agent_context': asked.get('agent_context', {}), 'ttl_ms': asked['ttl_ms'],
                            'timestamp': stamp()}).encode()
-        if self.way == 'nonsense':
+        if way == 'nonsense':
             data = b'<html>'
         handler.send_response(status)
         handler.send_header('Content-Type', 'application/json')
