@@ -123,7 +123,7 @@ class Service:
         return {'error': {'type': 'api_error', 'message': f'a stand-in that was told to answer {status}'}}
 
     def run(self):
-        print('listening', flush=True)
+        print(self.http.server_address[1], flush=True)
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
         # Ends with whoever started it, however that ended.
         sys.stdin.read()
@@ -165,14 +165,15 @@ def main(service):
 class Standin:
     """A stand-in, started and stopped, seen from the side of the test."""
 
-    def __init__(self, script, folder, fails=0.0, seed=0, port=None):
+    def __init__(self, script, folder, fails=0.0, seed=0):
         self.folder, self.file = pathlib.Path(folder), pathlib.Path(folder) / f'{pathlib.Path(script).stem}.jsonl'
-        self.port = port or free_port()
-        self.url = f'http://127.0.0.1:{self.port}'
         self.process = subprocess.Popen(
-            [sys.executable, '-B', str(HERE / script), str(self.port), str(self.file), str(fails), str(seed)],
+            [sys.executable, '-B', str(HERE / script), '0', str(self.file), str(fails), str(seed)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdout.readline(), f'{script} did not start'
+        said = self.process.stdout.readline()
+        assert said, f'{script} did not start'
+        self.port = int(said)
+        self.url = f'http://127.0.0.1:{self.port}'
 
     def mood(self, path, *ways):
         connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=10)

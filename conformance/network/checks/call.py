@@ -43,13 +43,13 @@ def search_then_confirm_works_from_the_imported_file(world):
         found = caller.good('booking.search', {'query': 'sunset', 'location': 'canggu', 'limit': 5})
         holds(found['venues'], 'nothing was found')
         venue = found['venues'][0]
-        booked = caller.good('booking.confirm', {'venue_id': venue['slug'], 'slot_id': venue['slots'][0]['id'],
+        booked = caller.good('booking.confirm', {'venue_id': venue['slug'], 'slot_id': venue['slots'][0]['slot_id'],
                                                  'party_size': 2, 'user_note': 'window'})
         equal('status', booked['status'], 'pending')
         equal('venue', booked['venue'], {name: venue[name] for name in ('id', 'slug', 'name', 'agent_id')})
         again = caller.good('booking.search', {'query': 'sunset', 'location': 'canggu', 'limit': 5})['venues'][0]
-        before, after = ({one['id'] for one in v['slots']} for v in (venue, again))
-        equal('slots that are gone', before - after, {venue['slots'][0]['id']})
+        before, after = ({one['slot_id'] for one in v['slots']} for v in (venue, again))
+        equal('slots that are gone', before - after, {venue['slots'][0]['slot_id']})
         shown = net.booking(booked['booking_id'])
         equal('as kept', (shown['status'], shown['party_size']), ('pending', 2))
 
@@ -206,7 +206,7 @@ def in_production_plain_http_is_refused_and_never_redirected(world):
 @check
 def a_proxy_that_is_known_may_say_that_it_was_https(world):
     with network(world, venues=[], arguments=('--production',),
-                 more='[server]\ntrusted_proxies = ["127.0.0.1/32"]\n') as net:
+                 more='[server]\nproxies = ["127.0.0.1/32"]\n') as net:
         caller = net.with_key(net.key('enterprise')['key'])
         body = json.dumps(envelope('network.ping')).encode()
         kind = ('Content-Type', 'application/json')
@@ -225,7 +225,7 @@ def tls_of_the_network_is_1_3_in_production(world):
     import ssl
 
     made = world.certificates
-    tls = f'[server.tls]\ncert = "{made.directory}/fresh.pem"\nkey = "{made.directory}/fresh.key"\n'
+    tls = f'[server.tls]\ncert = "file:{made.directory}/fresh.pem"\nkey = "file:{made.directory}/fresh.key"\n'
     with network(world, venues=[], more=tls, arguments=('--production',), tls=made.ca) as net:
         key = net.key('enterprise')['key']
         body = json.dumps(envelope('network.ping')).encode()

@@ -31,7 +31,9 @@ def what_is_no_key_is_refused_in_the_same_words(world):
         answer = caller.raw(body, headers)
         equal(f'{key and key[:12]}', answer.said, UNAUTHORIZED)
         holds(answer.headers.get('www-authenticate', '').startswith('Bearer'), f'{answer.headers}')
-        said.add(answer.error['message'])
+        # What was not read as a key at all may be told so; which keys there are is told to nobody.
+        if key and key.isascii():
+            said.add(answer.error['message'])
     equal('different words', len(said), 1)
     basic = net.with_key(None).raw(b'{}', [('Content-Type', 'application/json'), ('Authorization', f'Basic {good}')])
     equal('Basic', basic.said, UNAUTHORIZED)

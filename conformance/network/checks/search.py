@@ -78,8 +78,8 @@ def open_slots_are_shown(world):
     net, caller = shared(world), shared(world).caller('enterprise')
     given = {one['slug']: one for one in net.venues}
     for venue in caller.good('booking.search', {'query': 'dinner', 'limit': 25})['venues']:
-        shown = [(one['id'], one['time']) for one in venue['slots']]
-        equal(venue['slug'], shown, [(one['id'], one['time']) for one in given[venue['slug']]['slots']])
+        shown = [(one['slot_id'], one['time'], one['remaining']) for one in venue['slots']]
+        equal(venue['slug'], shown, [(one['id'], one['time'], one['capacity']) for one in given[venue['slug']]['slots']])
 
 
 @check
@@ -121,7 +121,7 @@ def a_bad_row_is_named_and_nothing_is_half_imported(world):
         'no name': {k: v for k, v in good[3].items() if k != 'name'},
         'an unknown member': {**good[3], 'colour': 'red'},
         'the slug of another': {**good[3], 'slug': 'venue-0001'},
-        'capacity of zero': {**good[3], 'slots': [{'id': 's', 'time': '2027-01-01T19:00:00Z', 'capacity': 0}]},
+        'a capacity below zero': {**good[3], 'slots': [{'id': 's', 'time': '2027-01-01T19:00:00Z', 'capacity': -1}]},
         'a slot twice': {**good[3], 'slots': good[3]['slots'] + good[3]['slots'][:1]},
         'tags as text': {**good[3], 'tags': 'wifi'},
         'no object': 7,

@@ -227,10 +227,55 @@ def a_dead_letter_is_delivered_when_it_is_retried_by_hand(world):
 
 
 @check
-def webhooks_lead_to_no_forbidden_address(world):
+def what_is_no_address_is_no_webhook(world):
     with network(world, venues=venues.sample(3)) as net:
         net.caller('pro')
-        for url in ('http://169.254.169.254/latest', 'ftp://127.0.0.1/x', 'file:///etc/passwd', 'nonsense'):
+        for url in ('ftp://127.0.0.1/x', 'file:///etc/passwd', 'nonsense', ''):
             done = net.server.sabir('webhook', 'add', '--key', net.key_id('pro'), '--url', url,
                                     '--config', net.server.config, '-o', 'json')
-            holds(done.returncode not in (0, 101), f'{url} was taken')
+            equal(f'{url!r}', done.returncode, 2)
+
+
+# --- Over the API -----------------------------------------------------------------------------------------------------
+
+
+def api(caller, method, path='', document=None):
+    body = None if document is None else json.dumps(document).encode()
+    answer = caller.raw(body, [('Content-Type', 'application/json')] if body is not None else [], method=method,
+                        path=f'/a2a/v1/webhooks{path}')
+    return answer.status, json.loads(answer.body) if answer.body.strip() else None
+
+
+@check
+def holders_of_full_keys_see_to_their_own_subscriptions(world):
+    with Hooks() as hooks, network(world, venues=venues.sample(4)) as net:
+        caller, other = net.caller('pro'), net.caller('enterprise')
+        status, added = api(caller, 'POST', document={'url': hooks.add('/mine'), 'events': ['booking.confirmed']})
+        holds(status in (200, 201) and added['secret'].startswith('whsec_'), f'{status} {added}')
+        caller.good('booking.confirm', {'venue_id': 'venue-0001'})
+        (delivery,) = arrived(hooks, '/mine', 1)
+        sealed(world, added['secret'], delivery)
+        status, listed = api(caller, 'GET')
+        holds(status == 200 and added['id'] in json.dumps(listed), f'{status} {listed}')
+        holds(added['secret'][6:] not in json.dumps(listed), 'a list shows the secret')
+        holds(added['id'] not in json.dumps(api(other, 'GET')), 'another key sees it')
+        equal('by another key', api(other, 'DELETE', f'/{added["id"]}')[0], 404)
+        equal('rotated by another key', api(other, 'POST', f'/{added["id"]}/rotate', {})[0], 404)
+        status, renewed = api(caller, 'POST', f'/{added["id"]}/rotate', {})
+        holds(status == 200 and renewed['secret'] != added['secret'], f'{status} {renewed}')
+        holds(api(caller, 'DELETE', f'/{added["id"]}')[0] in (200, 204), 'removed')
+        holds(added['id'] not in json.dumps(api(caller, 'GET')), 'it is still there')
+
+
+@check
+def others_do_not(world):
+    with network(world, venues=[]) as net:
+        wish = {'url': 'http://127.0.0.1:9/x'}
+        for scopes in (('booking',), ('query',)):
+            equal(f'{scopes}', api(net.caller('pro', scopes), 'POST', document=wish)[0], 403)
+        equal('nobody', api(net.with_key(None), 'POST', document=wish)[0], 401)
+        caller = net.caller('pro')
+        for bad in ({}, {'url': 7}, {'url': 'ftp://x'}, {'url': 'http://127.0.0.1:9', 'colour': 1},
+                    {'url': 'http://127.0.0.1:9', 'events': ['no.such']}, []):
+            status, said = api(caller, 'POST', document=bad)
+            holds(status in (400, 422), f'{bad}: {status} {said}')
