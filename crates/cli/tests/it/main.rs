@@ -72,6 +72,7 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod envelope;
 mod handoff;
 mod history;
 mod inbox;
