@@ -4,6 +4,7 @@
 //! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
 
 pub mod agent;
+pub mod booking;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
@@ -22,6 +23,7 @@ mod platform;
 
 use crate::arriving::for_large;
 use agent::AgentConfig;
+use booking::NetworkConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
@@ -60,6 +62,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// Bounds.
     pub limits: LimitsConfig,
+    /// The booking network, if there is one here.
+    pub network: Option<NetworkConfig>,
     /// Apps that belong together.
     pub workspace: Option<WorkspaceConfig>,
     /// The agents.
