@@ -3,3 +3,12 @@
 //! A network is an agent like any other: its intents are skills, what they take is a data part, and whoever confirms a
 //! booking opens a task. So an envelope and a message in any dialect of A2A lead to the same lines, and what must be true
 //! together is one commit of the task log.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | [`record`], [`registry`] | what networks say about themselves, and who covers what |
+//! | [`via`] | envelopes that are passed on |
+
+pub mod record;
+pub mod registry;
+pub mod via;
