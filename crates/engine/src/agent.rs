@@ -25,7 +25,7 @@ use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
     Transfer, TransferContext,
 };
-use sabir_store::{Continuation, Scope};
+use sabir_store::{Continuation, Effect, Scope};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -391,6 +391,13 @@ impl Context {
     /// those who look from outside; it decides nothing.
     pub fn waits_for(&self, whom: Option<Continuation>) {
         self.outlet.waits_for(whom);
+    }
+
+    /// Has something committed with the agent's next step: with what it reports before it next waits, or with its ending.
+    /// Where the store refuses it, the step is refused with it. The turn ends there, and whoever sent the message is told
+    /// why; of an instant agent that got no further nothing is stored at all.
+    pub fn effect(&self, effect: Effect) {
+        self.outlet.effect(effect);
     }
 
     /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next

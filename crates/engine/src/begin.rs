@@ -328,16 +328,22 @@ impl<'a> Incoming<'a> {
         if let (Some(ended), Shape::Once) = (&ending, self.shape) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
-            if let (Ending::Reply(parts), true) = (ended, drafts.is_empty() && !self.request.wants_task) {
+            let effects = turn.outlet.take_effects();
+            let is_bare = drafts.is_empty() && effects.is_empty();
+            if let (Ending::Reply(parts), true) = (ended, is_bare && !self.request.wants_task) {
                 return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
             }
+            step.effects.extend(effects);
             collapse(core, &mut task, drafts, ending.take().unwrap_or_else(Ending::complete));
             return Ok(self.commit_whole(step, &task));
         }
         let (drafts, checkpoint) = turn.outlet.take();
-        if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty() && !self.request.wants_task) {
+        let effects = turn.outlet.take_effects();
+        let is_bare = drafts.is_empty() && effects.is_empty();
+        if let (Some(Ending::Reply(parts)), true) = (&ending, is_bare && !self.request.wants_task) {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
+        step.effects.extend(effects);
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
         recorder.open();
         recorder.add(core, drafts);
@@ -407,11 +413,12 @@ impl<'a> Incoming<'a> {
         // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
         let snapshot = (self.shape == Shape::Stream)
             .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
-        let mut checkpoint = None;
+        let (mut checkpoint, mut effects) = (None, Vec::new());
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
             checkpoint = left;
+            effects = turn.outlet.take_effects();
             recorder.add(core, drafts);
             if let Some(ending) = ending {
                 recorder.end(core, ending);
@@ -421,6 +428,7 @@ impl<'a> Incoming<'a> {
         step.turn = Some(number);
         let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
         keep_key(&mut step, key, at, core.limits.explicit_retry_time);
+        step.effects.extend(effects);
         self.inline_push(&mut step);
         Ok(self.run(claimed, recorder, turn, step, number, snapshot))
     }

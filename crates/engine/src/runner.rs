@@ -179,6 +179,7 @@ impl Runner {
         let owed = core.owed_cancel(&off, &canceled);
         self.recorder.call_off(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
+        step.effects.extend(self.turn.outlet.take_effects());
         step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
         let next = self.commit(step).await;
         if let (Some(owed), Next::Stop) = (owed, &next) {
@@ -204,6 +205,7 @@ impl Runner {
             self.recorder.end(&self.core, ending);
         }
         let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
+        step.effects.extend(self.turn.outlet.take_effects());
         step.effects.extend(self.turn.outlet.take_waits_for().map(|whom| Effect::WaitFor(whom.map(Box::new))));
         // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
         if step.checkpoint.is_some() && self.number.1 > 1 {

@@ -6,7 +6,7 @@ use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
 use sabir_proto::{Artifact, Part, TaskId};
-use sabir_store::Continuation;
+use sabir_store::{Continuation, Effect};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -36,6 +36,7 @@ struct State {
     bytes: usize,
     checkpoint: Option<Bytes>,
     waits_for: Option<Option<Continuation>>,
+    effects: Vec<Effect>,
     /// Somebody waits for a commit, even of nothing but a checkpoint.
     commit_wanted: bool,
     /// How often everything was taken.
@@ -75,6 +76,15 @@ impl Outlet {
 
     pub(crate) fn waits_for(&self, whom: Option<Continuation>) {
         self.lock().waits_for = Some(whom);
+    }
+
+    pub(crate) fn effect(&self, effect: Effect) {
+        self.lock().effects.push(effect);
+    }
+
+    /// What goes with the reports that were taken last.
+    pub(crate) fn take_effects(&self) -> Vec<Effect> {
+        std::mem::take(&mut self.lock().effects)
     }
 
     pub(crate) const fn commit(&self) -> Commit<'_> {

@@ -42,7 +42,7 @@ pub use behalf::OnBehalf;
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
-pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
+pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Written};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use envoy::{CIRCUITS_MAX, Envoy, MARGIN, Mailing, Peer};

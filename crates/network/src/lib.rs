@@ -6,9 +6,15 @@
 //!
 //! | Room | What is there |
 //! |---|---|
-//! | [`record`], [`registry`] | what networks say about themselves, and who covers what |
-//! | [`via`] | envelopes that are passed on |
+//! | `intent` | what is asked, read strictly |
+//! | `words` | what is asked in plain words |
+//! | `import` | venues from a file |
+//! | `record`, `registry` | what networks say about themselves, and who covers what |
+//! | `via` | envelopes that are passed on |
 
+pub mod import;
+pub mod intent;
 pub mod record;
 pub mod registry;
 pub mod via;
+pub mod words;

@@ -60,7 +60,7 @@ impl Bodies for Payloads {
             if dialect == Dialect::V1 {
                 let room = self.room.hold(parcel.event.json.len()).await;
                 let (media_type, bytes) = write_push_event(&parcel.event);
-                return Ok(Written { media_type, bytes, room });
+                return Ok(Written { media_type, bytes, room, own: None });
             }
             // Kept until there is room for what was written, so that only so many wait for it.
             let _writing = self.room.write().await;
@@ -78,7 +78,7 @@ impl Bodies for Payloads {
                 self.report(parcel.task, dialect, &losses);
             }
             let room = self.room.hold(bytes.len()).await;
-            Ok(Written { media_type, bytes, room })
+            Ok(Written { media_type, bytes, room, own: None })
         })
     }
 }

@@ -139,6 +139,7 @@ impl Gate {
             requirements: skill.security_requirements.clone(),
             // Where nobody is asked, nobody can be told apart.
             needs_identity: !open && hidden.contains(&&*skill.id),
+            intent: None,
         };
         let (limits, tools) = self.limits(Some(entry));
         Ok(Rules { entrance, agent: name.clone(), limits, skills: skills.iter().map(rule).collect(), tools })

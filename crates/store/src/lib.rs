@@ -20,6 +20,7 @@ mod error;
 mod hash;
 mod keys;
 mod kin;
+mod ledger;
 mod list;
 mod metrics;
 mod note;
@@ -46,6 +47,11 @@ pub use keys::{
     ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
 };
 pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
+pub use ledger::{
+    Booked, Booking, BookingMove, BookingQuery, BookingStatus, Fee, INTERACTIONS_WAITING_MAX, ImportError, Imported,
+    Interaction, InteractionQuery, Ledger, NewBooking, NewUsage, Refusal, SCAN_ROWS_MAX, Slot, Usage, Venue,
+    VenueListing, VenueName, VenueQuery,
+};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};

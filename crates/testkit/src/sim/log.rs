@@ -97,7 +97,10 @@ fn named(step: &Step) -> Option<Named> {
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)
         | Effect::OweCancel(_)
-        | Effect::Spend { .. } => None,
+        | Effect::Spend { .. }
+        | Effect::Book(_)
+        | Effect::MoveBooking { .. }
+        | Effect::Interaction(_) => None,
     })
 }
 
