@@ -10,11 +10,12 @@
 //! | `words` | what is asked in plain words |
 //! | `import` | venues from a file |
 //! | `record`, `registry` | what networks say about themselves, and who covers what |
-//! | `via` | envelopes that are passed on |
+//! | `via`, `route` | envelopes that are passed on, and the ways out |
 
 pub mod import;
 pub mod intent;
 pub mod record;
 pub mod registry;
+pub mod route;
 pub mod via;
 pub mod words;

@@ -70,6 +70,15 @@ pub enum Untaken {
     Full,
 }
 
+/// Who told us of a record that was not published here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told<'a> {
+    /// The registry it was published at.
+    pub origin: &'a str,
+    /// The neighbour that told us.
+    pub through: &'a str,
+}
+
 /// A network that is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
@@ -79,6 +88,8 @@ pub struct Entry {
     pub signed: Signed,
     /// The registry it was published at.
     pub origin: String,
+    /// The neighbour that told us, if we were told.
+    pub through: Option<String>,
     /// When it was taken, in the order of changes.
     pub number: u64,
     /// It said two things under one number.
@@ -141,7 +152,7 @@ impl Registry {
         &self,
         id: &str,
         signed: Signed,
-        origin: Option<&str>,
+        told: Option<Told<'_>>,
         fetch: &impl Fetch,
         now: Timestamp,
     ) -> Result<Taken, Untaken> {
@@ -164,17 +175,23 @@ impl Registry {
         if !signed.is_by(&keys) {
             return Err(RecordFault::Signature.into());
         }
-        self.place(record, signed, origin.unwrap_or(&self.own), known.map(|entry| entry.number))
+        self.place(record, signed, told, known.map(|entry| entry.number))
     }
 
     /// Takes our own record, whose key needs no proof.
     pub fn publish(&self, record: Record, signed: Signed) -> Result<Taken, Untaken> {
         let number = self.read().entries.get(&record.network_id).map(|entry| entry.number);
-        self.place(record, signed, &self.own, number)
+        self.place(record, signed, None, number)
     }
 
     /// Puts a record where it belongs, unless somebody was faster.
-    fn place(&self, record: Record, signed: Signed, origin: &str, seen: Option<u64>) -> Result<Taken, Untaken> {
+    fn place(
+        &self,
+        record: Record,
+        signed: Signed,
+        told: Option<Told<'_>>,
+        seen: Option<u64>,
+    ) -> Result<Taken, Untaken> {
         let mut shelf = self.write();
         let Shelf { entries, number } = &mut *shelf;
         let full = entries.len() >= NETWORKS_MAX;
@@ -197,7 +214,9 @@ impl Registry {
         };
         *number += 1;
         let id = record.network_id.clone();
-        let entry = Entry { record, signed, origin: origin.into(), number: *number, disputed: false };
+        let origin = told.map_or(&*self.own, |told| told.origin).to_owned();
+        let through = told.map(|told| told.through.to_owned());
+        let entry = Entry { record, signed, origin, through, number: *number, disputed: false };
         entries.insert(id, entry);
         Ok(taken)
     }
@@ -231,14 +250,15 @@ impl Registry {
 
     /// Takes what another registry has told us; what is wrong with one record is no reason not to take the next. Gives
     /// how many were taken.
-    pub async fn learn(&self, page: Changes, fetch: &impl Fetch, now: Timestamp) -> usize {
+    pub async fn learn(&self, through: &str, page: Changes, fetch: &impl Fetch, now: Timestamp) -> usize {
         let mut taken = 0;
         for Change { origin, signed, .. } in page.changes {
             let Ok(record) = signed.claimed() else { continue };
             if origin == self.own {
                 continue;
             }
-            match self.take(&record.network_id, signed, Some(&origin), fetch, now).await {
+            let told = Told { origin: &origin, through };
+            match self.take(&record.network_id, signed, Some(told), fetch, now).await {
                 Ok(Taken::First | Taken::Newer) => taken += 1,
                 Ok(Taken::Same) | Err(Untaken::Stale(_)) => {}
                 Err(why) => tracing::info!(network = %record.network_id, %origin, %why, "a record was not taken"),

@@ -100,12 +100,12 @@ async fn registries_learn_from_each_other_and_nothing_goes_in_circles() {
     let hosts = Hosts::default().publishing("network:a", &key);
     let (one, two, three) = (registry("network:1"), registry("network:2"), registry("network:3"));
     put(&one, &record("network:a", &key, 1), &key, &hosts).await.unwrap();
-    assert_eq!(two.learn(one.changes(0, now()), &hosts, now()).await, 1);
-    assert_eq!(three.learn(two.changes(0, now()), &hosts, now()).await, 1);
+    assert_eq!(two.learn("network:1", one.changes(0, now()), &hosts, now()).await, 1);
+    assert_eq!(three.learn("network:2", two.changes(0, now()), &hosts, now()).await, 1);
     let entry = three.get("network:a", now()).unwrap();
-    assert_eq!(entry.origin, "network:1");
+    assert_eq!((entry.origin.as_str(), entry.through.as_deref()), ("network:1", Some("network:2")));
     assert_eq!(entry.signed, one.get("network:a", now()).unwrap().signed, "never signed anew");
-    assert_eq!(one.learn(three.changes(0, now()), &hosts, now()).await, 0);
+    assert_eq!(one.learn("network:3", three.changes(0, now()), &hosts, now()).await, 0);
     let page = one.changes(0, now());
     assert_eq!((page.next, page.more), (1, false));
     assert!(one.changes(page.next, now()).changes.is_empty());
