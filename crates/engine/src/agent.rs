@@ -59,6 +59,14 @@ pub trait Agent: Send + Sync + 'static {
         Nature::default()
     }
 
+    /// Whether whoever sends carries the first turn of a task: nothing is kept before it has ended, however long it waits,
+    /// and all of it is one step then. What ends in a reply leaves no trace, and neither does what its caller does not
+    /// wait for; so this is for agents whose effects are those of their step, or are recognised elsewhere when they are
+    /// repeated. Such an agent is asked to commit nothing in between.
+    fn is_carried(&self) -> bool {
+        false
+    }
+
     /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
     fn admits(&self) -> Result<(), Fault> {
         Ok(())
@@ -443,6 +451,10 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::is_carried`].
+    fn any_is_carried(&self) -> bool {
+        false
+    }
     /// See [`Agent::admits`].
     fn any_admits(&self) -> Result<(), Fault>;
     /// See [`Agent::grace`].
@@ -464,6 +476,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_is_carried(&self) -> bool {
+        self.is_carried()
     }
 
     fn any_admits(&self) -> Result<(), Fault> {

@@ -6,16 +6,32 @@
 //!
 //! | Room | What is there |
 //! |---|---|
+//! | `venue` | the agent that stands for the network |
 //! | `intent` | what is asked, read strictly |
 //! | `words` | what is asked in plain words |
+//! | `answer` | what is answered |
+//! | `booking` | what a booking may do next |
+//! | `webhook` | who is told of it |
 //! | `import` | venues from a file |
+//! | `patron` | who asks |
+//! | `card` | what the network says it can do |
 //! | `record`, `registry` | what networks say about themselves, and who covers what |
 //! | `via`, `route` | envelopes that are passed on, and the ways out |
 
+pub mod answer;
+pub mod booking;
+mod card;
 pub mod import;
 pub mod intent;
+pub mod patron;
 pub mod record;
 pub mod registry;
 pub mod route;
+mod venue;
 pub mod via;
+pub mod webhook;
 pub mod words;
+
+pub use card::{skill, skills};
+pub use patron::{Patron, Patrons, Strangers};
+pub use venue::{BOOKING, CONFIRM_CENTS, Terms, VenueAgent};

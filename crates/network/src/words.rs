@@ -111,6 +111,31 @@ fn party(words: &[&str]) -> Option<u64> {
     }
 }
 
+/// An answer in words, for whoever asked in words. The data beside it says more.
+pub fn tell(found: &Value) -> String {
+    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    if let Some(active) = found["active_venues"].as_u64() {
+        return format!("{active} venues can be booked.");
+    }
+    let venues = found["venues"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let line = |venue: &Value| {
+        let place: Vec<String> =
+            ["area", "city"].into_iter().map(|name| text(venue, name)).filter(|place| !place.is_empty()).collect();
+        let slots = venue["slots"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let slots: Vec<String> =
+            slots.iter().take(3).map(|slot| format!("{} ({})", text(slot, "slot_id"), text(slot, "time"))).collect();
+        let mut line = format!("{} [{}]", text(venue, "name"), text(venue, "slug"));
+        if !place.is_empty() {
+            line = format!("{line}, {}", place.join(", "));
+        }
+        if slots.is_empty() { line } else { format!("{line}: {}", slots.join(", ")) }
+    };
+    match venues {
+        [] => "Nothing fits.".into(),
+        venues => venues.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,9 @@
 
 use crate::agents::Ledger;
 use crate::arriving::Budget;
+use crate::bind::agnt::EnvelopeMetrics;
 use crate::card::{PublicAddress, Signer};
-use crate::config::{Config, LimitsConfig, store_path};
+use crate::config::{Config, LimitsConfig, booking, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
 use crate::directory::{Directory, Registrar, Workshop};
@@ -13,6 +14,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::network::Network;
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -94,6 +96,8 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// The booking network, if there is one here.
+    pub(crate) network: Option<Arc<Network>>,
     /// Where we are reached, as cards say.
     pub(crate) public: PublicAddress,
     registry: Registry,
@@ -135,7 +139,7 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone()).await?;
+        let Opened { log, kept, pulse, ledger: booked } = open_store(&config, store_metrics.clone()).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
@@ -152,6 +156,7 @@ impl Server {
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
         let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
+        let network = open_network(&config, &gate, booked, &mut registry).map_err(StartError::Config)?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
@@ -193,6 +198,7 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            network,
             public,
             registry,
             stopping: AtomicBool::new(false),
@@ -271,6 +277,11 @@ impl App {
         }
     }
 
+    /// Whether nothing could be stored when it was last tried.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.pulse.trouble().is_some()
+    }
+
     /// Takes a new certificate when there is one; never ends.
     async fn follow_certificate(self: Arc<Self>) {
         match &self.tls {
@@ -293,11 +304,12 @@ struct Opened {
     log: Arc<dyn TaskLog>,
     kept: Arc<dyn Retention>,
     pulse: Arc<dyn Pulse>,
+    ledger: Arc<dyn sabir_store::Ledger>,
 }
 
 impl Opened {
-    fn new<S: TaskLog + Retention + Pulse>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), kept: store.clone(), pulse: store }
+    fn new<S: TaskLog + Retention + Pulse + sabir_store::Ledger>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), kept: store.clone(), pulse: store.clone(), ledger: store }
     }
 }
 
@@ -320,6 +332,20 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     };
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Opened::new(log))
+}
+
+/// The booking network, where one is configured.
+fn open_network(
+    config: &Config,
+    gate: &Gate,
+    ledger: Arc<dyn sabir_store::Ledger>,
+    registry: &mut Registry,
+) -> Result<Option<Arc<Network>>, String> {
+    let Some(section) = &config.network else { return Ok(None) };
+    let seals = gate.seals()?.map(Arc::new);
+    let metrics = EnvelopeMetrics::register(registry);
+    let names = (&*section.id, "1.0", booking::AGENT);
+    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.

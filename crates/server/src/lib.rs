@@ -59,6 +59,7 @@ mod host;
 mod listen;
 mod losses;
 mod metrics;
+mod network;
 mod operator;
 mod peer;
 mod proxies;

@@ -58,7 +58,7 @@ impl Proxies {
             (Proto::Unsaid, None) => peer.tls,
         };
         // The certificate of the connection is the proxy's, and says nothing about whom it speaks for.
-        Peer { address: said.address, tls, certificate: None }
+        Peer { address: said.address, tls, is_older_tls: false, certificate: None }
     }
 
     fn trust(&self, address: &IpAddr) -> bool {
