@@ -17,10 +17,12 @@
 //! | `card` | what the network says it can do |
 //! | `record`, `registry` | what networks say about themselves, and who covers what |
 //! | `via`, `route` | envelopes that are passed on, and the ways out |
+//! | `federation` | keeping up with the networks beside us |
 
 pub mod answer;
 pub mod booking;
 mod card;
+pub mod federation;
 pub mod import;
 pub mod intent;
 pub mod patron;

@@ -214,7 +214,7 @@ impl Routes {
         let mut envelope = errand.envelope(&self.own, &venue.agent_id)?;
         envelope.timestamp = Some(errand.own_timestamp());
         let time = Envoy::allowance(errand.left())?;
-        self.envoy.send(&peer, envelope, &self.own, time).await
+        self.envoy.send(&peer, envelope, &self.own, time).await.map_err(of_ours)
     }
 
     /// Who stands next on the way to a network, if there is a way.
@@ -309,6 +309,30 @@ impl Routes {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u32, u32)>> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That a venue does not take our own key or signature is between it and us: our caller has shown its own.
+fn of_ours(problem: Problem) -> Problem {
+    let ours = matches!(
+        problem.code,
+        ProblemCode::Unauthorized
+            | ProblemCode::InvalidSignature
+            | ProblemCode::AgentMismatch
+            | ProblemCode::TierRequired
+            | ProblemCode::ScopeRequired
+            | ProblemCode::RateLimited
+            | ProblemCode::StaleTimestamp
+            | ProblemCode::TlsRequired
+    );
+    if !ours {
+        return problem;
+    }
+    tracing::warn!(code = problem.code.name(), "a venue's agent does not let us in");
+    Problem {
+        code: ProblemCode::VenueUnreachable,
+        message: "the venue's agent does not take our envelopes".into(),
+        ..problem
     }
 }
 
