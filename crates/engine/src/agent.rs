@@ -153,6 +153,10 @@ pub struct Nature {
     /// The agent has no effects on the outside, so it may run before its task is committed: a task that settles at
     /// once is then one commit instead of two. Never set this for an agent that calls, writes or spends.
     pub instant: bool,
+    /// Most turns end in a moment, and one that is begun twice does no harm. Where nobody can know of a task before it
+    /// rests, it is written down when it ends, or when the moment is over: one commit instead of two. A crash in that
+    /// moment leaves no trace, and the caller without an answer.
+    pub brief: bool,
     /// What to do with a turn that a crash interrupted.
     pub recovery: Recovery,
 }

@@ -356,7 +356,7 @@ impl<'a> Incoming<'a> {
 
     /// Opens a task whose turn has ended, or has yet to be waited for.
     fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
-        let (core, Unopened { mut step, mut task, turn }) = (self.core, unopened);
+        let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
         let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();
@@ -379,6 +379,8 @@ impl<'a> Incoming<'a> {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
         step.effects.extend(effects);
+        // Whoever calls the work off needs what the agent left, before there is another step.
+        turn.checkpoint.clone_from(&checkpoint);
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
         recorder.open();
         recorder.add(core, drafts);
@@ -457,6 +459,9 @@ impl<'a> Incoming<'a> {
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
+            if left.is_some() {
+                turn.checkpoint.clone_from(&left);
+            }
             checkpoint = left;
             effects = turn.outlet.take_effects();
             recorder.add(core, drafts);
@@ -511,12 +516,16 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
+        // A caller who does not wait is told of the task, and so is whoever streams or asked for it: it must be there.
+        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
+        let brief = first.opening.is_some() && !known && self.resident.agent.any_nature().brief;
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
             recorder,
             turn,
             first: Some(Box::new(first)),
+            brief,
             number,
             canceled: false,
         };

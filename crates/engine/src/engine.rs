@@ -179,6 +179,9 @@ fn problem(refusal: Refusal) -> Problem {
         Refusal::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
         Refusal::NoSlot => (ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another"),
         Refusal::BookingMoved => (ProblemCode::InProgress, "the booking changed at the same moment; look again"),
+        Refusal::PaymentMoved => (ProblemCode::InProgress, "the payment changed at the same moment; look again"),
+        Refusal::PaymentUsed => (ProblemCode::PaymentDeclined, "this payment was used before; make another one"),
+        Refusal::PaymentLimit => (ProblemCode::PaymentLimitExceeded, "the key may pay no more today"),
     };
     Problem::new(code, words)
 }
@@ -194,7 +197,8 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::Spend { .. }
         | Effect::Book(_)
         | Effect::MoveBooking { .. }
-        | Effect::Interaction(_) => None,
+        | Effect::Interaction(_)
+        | Effect::Pay(_) => None,
     });
     step.retry.or(explicit)
 }

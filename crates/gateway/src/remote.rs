@@ -237,7 +237,8 @@ impl Agent for RemoteAgent {
 
     fn nature(&self) -> Nature {
         // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
-        Nature { instant: true, recovery: Recovery::Resume }
+        // Where a message may be sent twice, it need not wait for one.
+        Nature { instant: true, brief: self.upstream.idempotent, recovery: Recovery::Resume }
     }
 
     /// Not while nobody can be called: whoever comes now would only wait.

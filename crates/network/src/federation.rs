@@ -172,19 +172,19 @@ mod tests {
         let federation = Federation::new(Arc::new(routes), world.clone());
         federation.keep_up(now).await;
         assert!(federation.registry().all(now).is_empty(), "nobody was there");
-        let publish = |registry: &Registry, id: &str| {
+        let publish = async |registry: &Registry, id: &str| {
             let (record, signed) = issue(record(id, &key, 0), &key, keys.clone(), now).unwrap();
-            registry.publish(record, signed).unwrap();
+            registry.publish(record, signed, now).await.unwrap();
         };
         let theirs = Registry::new("network:b", now);
-        publish(&theirs, "network:b");
+        publish(&theirs, "network:b").await;
         *world.registry.lock().unwrap() = Some(theirs);
         federation.keep_up(now).await;
         let entry = federation.registry().get("network:b", now).unwrap();
         assert_eq!((entry.origin.as_str(), entry.through.as_deref()), ("network:b", Some("network:b")));
         federation.keep_up(now).await;
         let anew = Registry::new("network:b", Timestamp::from_millis(NOW + 1));
-        publish(&anew, "network:c");
+        publish(&anew, "network:c").await;
         *world.registry.lock().unwrap() = Some(anew);
         federation.keep_up(now).await;
         assert!(federation.registry().get("network:c", now).is_some());

@@ -18,10 +18,11 @@ pub use search::{Match, Query, RESULTS_MAX, Standing};
 use crate::record::{Record, RecordFault, Signed};
 use sabir_guard::authn::jwks::{self, KeySet};
 use sabir_guard::fetch::{Fetch, Method, Request};
-use sabir_proto::Timestamp;
+use sabir_proto::{Json, Timestamp};
+use sabir_store::{NetworkRecord, Networks, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use url::Url;
 
 /// How many networks are kept.
@@ -122,12 +123,18 @@ pub struct Changes {
     pub more: bool,
 }
 
-/// The registry.
-#[derive(Debug)]
+/// The registry. All of it is in memory; where there is a ledger, what is taken is in there before it is acknowledged.
 pub struct Registry {
     own: String,
     epoch: u64,
     shelf: RwLock<Shelf>,
+    ledger: Option<Arc<dyn Networks>>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Registry").field("own", &self.own).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -137,9 +144,51 @@ struct Shelf {
 }
 
 impl Registry {
-    /// An empty one. `own` is the name under which what is published here goes to others.
+    /// An empty one that forgets. `own` is the name under which what is published here goes to others.
     pub fn new(own: impl Into<String>, now: Timestamp) -> Self {
-        Self { own: own.into(), epoch: u64::try_from(now.millis()).unwrap_or(0), shelf: RwLock::default() }
+        let epoch = u64::try_from(now.millis()).unwrap_or(0);
+        Self { own: own.into(), epoch, shelf: RwLock::default(), ledger: None }
+    }
+
+    /// The same with what a ledger has kept, and will keep.
+    pub async fn open(own: impl Into<String>, ledger: Arc<dyn Networks>, now: Timestamp) -> Result<Self, StoreError> {
+        let registry = Self::new(own, now);
+        let mut shelf = Shelf::default();
+        for row in ledger.network_changes(0, NETWORKS_MAX).await? {
+            let kept = Json::parse(&row.record).ok().zip(serde_json::from_str(&row.signature).ok());
+            let signed = kept.map(|(record, signature)| Signed { record, signature });
+            let Some((record, signed)) = signed.and_then(|signed| Some((signed.claimed().ok()?, signed))) else {
+                tracing::warn!(network = %row.network, "a record in the ledger cannot be read");
+                continue;
+            };
+            shelf.number = shelf.number.max(row.change);
+            let NetworkRecord { origin, change: number, disputed, .. } = row;
+            let entry = Entry { record, signed, origin, through: None, number, disputed };
+            shelf.entries.insert(row.network, entry);
+        }
+        *registry.write() = shelf;
+        Ok(Self { ledger: Some(ledger), ..registry })
+    }
+
+    /// Writes down what stands here of a network.
+    async fn keep(&self, id: &str, now: Timestamp) {
+        let Some(ledger) = &self.ledger else { return };
+        let Some(entry) = self.read().entries.get(id).cloned() else { return };
+        let row = NetworkRecord {
+            network: id.to_owned(),
+            seq: entry.record.seq,
+            record: entry.signed.record.as_str().to_owned(),
+            signature: serde_json::to_string(&entry.signed.signature).unwrap_or_default(),
+            origin: entry.origin,
+            received_at: now,
+            expires_at: entry.record.expires(),
+            gone: entry.record.withdrawn,
+            disputed: entry.disputed,
+            change: entry.number,
+        };
+        if let Err(error) = ledger.put_network(row).await {
+            tracing::error!(network = %id, %error, "a record is kept in memory alone");
+        }
     }
 
     /// Its name.
@@ -175,13 +224,20 @@ impl Registry {
         if !signed.is_by(&keys) {
             return Err(RecordFault::Signature.into());
         }
-        self.place(record, signed, told, known.map(|entry| entry.number))
+        let taken = self.place(record, signed, told, known.map(|entry| entry.number));
+        if matches!(taken, Ok(Taken::First | Taken::Newer)) {
+            self.keep(id, now).await;
+        }
+        taken
     }
 
     /// Takes our own record, whose key needs no proof.
-    pub fn publish(&self, record: Record, signed: Signed) -> Result<Taken, Untaken> {
-        let number = self.read().entries.get(&record.network_id).map(|entry| entry.number);
-        self.place(record, signed, None, number)
+    pub async fn publish(&self, record: Record, signed: Signed, now: Timestamp) -> Result<Taken, Untaken> {
+        let id = record.network_id.clone();
+        let number = self.read().entries.get(&id).map(|entry| entry.number);
+        let taken = self.place(record, signed, None, number)?;
+        self.keep(&id, now).await;
+        Ok(taken)
     }
 
     /// Puts a record where it belongs, unless somebody was faster.
@@ -201,6 +257,8 @@ impl Registry {
             Some(entry) if record.seq < entry.record.seq => return Err(Untaken::Stale(entry.record.seq)),
             Some(entry) if record.seq == entry.record.seq => {
                 if entry.signed.canonical() == signed.canonical() {
+                    // After a restart it is known again by which way it came.
+                    entry.through = entry.through.take().or_else(|| told.map(|told| told.through.to_owned()));
                     return if entry.disputed { Err(Untaken::Equivocation(record.seq)) } else { Ok(Taken::Same) };
                 }
                 tracing::warn!(network = %record.network_id, seq = record.seq, "a network says two things under one number");

@@ -9,25 +9,31 @@
 
 mod booking;
 mod interaction;
+mod network;
+mod payment;
+mod subscription;
 mod usage;
 mod venue;
 
 pub use booking::{Booked, Booking, BookingMove, BookingQuery, BookingStatus, NewBooking, Refusal};
 pub use interaction::{INTERACTIONS_WAITING_MAX, Interaction, InteractionQuery};
-pub use usage::{NewUsage, Usage};
+pub use network::{NETWORKS_MAX, NetworkError, NetworkPut, NetworkRecord, Networks};
+pub use payment::{Payment, PaymentEntry, PaymentStatus, PaymentStep, Payments};
+pub use subscription::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscription, Subscriptions};
+pub use usage::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, NewUsage, Tally, Usage};
 pub use venue::{
     Fee, ImportError, Imported, Listing as VenueListing, SCAN_ROWS_MAX, Slot, Venue, VenueName, VenueQuery,
 };
 pub(crate) use venue::{Wanted, folded};
 
 use crate::Answer;
-use sabir_proto::TaskId;
+use sabir_proto::{TaskId, Timestamp};
 
 /// The ledger. What changes it together with a task is an effect of a step; what is here changes it alone, and is on disk
 /// before it answers.
-pub trait Ledger: Send + Sync + 'static {
+pub trait Ledger: Subscriptions + Billing + Payments + Networks {
     /// Puts venues in, all of them or none: a slug that is known is replaced and keeps its id, and its slots keep what is
-    /// taken of them; slots that are not named any more go.
+    /// taken of them; slots that are not named any more are withdrawn.
     fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError>;
 
     /// Has a venue found and booked, or not; false where there is none of that slug.
@@ -42,7 +48,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// How many venues are active. From memory.
     fn active_venues(&self) -> u64;
 
-    /// The slots of a venue, by time and id; those that are full as well.
+    /// The slots of a venue, by time and id; those that are full as well, and those that are withdrawn not.
     fn slots(&self, venue: &str) -> Answer<Vec<Slot>>;
 
     /// A booking.
@@ -50,6 +56,9 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Bookings, the latest first.
     fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>>;
+
+    /// Bookings whose slots were to be held until then at most, the longest first.
+    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>>;
 
     /// How many bookings were counted, ever. From memory: read at the start, raised after each commit.
     fn metered(&self) -> u64;

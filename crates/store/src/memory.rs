@@ -201,7 +201,9 @@ impl Inner {
                 Effect::WaitFor(_) => {}
                 Effect::OweCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
-                effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_)) => booked.push(effect),
+                effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
+                    booked.push(effect);
+                }
             }
         }
         self.ledger.apply(step.task, booked)?;

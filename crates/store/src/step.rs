@@ -1,6 +1,6 @@
 //! A step: what becomes visible together, or not at all.
 
-use crate::{Birth, BookingStatus, Interaction, NewBooking, NewUsage};
+use crate::{Birth, BookingStatus, Interaction, NewBooking, NewUsage, PaymentStep};
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -191,6 +191,8 @@ pub enum Effect {
     },
     /// The record of an envelope.
     Interaction(Box<Interaction>),
+    /// Opens or moves the payment that is called what the task is called. Refused with [`crate::AppendError::Ledger`].
+    Pay(Box<PaymentStep>),
 }
 
 /// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.

@@ -5,6 +5,7 @@
 //! proves nothing about it. What the guard keeps has a contract of its own, in [`guard`].
 
 mod aliases;
+mod billing;
 mod contexts;
 mod effects;
 mod groups;
@@ -13,6 +14,7 @@ mod ledger;
 mod lists;
 mod notes;
 mod opening;
+mod others;
 mod outbox;
 mod retention;
 mod retries;
@@ -85,6 +87,9 @@ promises! {
         whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
     ledger: venues_are_imported_all_or_none, venues_come_in_order_and_by_what_they_say, a_slot_is_taken_until_it_is_full,
         a_refused_booking_leaves_no_trace, a_booking_moves_from_where_it_was_seen, envelopes_are_recorded;
+    billing: what_is_counted_is_billed_once, what_is_booked_and_what_is_counted_agree,
+        a_payment_moves_from_where_it_was_seen, a_payment_is_bounded_and_used_once;
+    others: subscriptions_belong_to_a_key, the_latest_record_of_a_network_is_kept;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
         a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,

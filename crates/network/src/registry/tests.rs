@@ -160,3 +160,21 @@ async fn who_covers_restaurants_in_canggu() {
     assert_eq!(ask(&Query { limit: 2, after: 4, ..query.clone() }), (list(&all[4..]), None));
     assert!(ask(&Query { intent: Some("payment.authorize".into()), ..query }).0.is_empty());
 }
+
+#[tokio::test]
+async fn what_was_taken_outlives_a_restart_and_its_way_is_found_again() {
+    let key = key();
+    let hosts = Hosts::default().publishing("network:a", &key);
+    let ledger = Arc::new(sabir_store::memory::MemoryLog::new());
+    let open = async || Registry::open("network:r", ledger.clone(), now()).await.unwrap();
+    let signed = record("network:a", &key, 3).sign(&key).unwrap();
+    let told = Some(Told { origin: "network:o", through: "network:n" });
+    assert_eq!(open().await.take("network:a", signed.clone(), told, &hosts, now()).await, Ok(Taken::First));
+    let again = open().await;
+    let entry = again.get("network:a", now()).unwrap();
+    assert_eq!((entry.origin.as_str(), entry.through, &entry.signed), ("network:o", None, &signed));
+    let nobody = Hosts::default();
+    assert_eq!(again.take("network:a", signed, told, &nobody, now()).await, Ok(Taken::Same));
+    assert_eq!(again.get("network:a", now()).unwrap().through.as_deref(), Some("network:n"));
+    assert_eq!(put(&again, &record("network:a", &key, 2), &key, &nobody).await, Err(Untaken::Stale(3)));
+}

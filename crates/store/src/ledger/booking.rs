@@ -100,6 +100,8 @@ pub struct Booking {
     pub status: BookingStatus,
     /// When it was made.
     pub created_at: Timestamp,
+    /// It began as one that is only held.
+    pub was_held: bool,
     /// Until when it is held, while it is.
     pub held_until: Option<Timestamp>,
     /// Everywhere it has stood since, oldest first.
@@ -142,4 +144,13 @@ pub enum Refusal {
     /// The booking does not stand where it was seen.
     #[error("the booking has moved")]
     BookingMoved,
+    /// The payment does not stand where it was seen.
+    #[error("the payment has moved")]
+    PaymentMoved,
+    /// What the payment is made with was used before.
+    #[error("the payment was used before")]
+    PaymentUsed,
+    /// The key pays no more on this day.
+    #[error("the limit of the day is reached")]
+    PaymentLimit,
 }

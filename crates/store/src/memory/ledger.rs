@@ -1,13 +1,18 @@
 //! The ledger, in memory: whoever asks walks through everything.
 
+mod billing;
+mod others;
+
 use super::MemoryLog;
 use crate::ledger::{
-    Booking, BookingMove, BookingQuery, BookingStatus, ImportError, Imported, Interaction, InteractionQuery, Ledger,
-    NewBooking, NewUsage, Refusal, Slot, Usage, Venue, VenueListing, VenueName, VenueQuery,
+    Batch, Booking, BookingMove, BookingQuery, BookingStatus, ImportError, Imported, Interaction, InteractionQuery,
+    Ledger, NetworkRecord, NewBooking, NewUsage, Payment, Refusal, Slot, Subscription, Usage, Venue, VenueListing,
+    VenueName, VenueQuery,
 };
 use crate::{Answer, Effect};
 use sabir_proto::{TaskId, Timestamp};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Everything in the ledger.
 #[derive(Debug, Default)]
@@ -20,6 +25,12 @@ pub(super) struct Rows {
     usage: BTreeMap<TaskId, Usage>,
     /// Oldest first.
     interactions: Vec<Interaction>,
+    batches: Vec<Batch>,
+    subscriptions: Vec<Subscription>,
+    payments: BTreeMap<TaskId, Payment>,
+    networks: BTreeMap<String, NetworkRecord>,
+    /// The number of the last change of a network.
+    network_change: u64,
 }
 
 /// How to take back what was done.
@@ -39,6 +50,7 @@ impl Rows {
                     self.add_interaction(*one, &mut done);
                     Ok(())
                 }
+                Effect::Pay(step) => self.pay(task, *step, &mut done),
                 _ => Ok(()),
             };
             if outcome.is_err() {
@@ -61,7 +73,8 @@ impl Rows {
             done.push(Box::new(move |rows| rows.release(&at)));
         }
         let key = booked.key.clone();
-        let booking = Booking { id, booked, status, created_at: at, held_until, moves: Vec::new() };
+        let was_held = status == BookingStatus::PendingPayment;
+        let booking = Booking { id, booked, status, created_at: at, was_held, held_until, moves: Vec::new() };
         self.bookings.insert(id, booking);
         done.push(Box::new(move |rows| drop(rows.bookings.remove(&id))));
         if let Some(usage) = usage {
@@ -108,9 +121,8 @@ impl Rows {
 
     fn count(&mut self, booking: TaskId, key: String, new: NewUsage, at: Timestamp, done: &mut Vec<Undo>) {
         let NewUsage { intent, cents, customer } = new;
-        if !self.usage.contains_key(&booking) {
-            let usage = Usage { booking, key, intent, cents, customer, at, batch: None, synced_at: None };
-            self.usage.insert(booking, usage);
+        if let Entry::Vacant(free) = self.usage.entry(booking) {
+            free.insert(Usage { booking, key, intent, cents, customer, at, batch: None, synced_at: None });
             done.push(Box::new(move |rows| drop(rows.usage.remove(&booking))));
         }
     }
@@ -150,7 +162,11 @@ impl Rows {
         }
         self.venues = venues;
         for (VenueListing { venue, slots }, _) in listings {
-            self.slots.retain(|(of, id), _| *of != venue.id || slots.iter().any(|slot| slot.id == *id));
+            let withdrawn = |of: &str, id: &str| of == venue.id && slots.iter().all(|slot| slot.id != id);
+            self.slots.retain(|(of, id), slot| !withdrawn(of, id) || slot.taken > 0);
+            // One that has bookings stays, so that it is not booked anew should it come back.
+            let gone = self.slots.iter_mut().filter(|((of, id), _)| withdrawn(of, id));
+            gone.for_each(|(_, slot)| slot.capacity = 0);
             for slot in slots {
                 let at = (venue.id.clone(), slot.id.clone());
                 let taken = self.slots.get(&at).map_or(0, |known| known.taken);
@@ -196,8 +212,13 @@ impl Ledger for MemoryLog {
 
     fn slots(&self, venue: &str) -> Answer<Vec<Slot>> {
         let inner = self.lock();
-        let mut slots: Vec<Slot> =
-            inner.ledger.slots.iter().filter(|((of, _), _)| of == venue).map(|(_, slot)| slot.clone()).collect();
+        let mut slots: Vec<Slot> = inner
+            .ledger
+            .slots
+            .iter()
+            .filter(|((of, _), slot)| of == venue && slot.capacity > 0)
+            .map(|(_, slot)| slot.clone())
+            .collect();
         slots.sort_by(|a, b| (&a.time, &a.id).cmp(&(&b.time, &b.id)));
         Answer::now(Ok(slots))
     }
@@ -215,6 +236,15 @@ impl Ledger for MemoryLog {
                 && query.status.is_none_or(|status| booking.status == status)
         };
         Answer::now(Ok(inner.ledger.bookings.values().rev().filter(wanted).take(query.limit).cloned().collect()))
+    }
+
+    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>> {
+        let inner = self.lock();
+        let held = |booking: &&Booking| booking.held_until.is_some_and(|held| held <= until);
+        let mut found: Vec<Booking> = inner.ledger.bookings.values().filter(held).cloned().collect();
+        found.sort_by_key(|booking| booking.held_until);
+        found.truncate(limit);
+        Answer::now(Ok(found))
     }
 
     fn metered(&self) -> u64 {

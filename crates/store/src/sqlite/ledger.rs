@@ -2,6 +2,10 @@
 
 mod booking;
 mod interaction;
+mod network;
+mod payment;
+mod subscription;
+mod usage;
 mod venue;
 
 use super::writer::Writer;
@@ -12,7 +16,7 @@ use crate::ledger::{
 };
 use crate::{Answer, StoreError};
 use rusqlite::Connection;
-use sabir_proto::TaskId;
+use sabir_proto::{TaskId, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of the ledger without reading it.
@@ -60,6 +64,11 @@ impl Writer {
         outcome
     }
 
+    /// Like [`Writer::alter`], where nothing is refused.
+    fn alter_plainly<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.alter(|connection| change(connection).map(Ok))?
+    }
+
     /// Counts venues again, once they have changed.
     fn count_venues(&self) -> Result<(), StoreError> {
         self.shared.ledger.load_venues(&self.connection).map_err(|e| store_error(&e))
@@ -79,6 +88,13 @@ impl SqliteLog {
     }
 }
 
+impl SqliteLog {
+    /// Changes one row; false where there was none to change.
+    fn change_one(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static) -> Answer<bool> {
+        self.work(move |writer| writer.alter_plainly(change).map(|changed| changed > 0))
+    }
+}
+
 impl Ledger for SqliteLog {
     fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError> {
         self.work(move |writer| {
@@ -91,9 +107,9 @@ impl Ledger for SqliteLog {
     fn enable_venue(&self, slug: &str, active: bool) -> Answer<bool> {
         let slug = slug.to_owned();
         self.work(move |writer| {
-            let found = writer.alter(|connection| venue::enable(connection, &slug, active).map(Ok))?;
+            let found = writer.alter_plainly(|connection| venue::enable(connection, &slug, active))?;
             writer.count_venues()?;
-            found
+            Ok(found)
         })
     }
 
@@ -119,6 +135,10 @@ impl Ledger for SqliteLog {
 
     fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>> {
         Answer::now(self.readers.with(|r| booking::list(&r.connection, query)))
+    }
+
+    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>> {
+        Answer::now(self.readers.with(|r| booking::held(&r.connection, until, limit)))
     }
 
     fn metered(&self) -> u64 {

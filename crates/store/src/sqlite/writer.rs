@@ -158,18 +158,23 @@ impl Writer {
         Ok(verdicts)
     }
 
-    /// One step. A plain opening is a single statement and needs no savepoint; everything else gets one.
+    /// One step. One that brings no effects is refused before it has written anything, or not at all, and needs no
+    /// savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
         let counted = self.counted.get();
-        let alone = step.opening.as_ref().is_some_and(|o| o.birth.is_none()) && step.effects.is_empty();
+        let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
         let verdict = match self.apply(step, commit, &mut changes) {
             Ok(verdict) => verdict,
-            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it.
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it. Of a step
+            // that goes on without a savepoint some may be written: that is the end of the whole group.
+            Err(e)
+                if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+                    && (!alone || step.opening.is_some()) =>
+            {
                 Err(AppendError::Stale)
             }
             Err(e) => return Err(e),
@@ -314,19 +319,27 @@ impl Writer {
                     "INSERT INTO move (position, scope, was, since, until, k) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
                 .execute((position, row.scope, row.position, row.moved, commit.cast_signed(), k))?;
-            self.connection
-                .prepare_cached("UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1")?
-                .execute((k, state, position, commit.cast_signed(), number(step.head())))?;
+            let (moved, head) = (commit.cast_signed(), number(step.head()));
+            match step.snapshot.as_ref().filter(|_| settled) {
+                Some(body) => {
+                    let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5, history_at = ?6,
+                                   artifacts_at = ?7, body = ?8 WHERE k = ?1";
+                    let (json, history_at, artifacts_at) = (&body.json[..], body.history_at, body.artifacts_at);
+                    let row = params![k, state, position, moved, head, history_at, artifacts_at, json];
+                    self.connection.prepare_cached(sql)?.execute(row)?;
+                }
+                None => {
+                    let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1";
+                    self.connection.prepare_cached(sql)?.execute((k, state, position, moved, head))?;
+                }
+            }
             if row.state != state {
                 *counts.entry((row.scope, row.state)).or_default() -= 1;
                 *counts.entry((row.scope, state)).or_default() += 1;
             }
         }
         match &step.snapshot {
-            Some(snapshot) if settled => {
-                let sql = "UPDATE task SET history_at = ?2, artifacts_at = ?3, body = ?4 WHERE k = ?1";
-                let body = params![k, snapshot.history_at, snapshot.artifacts_at, &snapshot.json[..]];
-                self.connection.prepare_cached(sql)?.execute(body)?;
+            Some(_) if settled => {
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
                 self.stop_waiting(k, step)?;
@@ -396,6 +409,7 @@ impl Writer {
                 return Ok(moved.map_err(AppendError::from));
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
+            Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

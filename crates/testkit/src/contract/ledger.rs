@@ -9,7 +9,7 @@ use sabir_store::{
     InteractionQuery, NewBooking, NewUsage, Refusal, Slot, Step, Venue, VenueListing, VenueName, VenueQuery,
 };
 
-fn venue(slug: &str) -> Venue {
+pub(super) fn venue(slug: &str) -> Venue {
     Venue {
         id: format!("id-{slug}"),
         slug: slug.into(),
@@ -29,20 +29,20 @@ fn venue(slug: &str) -> Venue {
     }
 }
 
-fn slot(id: &str, capacity: u32) -> Slot {
+pub(super) fn slot(id: &str, capacity: u32) -> Slot {
     Slot { id: id.into(), time: format!("time of {id}"), capacity, taken: 0 }
 }
 
-fn listing(venue: Venue) -> VenueListing {
+pub(super) fn listing(venue: Venue) -> VenueListing {
     VenueListing { venue, slots: Vec::new() }
 }
 
-fn import(bench: &dyn Bench, venues: Vec<Venue>) {
+pub(super) fn import(bench: &dyn Bench, venues: Vec<Venue>) {
     let listings = venues.into_iter().map(listing).collect();
     wait(bench.ledger().import_venues(listings)).expect("good venues are taken");
 }
 
-fn booking(venue: &str, slot: Option<&str>) -> NewBooking {
+pub(super) fn booking(venue: &str, slot: Option<&str>) -> NewBooking {
     NewBooking {
         booked: Booked {
             venue: format!("id-{venue}"),
@@ -72,7 +72,7 @@ fn envelope(intent: &str, at: i64) -> Interaction {
     }
 }
 
-fn books(story: &mut Story, new: NewBooking) -> Step {
+pub(super) fn books(story: &mut Story, new: NewBooking) -> Step {
     Step { effects: vec![Effect::Book(Box::new(new))], ..story.whole(TaskState::Completed) }
 }
 
@@ -118,9 +118,17 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(None), "{name:?}");
     }
     assert_eq!(taken(bench, "a"), [("1".into(), 1), ("3".into(), 0)]);
-    assert_eq!(wait(bench.ledger().enable_venue("a", true)), Ok(true));
+    // A slot that is withdrawn and comes back still has its bookings.
+    let with = |slots| vec![VenueListing { venue: venue("a"), slots }];
+    for (slots, left) in [(vec![slot("3", 1)], vec![("3".into(), 0)]), (vec![slot("1", 1)], vec![("1".into(), 1)])] {
+        assert_eq!(ledger(bench, with(slots)), Ok(Imported { added: 0, replaced: 1 }));
+        assert_eq!(taken(bench, "a"), left);
+    }
+    for (active, count) in [(false, 1), (true, 2), (true, 2)] {
+        assert_eq!(wait(bench.ledger().enable_venue("a", active)), Ok(true));
+        assert_eq!(bench.ledger().active_venues(), count);
+    }
     assert_eq!(wait(bench.ledger().enable_venue("nobody", true)), Ok(false));
-    assert_eq!(bench.ledger().active_venues(), 2);
 }
 
 pub(super) fn venues_come_in_order_and_by_what_they_say(bench: &mut dyn Bench) {

@@ -100,7 +100,8 @@ fn named(step: &Step) -> Option<Named> {
         | Effect::Spend { .. }
         | Effect::Book(_)
         | Effect::MoveBooking { .. }
-        | Effect::Interaction(_) => None,
+        | Effect::Interaction(_)
+        | Effect::Pay(_) => None,
     })
 }
 

@@ -25,8 +25,8 @@ impl Writer {
         }
         let sql =
             "INSERT INTO booking (k, salt, venue, slot, time, party_size, note, key, from_agent, correlation, status,
-                                        created_at, held_until)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+                                        created_at, held, held_until)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         self.connection.prepare_cached(sql)?.execute(params![
             key(id.stamp()),
             salt(id),
@@ -40,6 +40,7 @@ impl Writer {
             booked.correlation,
             new.status.name(),
             new.at.millis(),
+            new.status == BookingStatus::PendingPayment,
             new.held_until.map(Timestamp::millis),
         ])?;
         if let Some(usage) = &new.usage {
@@ -94,7 +95,7 @@ impl Writer {
 }
 
 const COLUMNS: &str = "k, salt, venue, slot, time, party_size, note, key, from_agent, correlation, status, created_at,
-    held_until, moves";
+    held_until, moves, held";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Booking> {
     let status: String = row.get(10)?;
@@ -115,6 +116,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Booking> {
         },
         status,
         created_at: Timestamp::from_millis(row.get(11)?),
+        was_held: row.get(14)?,
         held_until: row.get::<_, Option<i64>>(12)?.map(Timestamp::from_millis),
         moves: moves.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
     })
@@ -123,6 +125,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Booking> {
 pub(super) fn find(connection: &Connection, id: TaskId) -> rusqlite::Result<Option<Booking>> {
     let sql = format!("SELECT {COLUMNS} FROM booking WHERE k = ?1 AND salt = ?2");
     connection.prepare_cached(&sql)?.query_row((key(id.stamp()), salt(id)), read).optional()
+}
+
+pub(super) fn held(connection: &Connection, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Booking>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM booking INDEXED BY booking_held
+         WHERE held_until IS NOT NULL AND held_until <= ?1 ORDER BY held_until LIMIT ?2"
+    );
+    let asked = (until.millis(), i64::try_from(limit).unwrap_or(i64::MAX));
+    connection.prepare_cached(&sql)?.query_map(asked, read)?.collect()
 }
 
 pub(super) fn list(connection: &Connection, query: &BookingQuery) -> rusqlite::Result<Vec<Booking>> {

@@ -127,7 +127,7 @@ fn is_indexed(text: &str) -> bool {
 }
 
 pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Vec<Slot>> {
-    let sql = "SELECT id, time, capacity, taken FROM slot WHERE venue = ?1 ORDER BY time, id";
+    let sql = "SELECT id, time, capacity, taken FROM slot WHERE venue = ?1 AND capacity > 0 ORDER BY time, id";
     let slot =
         |row: &Row<'_>| Ok(Slot { id: row.get(0)?, time: row.get(1)?, capacity: row.get(2)?, taken: row.get(3)? });
     connection.prepare_cached(sql)?.query_map([venue], slot)?.collect()
@@ -275,7 +275,10 @@ fn index(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()>
 
 fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::Result<()> {
     let names = serde_json::to_string(&slots.iter().map(|slot| &*slot.id).collect::<Vec<_>>()).unwrap_or_default();
-    let sql = "DELETE FROM slot WHERE venue = ?1 AND id NOT IN (SELECT value FROM json_each(?2))";
+    // One that has bookings stays, so that it is not booked anew should it come back.
+    let sql = "UPDATE slot SET capacity = 0 WHERE venue = ?1 AND id NOT IN (SELECT value FROM json_each(?2))";
+    connection.prepare_cached(sql)?.execute([venue, &names])?;
+    let sql = "DELETE FROM slot WHERE venue = ?1 AND taken = 0 AND id NOT IN (SELECT value FROM json_each(?2))";
     connection.prepare_cached(sql)?.execute([venue, &names])?;
     let sql = "INSERT INTO slot (venue, id, time, capacity, taken) VALUES (?1, ?2, ?3, ?4, 0)
                ON CONFLICT DO UPDATE SET time = ?3, capacity = ?4";

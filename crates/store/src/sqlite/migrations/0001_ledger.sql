@@ -57,6 +57,7 @@ CREATE TABLE booking (
     correlation TEXT,
     status      TEXT NOT NULL,
     created_at  INTEGER NOT NULL,
+    held        INTEGER NOT NULL,      -- it began as one that is only held
     held_until  INTEGER,               -- while it is only held
     moves       TEXT                   -- where it went since, as JSON
 );
@@ -75,6 +76,75 @@ CREATE TABLE usage (
     synced_at INTEGER                  -- when the biller had it
 );
 CREATE INDEX usage_unsynced ON usage (k) WHERE synced_at IS NULL;
+
+-- What one payer is billed for one day, under its own name.
+CREATE TABLE usage_batch (
+    id         TEXT PRIMARY KEY,
+    customer   TEXT NOT NULL,
+    day        INTEGER NOT NULL,       -- days since 1970
+    count      INTEGER NOT NULL,
+    last_at    INTEGER NOT NULL,
+    claimed_at INTEGER NOT NULL,
+    sent_at    INTEGER,                -- from then on nobody knows whether the biller has it
+    synced_at  INTEGER,                -- until now: it has
+    manual     TEXT                    -- why somebody has to look at it
+) WITHOUT ROWID;
+CREATE INDEX usage_batch_open ON usage_batch (day) WHERE synced_at IS NULL;
+
+-- Who wants to hear of the bookings of a key. Deliveries are signed with the secrets, so they are here.
+CREATE TABLE subscription (
+    id             TEXT PRIMARY KEY,
+    key            TEXT NOT NULL,
+    url            TEXT NOT NULL,
+    events         TEXT NOT NULL,      -- a JSON array; empty for all
+    secret         TEXT NOT NULL,
+    previous       TEXT,
+    previous_until INTEGER,
+    created_at     INTEGER NOT NULL,
+    ended          TEXT
+) WITHOUT ROWID;
+CREATE INDEX subscription_key ON subscription (key);
+
+-- Payments; each is called what its task is called, and so is its booking. Tokens are not in it.
+CREATE TABLE payment (
+    k          INTEGER PRIMARY KEY,
+    salt       INTEGER NOT NULL,
+    key        TEXT NOT NULL,
+    amount     INTEGER NOT NULL,       -- minor units
+    currency   TEXT NOT NULL,
+    processor  TEXT NOT NULL,
+    token      TEXT NOT NULL,          -- a digest
+    once       TEXT,                   -- no other payment may use this, unless this one fails
+    books      INTEGER NOT NULL,
+    status     TEXT NOT NULL,
+    reference  TEXT,                   -- what the processor calls it
+    receipt    TEXT,
+    created_at INTEGER NOT NULL,
+    journal    TEXT NOT NULL           -- JSON
+);
+CREATE UNIQUE INDEX payment_once ON payment (once) WHERE once IS NOT NULL AND status <> 'failed';
+CREATE INDEX payment_key ON payment (key, currency, created_at);
+CREATE INDEX payment_open ON payment (k) WHERE status NOT IN ('captured', 'failed');
+
+-- What other networks say of themselves, as they signed it.
+CREATE TABLE network (
+    network     TEXT PRIMARY KEY,
+    seq         INTEGER NOT NULL,
+    record      TEXT NOT NULL,
+    signature   TEXT NOT NULL,
+    origin      TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    gone        INTEGER NOT NULL,
+    disputed    INTEGER NOT NULL,
+    change      INTEGER NOT NULL UNIQUE
+) WITHOUT ROWID;
+-- The number of the last change; one row. Numbers are never used twice, since peers go on from them.
+CREATE TABLE network_change (
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
+    number INTEGER NOT NULL
+);
+INSERT INTO network_change (one, number) VALUES (1, 0);
 
 -- Envelopes: who asked for what, and what came of it. Rows are only ever added; secrets are not in them.
 CREATE TABLE interaction (
