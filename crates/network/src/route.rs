@@ -168,6 +168,11 @@ impl Routes {
         &self.own
     }
 
+    /// How often an envelope may be passed on.
+    pub const fn hops_max(&self) -> usize {
+        self.hops_max
+    }
+
     /// Who covers what, as far as we know.
     pub const fn registry(&self) -> &Arc<Registry> {
         &self.registry

@@ -74,6 +74,8 @@ pub struct Server {
     drain: Duration,
     keeper: Option<Keeper>,
     registrar: Registrar,
+    /// The booking network, as it is configured.
+    section: Option<booking::NetworkConfig>,
 }
 
 /// What every request sees.
@@ -156,7 +158,7 @@ impl Server {
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
         let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let network = open_network(&config, &gate, booked, &mut registry).map_err(StartError::Config)?;
+        let network = open_network(&config, &gate, booked, &mut registry).await.map_err(StartError::Config)?;
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
@@ -204,7 +206,8 @@ impl Server {
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
+        let section = config.network.clone();
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar, section })
     }
 
     /// The address it listens on.
@@ -226,6 +229,7 @@ impl Server {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
         let keeper = self.keeper;
+        let beside = crate::federation::follow(self.app.clone(), self.section);
         let keeping = async move {
             match keeper {
                 Some(keeper) => keeper.run().await,
@@ -244,6 +248,7 @@ impl Server {
             () = keeping => {}
             () = self.registrar.follow() => {}
             () = operator => {}
+            () = beside => {}
         }
         app.route.stop().await;
     }
@@ -335,7 +340,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
 }
 
 /// The booking network, where one is configured.
-fn open_network(
+async fn open_network(
     config: &Config,
     gate: &Gate,
     ledger: Arc<dyn sabir_store::Ledger>,
@@ -345,7 +350,10 @@ fn open_network(
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
     let names = (&*section.id, "1.0", booking::AGENT);
-    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
+    let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
+    let beside = (kept, registry);
+    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;
+    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics, Arc::new(federation)))))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.

@@ -8,6 +8,7 @@ pub mod booking;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
+pub mod neighbours;
 pub mod network;
 pub mod openai;
 pub mod push;

@@ -16,6 +16,7 @@ use sabir_network::registry::Registry;
 use sabir_network::route::{Neighbour, Routes};
 use sabir_proto::Json;
 use sabir_proto::agnt::{Intent, PROTOCOL};
+use sabir_store::Networks;
 use sabir_wire::agnt::PATH;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,12 +31,12 @@ const FIRST_ATTEMPTS: u32 = 10;
 const KEY_NAME: &str = "current";
 
 /// The ways out of a configured network, and whoever keeps up with the others.
-pub(crate) fn open(
+pub(crate) async fn open(
     config: &Config,
     section: &NetworkConfig,
     gate: &Gate,
     seals: Option<&Arc<Seals>>,
-    metrics: &mut Metrics,
+    (ledger, metrics): (Arc<dyn Networks>, &mut Metrics),
 ) -> Result<Federation<Outbound>, String> {
     let ring = seals.map(|seals| seals.ring.clone());
     let secrets = gate.secrets();
@@ -54,15 +55,15 @@ pub(crate) fn open(
     let venues = sabir_gateway::Metrics::of_venues();
     venues.register(metrics);
     let envoy = Envoy::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
-    let registry = Arc::new(Registry::new(section.id.as_str(), TokioHost.now()));
+    let registry = Registry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
     let names = (section.id.clone(), KEY_NAME.to_owned());
-    let routes = Routes::new(names, ring, envoy, registry, neighbours, section.hops_max);
+    let routes = Routes::new(names, ring, envoy, Arc::new(registry), neighbours, section.hops_max);
     let fetch = Outbound::with(egress, &Tls::default(), PATIENCE).map_err(|error| error.to_string())?;
     Ok(Federation::new(Arc::new(routes), fetch))
 }
 
 /// What we say about ourselves; nothing where there is no key to sign it with.
-fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &PublicAddress, signer: &Signer) {
+async fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &PublicAddress, signer: &Signer) {
     let Some(key) = signer.key() else { return };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let record = Record {
@@ -84,7 +85,7 @@ fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &
     match keys.and_then(|keys| issue(record, key, keys, TokioHost.now())) {
         None => tracing::error!("the record of the network could not be signed"),
         Some((record, signed)) => {
-            if let Err(why) = federation.registry().publish(record, signed) {
+            if let Err(why) = federation.registry().publish(record, signed, TokioHost.now()).await {
                 tracing::error!(%why, "the record of the network could not be published");
             }
         }
@@ -101,7 +102,7 @@ pub(crate) async fn follow(app: Arc<App>, section: Option<NetworkConfig>) {
         if let Some(signer) = &app.signer
             && renewed.is_none_or(|at| at.elapsed() >= RENEW_EVERY)
         {
-            publish(federation, &section, &app.public, signer);
+            publish(federation, &section, &app.public, signer).await;
             renewed = Some(Instant::now());
         }
         federation.keep_up(TokioHost.now()).await;

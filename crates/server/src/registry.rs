@@ -60,11 +60,12 @@ pub(crate) async fn serve(
     match (request.method().clone(), place) {
         (Method::GET | Method::HEAD, Place::Search) => search(network, &query),
         (Method::GET | Method::HEAD, Place::Changes) => changes(network, &query),
-        (Method::GET | Method::HEAD, Place::Network(id)) => match network.federation.registry().get(&id, TokioHost.now())
-        {
-            Some(entry) => told(StatusCode::OK, &shown(&entry)),
-            None => refused(StatusCode::NOT_FOUND, "not_found", "there is no such network here"),
-        },
+        (Method::GET | Method::HEAD, Place::Network(id)) => {
+            match network.federation.registry().get(&id, TokioHost.now()) {
+                Some(entry) => told(StatusCode::OK, &shown(&entry)),
+                None => refused(StatusCode::NOT_FOUND, "not_found", "there is no such network here"),
+            }
+        }
         (method @ (Method::PUT | Method::DELETE), Place::Network(id)) => {
             take(app, network, &id, request, method == Method::DELETE).await
         }

@@ -133,7 +133,8 @@ mod tests {
         assert!(network.via && matches!(network.mail, Some(Mailing::Direct { key: Some(_), .. })));
         let venue = read("id = \"venue_luigis\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"").unwrap();
         assert!(venue.mail.is_none() && venue.key.is_some() && venue.registry.is_none());
-        let inbox = "id = \"venue_x\"\nclawpulse = \"https://cp.example\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"";
+        let inbox =
+            "id = \"venue_x\"\nclawpulse = \"https://cp.example\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"";
         assert!(matches!(read(inbox).unwrap().mail, Some(Mailing::ClawPulse { .. })));
     }
 
@@ -144,7 +145,10 @@ mod tests {
             ("id = \"network:b\"\nurl = \"ftp://b\"\nsigning_key = \"env:S\"", "url"),
             ("id = \"network:b\"\nurl = \"https://b/a2a/v1\"", "signing_key"),
             ("id = \"v\"\nclawpulse = \"https://c\"\nsigning_key = \"env:S\"", "key"),
-            ("id = \"v\"\nurl = \"https://v\"\nclawpulse = \"https://c\"\nkey = \"env:K\"\nsigning_key = \"env:S\"", "clawpulse"),
+            (
+                "id = \"v\"\nurl = \"https://v\"\nclawpulse = \"https://c\"\nkey = \"env:K\"\nsigning_key = \"env:S\"",
+                "clawpulse",
+            ),
             ("id = \"v\"\nsecret = \"x\"", "unknown field"),
         ] {
             let problem = read(text).unwrap_err();
