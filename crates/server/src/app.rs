@@ -14,7 +14,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -349,7 +349,8 @@ async fn open_network(
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
-    let names = (&*section.id, "1.0", booking::AGENT);
+    network::register_metered(&ledger, registry);
+    let names = (&*section.id, &*section.version, booking::AGENT);
     let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
     let beside = (kept, registry);
     let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;

@@ -1,7 +1,9 @@
 //! The booking network as the rest of the server sees it: what it is called, whose keys it knows, what it keeps.
 
+mod metered;
 mod passages;
 
+pub(crate) use metered::register as register_metered;
 pub(crate) use passages::{Passages, Ticket};
 
 use crate::app::Served;

@@ -16,6 +16,9 @@ mod record;
 mod status;
 mod visit;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use metrics::EnvelopeMetrics;
 
 use super::Head;
