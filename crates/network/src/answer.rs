@@ -68,10 +68,19 @@ pub fn search(venues: Vec<Map<String, Value>>, fee: u32, now: Timestamp) -> Valu
 }
 
 /// The answer to `booking.confirm`, and what subscribers are told of a booking.
-pub fn booking(id: &str, at: &Venue, booked: &Booked, status: BookingStatus, created: Timestamp) -> Map<String, Value> {
+pub fn booking(
+    id: &str,
+    at: Option<&Venue>,
+    booked: &Booked,
+    status: BookingStatus,
+    created: Timestamp,
+) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("booking_id".into(), json!(id));
-    let place = json!({"id": at.id, "slug": at.slug, "name": at.name, "agent_id": at.agent_id});
+    let place = match at {
+        Some(at) => json!({"id": at.id, "slug": at.slug, "name": at.name, "agent_id": at.agent_id}),
+        None => json!({"id": booked.venue}),
+    };
     shown.insert("venue".into(), place);
     shown.insert("status".into(), json!(status.name()));
     if let Some(slot) = &booked.slot {

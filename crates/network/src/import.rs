@@ -3,7 +3,9 @@
 //! Whoever keeps such a file keeps it by hand or by a script of an evening, so a mistake is named by its row, by the slug
 //! there and by the member.
 
+use crate::Terms;
 use crate::intent::{NAME_CHARS_MAX, TIME_CHARS_MAX};
+use sabir_store::{Fee, Imported, Ledger, Slot, Venue, VenueListing, VenueName};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,7 +29,7 @@ pub const URL_CHARS_MAX: usize = 2000;
 
 /// Why a file is not imported. Shown as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ImportError {
+pub enum Misread {
     /// No JSON array of at most [`VENUES_MAX`] rows.
     #[error("{0}")]
     File(String),
@@ -97,20 +99,20 @@ pub struct SlotRow {
 }
 
 /// Reads a file. Two rows of one slug or of one agent are a mistake as well: nobody could say which of them counts.
-pub fn read(text: &str) -> Result<Vec<VenueRow>, ImportError> {
+pub fn read(text: &str) -> Result<Vec<VenueRow>, Misread> {
     let rows: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(rows)) => rows,
-        Ok(_) => return Err(ImportError::File("the file must be a JSON array of venues".into())),
-        Err(error) => return Err(ImportError::File(format!("the file is not JSON: {error}"))),
+        Ok(_) => return Err(Misread::File("the file must be a JSON array of venues".into())),
+        Err(error) => return Err(Misread::File(format!("the file is not JSON: {error}"))),
     };
     if rows.len() > VENUES_MAX {
-        return Err(ImportError::File(format!("{} venues, over the limit of {VENUES_MAX}", rows.len())));
+        return Err(Misread::File(format!("{} venues, over the limit of {VENUES_MAX}", rows.len())));
     }
     let (mut slugs, mut agents) = (BTreeMap::new(), BTreeMap::new());
     let mut venues = Vec::with_capacity(rows.len());
     for (at, row) in rows.into_iter().enumerate() {
         let slug = row.get("slug").and_then(Value::as_str).map(|slug| slug.chars().take(NAME_CHARS_MAX).collect());
-        let wrong = |problem: String| ImportError::Row { row: at + 1, slug, problem };
+        let wrong = |problem: String| Misread::Row { row: at + 1, slug, problem };
         let venue = match VenueRow::read(row) {
             Ok(venue) => venue,
             Err(problem) => return Err(wrong(problem)),
@@ -159,6 +161,62 @@ impl VenueRow {
         row.end()?;
         Ok(venue)
     }
+}
+
+/// Puts venues into the ledger, all of them or none. What a row leaves open is taken from the venue that is there: whether
+/// it can be booked, and its slots.
+pub async fn import(
+    ledger: &dyn Ledger,
+    terms: &Terms,
+    rows: Vec<VenueRow>,
+) -> Result<Imported, sabir_store::ImportError> {
+    let mut listings = Vec::with_capacity(rows.len());
+    for row in rows {
+        let known = ledger.venue(VenueName::Slug(&row.slug)).await?;
+        let slots = match (&row.slots, &known) {
+            (None, Some(venue)) => ledger.slots(&venue.id).await?,
+            (slots, _) => slots.iter().flatten().map(Slot::from).collect(),
+        };
+        let active = row.active.unwrap_or_else(|| known.as_ref().is_none_or(|venue| venue.active));
+        let id = known.map_or_else(|| id_of(&terms.id, &row.slug), |venue| venue.id);
+        let venue = Venue {
+            id,
+            active,
+            slug: row.slug,
+            name: row.name,
+            agent_id: row.agent_id,
+            category: row.category,
+            description: row.description,
+            area: row.area,
+            city: row.city,
+            tags: row.tags,
+            price_range: row.price_range,
+            priority_rank: row.priority_rank,
+            endpoint: row.endpoint,
+            settings: None,
+            fee: Fee { basis_points: row.fee.unwrap_or(terms.fee), floor_cents: None, flat_cents: None },
+        };
+        listings.push(VenueListing { venue, slots });
+    }
+    ledger.import_venues(listings).await
+}
+
+impl From<&SlotRow> for Slot {
+    fn from(row: &SlotRow) -> Self {
+        Self { id: row.id.clone(), time: row.time.clone(), capacity: row.capacity, taken: 0 }
+    }
+}
+
+/// The id of a new venue: a UUID (version 8) of its network and its slug, so that the same file makes the same venues
+/// wherever it is imported.
+fn id_of(network: &str, slug: &str) -> String {
+    use sha2::Digest as _;
+    let hash = sha2::Sha256::digest(format!("sabir venue\0{network}\0{slug}"));
+    let mut bytes: [u8; 16] = hash[..16].try_into().unwrap_or_default();
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = sabir_proto::digest::hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 /// A slug is written in URLs and spoken on the telephone; one that looks like an id would be taken for one.

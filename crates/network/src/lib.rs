@@ -11,6 +11,7 @@
 //! | `words` | what is asked in plain words |
 //! | `answer` | what is answered |
 //! | `booking` | what a booking may do next |
+//! | `transition` | moving a booking, as operators do |
 //! | `webhook` | who is told of it |
 //! | `import` | venues from a file |
 //! | `patron` | who asks |
@@ -29,6 +30,7 @@ pub mod patron;
 pub mod record;
 pub mod registry;
 pub mod route;
+mod transition;
 mod venue;
 pub mod via;
 pub mod webhook;
@@ -36,4 +38,5 @@ pub mod words;
 
 pub use card::{skill, skills};
 pub use patron::{Patron, Patrons, Strangers};
+pub use transition::{MoveError, Office};
 pub use venue::{BOOKING, CONFIRM_CENTS, Terms, VenueAgent};

@@ -176,11 +176,12 @@ impl VenueAgent {
             correlation: aside.and_then(|aside| aside.correlation_id.clone()),
         };
         let (id, now) = (asked.cx.task_id(), asked.now);
-        let shown = answer::booking(&id.to_string(), &venue, &booked, BookingStatus::Pending, now);
+        let shown = answer::booking(&id.to_string(), Some(&venue), &booked, BookingStatus::Pending, now);
         let record = |aside: &Aside| {
             let kept = aside.passage.and_then(|passage| self.patrons.record(passage));
             let plain = || patron::record(aside, asked.intent.name(), asked.payload.as_str(), &asked.patron, now);
-            Box::new(Interaction { booking: Some(id), ..kept.unwrap_or_else(plain) })
+            let record = kept.unwrap_or_else(plain);
+            Box::new(Interaction { booking: Some(id), ..record })
         };
         let usage = NewUsage {
             intent: asked.intent.name().into(),
@@ -193,6 +194,7 @@ impl VenueAgent {
             at: now,
             held_until: None,
             usage: Some(usage),
+            // Only an envelope says when it was sent.
             interaction: aside.filter(|aside| aside.timestamp.is_some()).map(record),
         };
         Ok(Made { booking, shown, place: venue.name })
@@ -201,27 +203,14 @@ impl VenueAgent {
     /// Puts a booking, and whom it is told, into the step that ends the turn.
     async fn commit(&self, asked: &Asked<'_>, made: Made) -> Result<Ending, Failure> {
         let Made { booking, shown, place } = made;
-        let told = webhook::Told {
-            event: Some(webhook::CONFIRMED),
-            prefix: asked.patron.prefix.clone(),
-            correlation: booking.booked.correlation.clone(),
-        };
-        self.owe(asked.cx, &booking.booked.key, Some(webhook::CONFIRMED), false).await?;
-        let words = format!("Booked {place}: {} is pending.", asked.cx.task_id());
+        let event = Some(webhook::CONFIRMED);
+        let (prefix, correlation) = (asked.patron.prefix.clone(), booking.booked.correlation.clone());
+        owe(&*self.ledger, asked.cx, &booking.booked.key, event, false).await?;
         asked.cx.effect(Effect::Book(Box::new(booking)));
-        let mut artifact = Artifact::new(
-            ArtifactId::parse(BOOKING).unwrap_or_else(|_| unreachable!("a plain word is an id")),
-            vec![Part::data(answer::data(&Value::Object(shown)))],
-        );
-        artifact.metadata = told.metadata();
-        asked.cx.chunk(artifact, false, true).await?;
-        Ok(if asked.spoken { Ending::complete_with(words) } else { Ending::complete() })
-    }
-
-    /// Has the subscribers of a key told with the step that ends the turn.
-    async fn owe(&self, cx: &Context, key: &str, named: Option<&str>, moved: bool) -> Result<(), Failure> {
-        let _ = (cx, key, named, moved);
-        Ok(())
+        let told = webhook::Told { event, prefix, correlation };
+        asked.cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
+        let words = || format!("Booked {place}: {} is pending.", asked.cx.task_id());
+        Ok(if asked.spoken { Ending::complete_with(words()) } else { Ending::complete() })
     }
 
     /// The venue that a request is addressed to, if it is one of ours; `Err` if it is nobody here.
@@ -330,6 +319,32 @@ fn choose<'a>(slots: &'a [Slot], order: &Order) -> Result<Option<&'a Slot>, Prob
         }
         (None, _) => Ok(None),
     }
+}
+
+/// Has the subscribers of a key told with the step that ends the turn.
+pub(crate) async fn owe(
+    ledger: &dyn Ledger,
+    cx: &Context,
+    key: &str,
+    named: Option<&str>,
+    moved: bool,
+) -> Result<(), StoreError> {
+    let subscriptions = ledger.subscriptions(Some(key)).await?;
+    let live = subscriptions.iter().filter(|one| one.ended.is_none());
+    let live: Vec<_> =
+        live.map(|one| webhook::Subscriber { id: &one.id, url: &one.url, events: &one.events }).collect();
+    for effect in webhook::owed(&live, named, moved, cx.now()) {
+        cx.effect(effect);
+    }
+    Ok(())
+}
+
+/// What a booking leaves in its task.
+pub(crate) fn booking_artifact(shown: &Value, told: &webhook::Told) -> Artifact {
+    let id = ArtifactId::parse(BOOKING).expect("a plain word is a legal id");
+    let mut artifact = Artifact::new(id, vec![Part::data(answer::data(shown))]);
+    artifact.metadata = told.metadata();
+    artifact
 }
 
 fn unknown_venue(name: &str) -> Problem {

@@ -7,6 +7,7 @@
 
 use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
 use sabir_store::Effect;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The dialect in which subscribers are told.
@@ -116,7 +117,16 @@ pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>>
             data.insert(name.into(), value.clone());
         }
     }
-    serde_json::to_vec(&json!({"type": event, "timestamp": at, "data": data})).ok()
+    serde_json::to_vec(&Notice { event, timestamp: at, data }).ok()
+}
+
+/// The body, in the shape of *Standard Webhooks*.
+#[derive(Serialize)]
+struct Notice<'a> {
+    #[serde(rename = "type")]
+    event: &'a str,
+    timestamp: Timestamp,
+    data: Map<String, Value>,
 }
 
 fn is_booking(artifact: &Artifact) -> bool {

@@ -1,8 +1,10 @@
 //! The composition root: the only place that names concrete types.
 
+use crate::admin::Bureau;
 use crate::agents::Ledger;
 use crate::arriving::Budget;
 use crate::bind::agnt::EnvelopeMetrics;
+use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, booking, store_path};
 use crate::cors::Cors;
@@ -126,10 +128,13 @@ impl Server {
 
     /// The same, with something before everything that is served.
     pub(crate) async fn compose(
-        config: Config,
-        own: HashMap<String, Arc<dyn AnyAgent>>,
+        mut config: Config,
+        mut own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
+        if !own.contains_key(booking::AGENT) {
+            crate::booking::enlist(&mut config).map_err(StartError::Config)?;
+        }
         let config = Arc::new(config);
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
@@ -156,9 +161,18 @@ impl Server {
         let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
-        let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
+        let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
+            .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let network = open_network(&config, &gate, booked, &mut registry).await.map_err(StartError::Config)?;
+        let holders = KeyHolders(kept_for_guard.clone());
+        let network = open_network(&config, &gate, booked.clone(), &mut registry).await.map_err(StartError::Config)?;
+        if let (Some(section), Some(network)) = (&config.network, &network) {
+            let patrons = Arc::new(holders.clone());
+            let routes = network.federation.routes().clone();
+            let stands = crate::booking::agent(section, booked.clone(), patrons, routes).map_err(StartError::Config)?;
+            crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
+            own.entry(booking::AGENT.to_owned()).or_insert(stands);
+        }
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
@@ -179,7 +193,9 @@ impl Server {
         }
         let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(courier));
-        let operator = listen_to_operator(&config, log, route.for_operators());
+        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
+            .map_err(StartError::Config)?;
+        let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
         let app = App {
             guard,
             route,
@@ -358,9 +374,9 @@ async fn open_network(
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine) -> Option<Operator> {
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine, bureau: Bureau) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log, engine) {
+    match Operator::listen(&path, log, engine, bureau) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");

@@ -44,6 +44,7 @@ mod app;
 mod arriving;
 mod bind;
 mod body;
+mod booking;
 mod call;
 mod card;
 mod catalog;
