@@ -73,6 +73,7 @@ mod disk;
 mod doctor;
 mod door;
 mod envelope;
+mod federation;
 mod handoff;
 mod history;
 mod inbox;

@@ -21,7 +21,7 @@ pub struct Heard {
 /// One answer of many. The first is our own, and keeps what it says beside its venues.
 pub fn gather(heard: Vec<Heard>, limit: usize) -> Map<String, Value> {
     let mut networks: BTreeMap<String, Value> = BTreeMap::new();
-    let mut lists = Vec::new();
+    let mut lists: Vec<(String, Vec<Map<String, Value>>)> = Vec::new();
     let (mut whole, mut expiry): (Map<String, Value>, Option<String>) = (Map::new(), None);
     for (number, Heard { id, answer }) in heard.into_iter().enumerate() {
         let elsewhere = number > 0;
@@ -39,12 +39,19 @@ pub fn gather(heard: Vec<Heard>, limit: usize) -> Map<String, Value> {
                 networks.insert(name, said);
             }
         }
-        lists.push(venues);
+        // Each network has its turn, whichever way its venues came.
+        for venue in venues {
+            let network = word(&venue, "network");
+            match lists.iter_mut().find(|(known, _)| *known == network) {
+                Some((_, list)) => list.push(venue),
+                None => lists.push((network, vec![venue])),
+            }
+        }
         if !elsewhere {
             whole = answer;
         }
     }
-    let venues = in_turns(lists, limit);
+    let venues = in_turns(lists.into_iter().map(|(_, list)| list).collect(), limit);
     let partial = networks.values().any(|network| network["status"] != "ok");
     whole.insert("count".into(), venues.len().into());
     whole.insert("venues".into(), venues.into());
@@ -107,13 +114,16 @@ fn in_turns(lists: Vec<Vec<Map<String, Value>>>, limit: usize) -> Vec<Value> {
             break;
         }
         for venue in turn {
-            let name = |key: &str| venue.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            if venues.len() < limit && seen.insert((name("network"), name("id"))) {
+            if venues.len() < limit && seen.insert((word(&venue, "network"), word(&venue, "id"))) {
                 venues.push(Value::Object(venue));
             }
         }
     }
     venues
+}
+
+fn word(venue: &Map<String, Value>, name: &str) -> String {
+    venue.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The earlier of two times, which are all written alike.
