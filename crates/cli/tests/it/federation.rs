@@ -283,7 +283,7 @@ fn a_venue_with_an_agent_of_its_own_is_asked_first_and_booked_here_once() {
     let ping = town.send(&["network.ping", "--to", "venue_own"], &json!({}));
     assert_eq!(ping.json(), json!({"open": true}), "{ping:#?}");
     // What is addressed to the network stays there.
-    assert!(town.send(&["network.ping"], &json!({})).json()["active_venues"].is_u64());
+    assert!(town.send(&["network.ping", "--to", "network:a"], &json!({})).json()["active_venues"].is_u64());
     server.stop();
     let database = town.home.open_database();
     let count = |table: &str| -> i64 {
