@@ -1,7 +1,6 @@
 //! Who asks, and what came with it: what the server knows and the network needs.
 
-use sabir_proto::agnt::{Aside, PROTOCOL};
-use sabir_proto::{Caller, Timestamp};
+use sabir_proto::Caller;
 use sabir_store::Interaction;
 
 /// Who asks, as the door has recognised it.
@@ -27,9 +26,9 @@ pub trait Patrons: Send + Sync + 'static {
     /// Who has a key, by its id.
     fn holder(&self, key: &str) -> Patron;
 
-    /// The record of an envelope so far, by the number of its passage. It is taken, since it is written once.
-    fn record(&self, passage: u64) -> Option<Interaction> {
-        let _ = passage;
+    /// The record of an envelope, by the number of its passage, as of one that went well. It is told once, to whoever
+    /// writes it with what was done.
+    fn record(&self, _passage: u64) -> Option<Interaction> {
         None
     }
 }
@@ -45,26 +44,5 @@ impl Patrons for Strangers {
 
     fn holder(&self, _: &str) -> Patron {
         Patron::default()
-    }
-}
-
-/// The record of an envelope of which nothing is known but what was said beside its message.
-pub(crate) fn record(aside: &Aside, intent: &str, payload: &str, patron: &Patron, now: Timestamp) -> Interaction {
-    Interaction {
-        received_at: now.millis(),
-        source: "external_agent".into(),
-        key: patron.key.clone(),
-        tier: aside.tier.clone().or_else(|| patron.tier.clone()),
-        from_agent: aside.from.clone().unwrap_or_default(),
-        to_agent: aside.to.clone().unwrap_or_default(),
-        intent: intent.into(),
-        protocol: PROTOCOL.into(),
-        correlation_id: aside.correlation_id.clone(),
-        timestamp_claimed: aside.timestamp.clone(),
-        ttl_ms: aside.ttl_ms.and_then(|ttl| i64::try_from(ttl).ok()),
-        payload: Some(payload.into()),
-        status: "ok".into(),
-        http_status: 200,
-        ..Interaction::default()
     }
 }

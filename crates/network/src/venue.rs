@@ -9,7 +9,7 @@ mod elsewhere;
 use crate::answer;
 use crate::import::is_uuid;
 use crate::intent::{Ask, Order, Wanted};
-use crate::patron::{self, Patron, Patrons};
+use crate::patron::{Patron, Patrons};
 use crate::webhook;
 use crate::words;
 use sabir_engine::{Agent, Context, Ending, Failure};
@@ -177,12 +177,8 @@ impl VenueAgent {
         };
         let (id, now) = (asked.cx.task_id(), asked.now);
         let shown = answer::booking(&id.to_string(), Some(&venue), &booked, BookingStatus::Pending, now);
-        let record = |aside: &Aside| {
-            let kept = aside.passage.and_then(|passage| self.patrons.record(passage));
-            let plain = || patron::record(aside, asked.intent.name(), asked.payload.as_str(), &asked.patron, now);
-            let record = kept.unwrap_or_else(plain);
-            Box::new(Interaction { booking: Some(id), ..record })
-        };
+        let record = |record: Interaction| Box::new(Interaction { booking: Some(id), ..record });
+        let passage = aside.and_then(|aside| aside.passage);
         let usage = NewUsage {
             intent: asked.intent.name().into(),
             cents: self.terms.confirm_cents,
@@ -194,8 +190,7 @@ impl VenueAgent {
             at: now,
             held_until: None,
             usage: Some(usage),
-            // Only an envelope says when it was sent.
-            interaction: aside.filter(|aside| aside.timestamp.is_some()).map(record),
+            interaction: passage.and_then(|passage| self.patrons.record(passage)).map(record),
         };
         Ok(Made { booking, shown, place: venue.name })
     }

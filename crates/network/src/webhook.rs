@@ -43,11 +43,12 @@ pub struct Told {
 impl Told {
     /// As the booking's artifact carries it.
     pub fn metadata(&self) -> Option<Object> {
-        let told = json!({TOLD: {
-            "event": self.event,
-            "api_key_prefix": self.prefix,
-            "correlation_id": self.correlation,
-        }});
+        let mut told = Map::new();
+        let event = self.event.map(str::to_owned);
+        let members =
+            [("event", event), ("api_key_prefix", self.prefix.clone()), ("correlation_id", self.correlation.clone())];
+        told.extend(members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?)))));
+        let told = json!({TOLD: told});
         told.as_object().and_then(|told| Object::from_map(told).ok())
     }
 }

@@ -164,8 +164,9 @@ impl Server {
         let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
             .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let holders = KeyHolders(kept_for_guard.clone());
         let network = open_network(&config, &gate, booked.clone(), &mut registry).await.map_err(StartError::Config)?;
+        let passages = network.as_ref().map(|network| network.passages.clone());
+        let holders = KeyHolders::new(kept_for_guard.clone(), passages);
         if let (Some(section), Some(network)) = (&config.network, &network) {
             let patrons = Arc::new(holders.clone());
             let routes = network.federation.routes().clone();
@@ -192,7 +193,7 @@ impl Server {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
-        route.start_deliveries(Arc::new(courier));
+        route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
         let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
             .map_err(StartError::Config)?;
         let operator = listen_to_operator(&config, log, route.for_operators(), bureau);

@@ -536,6 +536,9 @@ mod tests {
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "false")]).auth.required, Some(false));
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "no")]).auth.required, Some(true));
         assert_eq!(config("", &[("A2A_TOOL_MODE", "readonly")]).limits.tool_mode, ToolModeConfig::ReadOnly);
+        let signing = |text: &str| config(text, &[("A2A_SIGNING_KEY", "k")]).network.map(|n| n.signing_key.is_some());
+        assert_eq!((signing(""), signing("[network]")), (None, Some(true)));
+        assert_eq!(signing("[network]\n[auth.agnt]\nsigning_key = \"env:OTHER\""), Some(false));
         let misspelt = parse("", &[("A2A_TOOL_MODE", "read-only")]).unwrap_err().to_string();
         assert!(misspelt.starts_with("A2A_TOOL_MODE"), "{misspelt}");
         assert_eq!(accepts(&config("", &[("SABIR_AUTH__JWT__SECRET", "env:X")])), ["jwt"]);

@@ -138,7 +138,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             None => not_found("no card is signed here, so there are no keys"),
         },
         ("GET" | "HEAD", CATALOG) if at.is_none() => {
-            catalog::list(app, request.uri().query().unwrap_or(""), request.headers())
+            Box::pin(catalog::list(app, request.uri().query().unwrap_or(""), request.headers())).await
         }
         ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),

@@ -1,7 +1,7 @@
 //! `sabir booking …`: what was booked through the network of a server.
 
-use super::venue::unexpected;
-use super::{Place, wait};
+use super::Place;
+use super::venue::{ask, unexpected};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -46,7 +46,7 @@ impl Verb for List {
         }
         let Self { venue, key, status, before, limit, place } = self;
         let order = NetworkOrder::Bookings { venue, key, status, before, limit };
-        let NetworkSaid::Bookings(all) = wait(network(&place.config()?, order))? else { return Err(unexpected()) };
+        let NetworkSaid::Bookings(all) = ask(&place, order)? else { return Err(unexpected()) };
         if out.is_json() {
             out.document(&json!({"bookings": all}).to_string())?;
         }
@@ -70,7 +70,7 @@ pub(crate) struct Show {
 impl Verb for Show {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::ShowBooking { id: self.id.clone() };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.id)
+        one(&out, ask(&self.place, order)?, &self.id)
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Transition {
 impl Verb for Transition {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::MoveBooking { id: self.id.clone(), to: self.to, by: whoever_sits_here() };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.id)
+        one(&out, ask(&self.place, order)?, &self.id)
     }
 }
 

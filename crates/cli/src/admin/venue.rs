@@ -32,11 +32,10 @@ pub(crate) struct Import {
 
 impl Verb for Import {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
         // The server may run somewhere else, so the path counts from where it was typed.
         let path =
             std::path::absolute(&self.file).map_err(|e| Problem::usage(format!("{}: {e}", self.file.display())))?;
-        match wait(network(&config, NetworkOrder::ImportVenues { path }))? {
+        match ask(&self.place, NetworkOrder::ImportVenues { path })? {
             NetworkSaid::Imported { added, replaced } => {
                 if out.is_json() {
                     out.document(&json!({"added": added, "replaced": replaced}).to_string())?;
@@ -102,7 +101,6 @@ pub(crate) struct Add {
 
 impl Verb for Add {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
         let mut row = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -123,7 +121,7 @@ impl Verb for Add {
         put("referral_fee_pct", self.referral_fee_pct.map(Into::into));
         put("slots", (!self.slots.is_empty()).then(|| self.slots.into()));
         let row = Value::Object(row);
-        one(&out, wait(network(&config, NetworkOrder::AddVenue { row }))?, "")
+        one(&out, ask(&self.place, NetworkOrder::AddVenue { row })?, "")
     }
 }
 
@@ -155,7 +153,7 @@ impl Verb for List {
         }
         let Self { terms, category, location, limit, place } = self;
         let order = NetworkOrder::Venues { terms, category, location, limit };
-        let NetworkSaid::Venues(venues) = wait(network(&place.config()?, order))? else { return Err(unexpected()) };
+        let NetworkSaid::Venues(venues) = ask(&place, order)? else { return Err(unexpected()) };
         if out.is_json() {
             out.document(&json!({"venues": venues}).to_string())?;
         }
@@ -179,7 +177,7 @@ pub(crate) struct Disable {
 impl Verb for Disable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::EnableVenue { slug: self.slug.clone(), active: false };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.slug)
+        one(&out, ask(&self.place, order)?, &self.slug)
     }
 }
 
@@ -195,7 +193,7 @@ pub(crate) struct Enable {
 impl Verb for Enable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::EnableVenue { slug: self.slug.clone(), active: true };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.slug)
+        one(&out, ask(&self.place, order)?, &self.slug)
     }
 }
 
@@ -242,6 +240,14 @@ fn slot(text: &str) -> Result<Value, String> {
     };
     let capacity: u32 = capacity.parse().map_err(|_| wrong())?;
     Ok(json!({"id": id, "time": time, "capacity": capacity}))
+}
+
+/// Has an order carried out. What is refused for what was typed is told as that.
+pub(super) fn ask(place: &Place, order: NetworkOrder) -> Result<NetworkSaid, Stop> {
+    match wait(network(&place.config()?, order))? {
+        NetworkSaid::Failed(why) => Err(Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), why).into()),
+        said => Ok(said),
+    }
 }
 
 pub(super) fn unexpected() -> Stop {

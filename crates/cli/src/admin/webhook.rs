@@ -1,6 +1,6 @@
 //! `sabir webhook …`: who is told of what happens to the bookings of a key.
 
-use super::venue::unexpected;
+use super::venue::{ask, unexpected};
 use super::{Place, wait};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem};
 use crate::render::Floor;
 use clap::Args;
-use sabir_server::admin::{Expect, NetworkOrder, NetworkSaid, SubscriptionView, network};
+use sabir_server::admin::{Expect, NetworkOrder, NetworkSaid, SubscriptionView};
 use serde_json::json;
 
 /// Have a URL told of what happens to the bookings of a key.
@@ -44,7 +44,7 @@ impl Verb for Add {
             let unknown = Problem::new(Code::Vendor("SABIR_ERR_UNKNOWN_KEY"), format!("there is no key {key}"));
             return Err(unknown.hint("sabir key list shows the ids").into());
         }
-        one(&out, wait(network(&place.config()?, NetworkOrder::Subscribe { key, url, events }))?, "")
+        one(&out, ask(&place, NetworkOrder::Subscribe { key, url, events })?, "")
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct List {
 impl Verb for List {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::Subscriptions { key: self.key };
-        let NetworkSaid::Subscriptions(all) = wait(network(&self.place.config()?, order))? else {
+        let NetworkSaid::Subscriptions(all) = ask(&self.place, order)? else {
             return Err(unexpected());
         };
         if out.is_json() {
@@ -94,7 +94,7 @@ impl Verb for Rotate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let overlap_seconds = self.overlap.saturating_mul(3600);
         let order = NetworkOrder::RotateSubscription { id: self.id.clone(), overlap_seconds };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.id)
+        one(&out, ask(&self.place, order)?, &self.id)
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Remove {
 impl Verb for Remove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let order = NetworkOrder::Unsubscribe { id: self.id.clone() };
-        one(&out, wait(network(&self.place.config()?, order))?, &self.id)
+        one(&out, ask(&self.place, order)?, &self.id)
     }
 }
 

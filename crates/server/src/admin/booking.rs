@@ -280,7 +280,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
     let durability = config.store.durability.into();
     let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
     let begun = Instant::now();
-    let said = loop {
+    Ok(loop {
         match SqliteLog::open(&path, options.clone()) {
             Ok(log) => break alone(config, Arc::new(log), order).await?,
             Err(OpenError::Locked(_)) => {}
@@ -295,11 +295,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
             }
             Err(reason) => return Err(AdminError::Operator { socket, reason }),
         }
-    };
-    match said {
-        NetworkSaid::Failed(reason) => Err(AdminError::Failed(reason)),
-        said => Ok(said),
-    }
+    })
 }
 
 /// Carries out an order where no server runs.
@@ -307,7 +303,7 @@ async fn alone(config: &Config, log: Arc<SqliteLog>, order: NetworkOrder) -> Res
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
     let keys = gate::store(config, sqlite::Writing::Inline, Default::default());
     let keys = keys.map_err(|e| AdminError::Failed(e.to_string()))?;
-    let patrons = Arc::new(KeyHolders(keys));
+    let patrons = Arc::new(KeyHolders::new(keys, None));
     let bureau = Bureau::new(config, engine, log.clone(), log, patrons).map_err(AdminError::Failed)?;
     Ok(bureau.carry_out(order).await)
 }
