@@ -250,7 +250,6 @@ async fn unseal(
         intent: &envelope.intent,
         moment: envelope.timestamp.map(Moment::nanos),
         via: &via,
-        own: &visit.network.id,
     };
     let (guard, seals) = (&visit.app.guard, visit.network.seals.as_deref());
     let now = TokioHost.now();
