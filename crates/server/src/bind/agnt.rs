@@ -147,6 +147,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         let message = format!("timestamp is missing: {intent} is done once for each, so it must say when it was sent");
         return Err(Problem::new(ProblemCode::InvalidEnvelope, message).into());
     }
+    let addressee = network.addressee(app, admitted.identity(), &envelope.to, intent);
     let call = compose(visit, intent, payload.clone(), &envelope);
     let cleared =
         app.guard.clear(&served.rules, admitted, &call, knock.now).await.map_err(|refusal| refusal.problem())?;
@@ -160,7 +161,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         ..Terms::default()
     };
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
-    let addressee = network.addressee(app, &served, &envelope.to, intent).unwrap_or(served);
+    let addressee = addressee.unwrap_or(served);
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
