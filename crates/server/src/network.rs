@@ -8,9 +8,11 @@ pub(crate) use passages::{Passages, Ticket};
 
 use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
+use sabir_gateway::Outbound;
 use sabir_guard::config::Accept;
 use sabir_guard::entrance::Posture;
 use sabir_guard::{Identity, Seals};
+use sabir_network::federation::Federation;
 use sabir_network::words::understand;
 use sabir_proto::agnt::{Aside, Intent};
 use sabir_proto::{Call, Object};
@@ -31,6 +33,8 @@ pub(crate) struct Network {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Envelopes that are on their way.
     pub(crate) passages: Arc<Passages>,
+    /// The networks beside it, and the ways to them.
+    pub(crate) federation: Arc<Federation<Outbound>>,
 }
 
 impl Network {
@@ -39,10 +43,11 @@ impl Network {
         seals: Option<Arc<Seals>>,
         ledger: Arc<dyn Ledger>,
         metrics: EnvelopeMetrics,
+        federation: Arc<Federation<Outbound>>,
     ) -> Self {
         let passages = Arc::new(Passages::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
-        Self { id, version, agent, seals, metrics, ledger, passages }
+        Self { id, version, agent, seals, metrics, ledger, passages, federation }
     }
 
     /// Whether an agent is the network's.
@@ -101,6 +106,6 @@ impl Network {
 
     /// How the breaker stands that all venues share.
     pub(crate) fn breaker(&self) -> &'static str {
-        "closed"
+        self.federation.routes().envoy().state().name()
     }
 }
