@@ -62,7 +62,7 @@ pub trait Agent: Send + Sync + 'static {
     /// Whether whoever sends carries the first turn of a task: nothing is kept before it has ended, however long it waits,
     /// and all of it is one step then. What ends in a reply leaves no trace, and neither does what its caller does not
     /// wait for; so this is for agents whose effects are those of their step, or are recognised elsewhere when they are
-    /// repeated. Such an agent is asked to commit nothing in between.
+    /// repeated. Once such an agent waits for a [commit](Context::commit), its task is one like any other.
     fn is_carried(&self) -> bool {
         false
     }

@@ -318,11 +318,17 @@ impl<'a> Incoming<'a> {
         self.start(id, key, name)
     }
 
-    /// Opens a task whose turn its sender carries to the end.
+    /// Opens a task whose turn its sender carries to the end, or until it asks for a commit: from there on it is a task
+    /// like any other.
     async fn carry(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
         let mut unopened = self.draft(id, key, name);
-        let ending = std::future::poll_fn(|cx| unopened.turn.poll(cx)).await;
-        self.settle(unopened, Some(ending))
+        let ending = std::future::poll_fn(|cx| match unopened.turn.poll(cx) {
+            Poll::Ready(ending) => Poll::Ready(Some(ending)),
+            Poll::Pending if unopened.turn.outlet.wants_commit() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+        self.settle(unopened, ending)
     }
 
     /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the

@@ -115,6 +115,11 @@ impl Outlet {
         !state.drafts.is_empty() || state.commit_wanted
     }
 
+    /// Whether somebody waits for a commit.
+    pub(crate) fn wants_commit(&self) -> bool {
+        self.lock().commit_wanted
+    }
+
     /// Refuses everything from now on.
     pub(crate) fn close(&self) {
         let mut state = self.lock();

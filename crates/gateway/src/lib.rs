@@ -14,6 +14,7 @@
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | `envoy` | envelopes to venues' own agents and to other booking networks |
 //! | [`handoff`] | tasks that leave for another server |
+//! | `errand` | questions to services that are no agents: processors of payments, billers, chains |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -27,6 +28,7 @@ mod courier;
 mod delegate;
 mod destination;
 mod envoy;
+mod errand;
 mod grant;
 pub mod handoff;
 mod health;
@@ -36,6 +38,7 @@ mod outbound;
 mod remote;
 mod scout;
 mod uuid;
+pub mod wire;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;
@@ -46,9 +49,10 @@ pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Wri
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use envoy::{CIRCUITS_MAX, Envoy, MARGIN, Mailing, Peer};
+pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
-pub use keeper::{Keeper, by_way, way};
+pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};

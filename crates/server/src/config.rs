@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod booking;
+pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
@@ -25,6 +26,7 @@ mod platform;
 use crate::arriving::for_large;
 use agent::AgentConfig;
 use booking::NetworkConfig;
+use debug::DebugConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
@@ -59,6 +61,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
+    /// What is kept for whoever looks for a fault.
+    pub debug: DebugConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.

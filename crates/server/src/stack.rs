@@ -20,6 +20,7 @@ use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
 use crate::registry;
+use crate::wire;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
 };
@@ -118,7 +119,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                 Ok(body) => {
                     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
                     let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
-                    jsonrpc::serve(app, arrived, body).await
+                    wire::listen(app, &parts, body.body.clone(), jsonrpc::serve(app, arrived, body)).await
                 }
                 Err(untaken) => untaken.answer(jsonrpc::refuse_early),
             }
@@ -183,7 +184,9 @@ async fn http_json(
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => {
                 match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
-                    Ok(body) => rest_v03::serve(app, at, route, head, body).await,
+                    Ok(body) => {
+                        wire::listen(app, &parts, body.body.clone(), rest_v03::serve(app, at, route, head, body)).await
+                    }
                     Err(untaken) => untaken.answer(rest_v03::refuse_early),
                 }
             }
@@ -195,7 +198,9 @@ async fn http_json(
     }
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
-            Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
+            Ok(body) => {
+                wire::listen(app, &parts, body.body.clone(), rest::serve(app, at, (route, tenant), head, body)).await
+            }
             Err(untaken) => untaken.answer(rest::refuse_early),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),
