@@ -162,7 +162,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         dialect: DIALECT,
         ..Terms::default()
     };
-    let addressee = network.addressee(app, &served, cleared.identity(), (&envelope.to, intent));
+    let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
