@@ -239,8 +239,10 @@ impl Agent for RemoteAgent {
 
     fn nature(&self) -> Nature {
         // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
-        // Where a message may be sent twice, it need not wait for one.
-        Nature { instant: true, brief: self.upstream.idempotent, recovery: Recovery::Resume }
+        // Where a message may be sent twice, it need not wait for one; unless there are several places, since a turn that is
+        // begun again must go where it went before.
+        let brief = self.upstream.idempotent && self.upstream.places.len() == 1;
+        Nature { instant: true, brief, recovery: Recovery::Resume }
     }
 
     /// Not while nobody can be called: whoever comes now would only wait.

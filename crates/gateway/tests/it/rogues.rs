@@ -3,12 +3,13 @@
 use crate::agent::{After, Do, Stub, card, chunk, frame, status, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_engine::Limits;
-use sabir_gateway::Egress;
+use sabir_gateway::{Egress, Patience, Upstream};
 use sabir_proto::{GAP, Gap, Task, TaskState};
 use sabir_store::memory::MemoryLog;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn event(state: &str) -> String {
     format!(r#"{{"task":{}}}"#, task(state))
@@ -335,4 +336,28 @@ async fn a_card_without_a_version_may_be_of_the_first_one() {
     assert_eq!(methods.iter().filter(|method| *method == "tasks/send").count(), 2, "{methods:?}");
     assert_eq!(methods.last().map(String::as_str), Some("tasks/send"), "what was found out is remembered: {methods:?}");
     assert!(methods.len() <= 4, "{methods:?}");
+}
+
+#[tokio::test]
+async fn many_streams_that_break_together_are_all_taken_up_again() {
+    const MANY: usize = 40;
+    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => Do::Stream(vec![frame(None, &event("WORKING"))], After::Break),
+        _ => Do::Result(task("COMPLETED")),
+    })
+    .await;
+    // More than may be repeated in that time, were it repetition.
+    let patience = Patience { silence: Some(Duration::from_secs(8)), ..upstream(&stub.url).patience };
+    let bench = Arc::new(Bench::new(Upstream { patience, ..upstream(&stub.url) }).await);
+    let sends: Vec<_> = (0..MANY)
+        .map(|_| {
+            let bench = bench.clone();
+            tokio::spawn(async move { bench.send("go").await })
+        })
+        .collect();
+    for send in sends {
+        let ended = send.await.unwrap();
+        assert_eq!(ended.status.state, TaskState::Completed, "{}", words(&ended));
+    }
+    assert!(stub.calls().iter().all(|call| call.method() != "CancelTask"));
 }
