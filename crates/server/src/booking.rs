@@ -9,6 +9,7 @@ use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AgntConfig;
 use sabir_network::import::{self, FILE_BYTES_MAX};
+use sabir_network::route::Routes;
 use sabir_network::{Patron, Patrons, Terms, VenueAgent};
 use sabir_proto::Caller;
 use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
@@ -40,8 +41,9 @@ pub(crate) fn agent(
     network: &NetworkConfig,
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
+    routes: Arc<Routes>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons)))
+    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons).with_routes(routes)))
 }
 
 /// Imports the file of a configuration, if it names one.

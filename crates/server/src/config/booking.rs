@@ -1,6 +1,7 @@
 //! `[network]`: the booking network of this server. Without the section there is none, and `/a2a/v1` is no path.
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
+use super::neighbours::{CoverageConfig, PeerConfig};
 use sabir_guard::config::Reference;
 use sabir_network::Terms;
 use sabir_network::import::hundredths;
@@ -30,6 +31,12 @@ pub struct NetworkConfig {
     pub signing_key: Option<Reference>,
     /// Also served at the root.
     pub default: bool,
+    /// How often an envelope may be passed on, at most 8 times.
+    pub hops_max: usize,
+    /// The networks beside it, and venues' agents that want a key.
+    pub peer: Vec<PeerConfig>,
+    /// What it has and where, as its record says.
+    pub coverage: CoverageConfig,
 }
 
 impl Default for NetworkConfig {
@@ -44,6 +51,9 @@ impl Default for NetworkConfig {
             confirm_cents: terms.confirm_cents,
             signing_key: None,
             default: false,
+            hops_max: sabir_network::via::HOPS_MAX,
+            peer: Vec::new(),
+            coverage: CoverageConfig::default(),
         }
     }
 }
