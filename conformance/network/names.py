@@ -43,6 +43,11 @@ def peer(id, url, variable):
     return f'[[network.peer]]\nid = "{id}"\nurl = "{url}"\nkey = "env:{variable}"\n'
 
 
+def signing(file):
+    """What the network signs its own record with."""
+    return f'[server.signing]\nkeys = ["file:{file}"]\n'
+
+
 def coverage(**lists):
     lines = ''.join(f'{name} = {entries!r}\n' for name, entries in lists.items())
     return f'[network.coverage]\n{lines}'
