@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import tempfile
+import threading
 
 import names
 import venues as sample
@@ -31,7 +32,7 @@ class Network:
 
     def __init__(self, server, venues, id=NETWORK):
         self.server, self.venues, self.id = server, venues, id
-        self.callers = {}
+        self.callers, self.lock = {}, threading.Lock()
 
     # --- Who calls ------------------------------------------------------------------------------------------------
 
@@ -47,14 +48,19 @@ class Network:
     def caller(self, tier='pro', scopes=('full',), agents=(), sender='judge', words=()):
         """A caller with a key of these terms; the same terms have the same key."""
         terms = (tier, tuple(scopes), tuple(agents), tuple(words))
-        if terms not in self.callers:
-            issued = self.key(tier, scopes, agents, *words)
-            self.callers[terms] = issued
-            # A running server takes it within a second.
-            probe = Caller(self.server.address, issued['key'], network=self.id)
-            until(lambda: probe.raw(json.dumps(envelope('network.ping', to=self.id)).encode(),
-                                    [('Content-Type', 'application/json')]).code != 'unauthorized', 'the key is taken')
+        # Checks may share a network, and none of them gets a key that is not taken yet.
+        with self.lock:
+            if terms not in self.callers:
+                issued = self.key(tier, scopes, agents, *words)
+                self.taken(issued['key'])
+                self.callers[terms] = issued
         return self.with_key(self.callers[terms]['key'], sender)
+
+    def taken(self, key):
+        """Waits until a key is known; a running server takes it within a second."""
+        caller, headers = self.with_key(key), [('Content-Type', 'application/json')]
+        body = json.dumps(envelope('network.ping', to=self.id)).encode()
+        until(lambda: caller.raw(body, headers).code != 'unauthorized', 'the key is taken')
 
     def key_id(self, tier='pro', scopes=('full',), agents=(), words=()):
         return self.callers[tier, tuple(scopes), tuple(agents), tuple(words)]['id']
