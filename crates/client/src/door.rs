@@ -5,6 +5,7 @@
 //! be redirected within their own origin.
 
 use crate::egress::{Egress, Refusal};
+use crate::error::Whose;
 use crate::{Error, Note, Observer, Tls};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -21,8 +22,9 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest refusal that is read.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
-/// How many connections to one host are kept for later, and for how long.
-const IDLE: (usize, Duration) = (16, Duration::from_secs(90));
+/// How many connections to one host are kept for later, and for how long. As many as a busy hub has calls under way to one
+/// agent: a connection that is not kept costs more than the call.
+const IDLE: (usize, Duration) = (256, Duration::from_secs(90));
 /// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
 /// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.
 const IDLE_NAMELESS: (usize, Duration) = (2, Duration::from_secs(5));
@@ -89,9 +91,11 @@ pub(crate) struct Door {
 struct Inner {
     /// Shows our certificate to servers that ask for it.
     known: reqwest::Client,
+    /// Shows nothing of us, to agents.
+    plain: reqwest::Client,
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
-    /// The same two for gRPC.
+    /// With our certificate and without, for gRPC.
     known_tls: Arc<rustls::ClientConfig>,
     nameless_tls: Arc<rustls::ClientConfig>,
     /// Whom we trust, without what we show.
@@ -109,11 +113,13 @@ pub(crate) enum Redirects {
     Anywhere,
 }
 
-/// Whether our certificate may be shown.
+/// As whom we come: whether our certificate may be shown, and whether we come often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
-    /// To agents.
+    /// To agents that may see our certificate.
     Ourselves,
+    /// To other agents.
+    Caller,
     /// To everybody else.
     Nobody,
 }
@@ -141,6 +147,7 @@ impl Door {
         };
         let inner = Inner {
             known: client(known.clone(), IDLE)?,
+            plain: client(nameless.clone(), IDLE)?,
             nameless: client(nameless.clone(), IDLE_NAMELESS)?,
             known_tls: Arc::new(known),
             nameless_tls: Arc::new(nameless),
@@ -174,7 +181,7 @@ impl Door {
     pub(crate) fn tls(&self, who: As) -> &rustls::ClientConfig {
         match who {
             As::Ourselves => &self.inner.known_tls,
-            As::Nobody => &self.inner.nameless_tls,
+            As::Caller | As::Nobody => &self.inner.nameless_tls,
         }
     }
 
@@ -193,6 +200,7 @@ impl Door {
         let host = self.check(&request.url)?;
         let client = match who {
             As::Ourselves => &self.inner.known,
+            As::Caller => &self.inner.plain,
             As::Nobody => &self.inner.nameless,
         };
         self.note(&Note::Request {
@@ -344,7 +352,7 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     let error = error.without_url();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut deepest = String::new();
-    let mut ours = false;
+    let mut whose = Whose::Unknown;
     while let Some(step) = cause {
         if let Some(refusal) = step.downcast_ref::<Refusal>() {
             return Error::Refused(refusal.clone());
@@ -352,24 +360,14 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
         if let Some(crate::egress::ResolveError::Refused(refusal)) = step.downcast_ref() {
             return Error::Refused(refusal.clone());
         }
-        ours |= step.downcast_ref::<std::io::Error>().is_some_and(is_ours);
+        whose = whose.or(step.downcast_ref::<std::io::Error>().map(Whose::of).unwrap_or_default());
         deepest = step.to_string();
         cause = step.source();
     }
     if error.is_timeout() && !error.is_connect() {
         return Error::Timeout { what: "waiting for an answer", after: patience };
     }
-    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect()).by_ourselves(ours)
-}
-
-/// Whether a connection could not be made because of this machine. That there is no way to one address says nothing
-/// about the others, so it does not count.
-pub(crate) fn is_ours(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{AddrNotAvailable, NetworkDown, OutOfMemory};
-    // Too many open files, of this process or of all, have no kind of their own.
-    const FILES: [i32; 2] = [23, 24];
-    matches!(error.kind(), AddrNotAvailable | NetworkDown | OutOfMemory)
-        || error.raw_os_error().is_some_and(|number| FILES.contains(&number))
+    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect()).because(whose)
 }
 
 /// The last words of a chain of errors, for a person.

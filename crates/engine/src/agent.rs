@@ -25,7 +25,7 @@ use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
     Transfer, TransferContext,
 };
-use sabir_store::{Continuation, Scope};
+use sabir_store::{Continuation, Effect, Scope};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -57,6 +57,14 @@ pub trait Agent: Send + Sync + 'static {
     /// How the engine may treat this agent.
     fn nature(&self) -> Nature {
         Nature::default()
+    }
+
+    /// Whether whoever sends carries the first turn of a task: nothing is kept before it has ended, however long it waits,
+    /// and all of it is one step then. What ends in a reply leaves no trace, and neither does what its caller does not
+    /// wait for; so this is for agents whose effects are those of their step, or are recognised elsewhere when they are
+    /// repeated. Once such an agent waits for a [commit](Context::commit), its task is one like any other.
+    fn is_carried(&self) -> bool {
+        false
     }
 
     /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
@@ -145,6 +153,10 @@ pub struct Nature {
     /// The agent has no effects on the outside, so it may run before its task is committed: a task that settles at
     /// once is then one commit instead of two. Never set this for an agent that calls, writes or spends.
     pub instant: bool,
+    /// Most turns end in a moment, and one that is begun twice does no harm. Where nobody can know of a task before it
+    /// rests, it is written down when it ends, or when the moment is over: one commit instead of two. A crash in that
+    /// moment leaves no trace, and the caller without an answer.
+    pub brief: bool,
     /// What to do with a turn that a crash interrupted.
     pub recovery: Recovery,
 }
@@ -393,6 +405,13 @@ impl Context {
         self.outlet.waits_for(whom);
     }
 
+    /// Has something committed with the agent's next step: with what it reports before it next waits, or with its ending.
+    /// Where the store refuses it, the step is refused with it. The turn ends there, and whoever sent the message is told
+    /// why; of an instant agent that got no further nothing is stored at all.
+    pub fn effect(&self, effect: Effect) {
+        self.outlet.effect(effect);
+    }
+
     /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next
     /// status carries it.
     pub fn gap(&self, reason: impl Into<String>) -> Report<'_> {
@@ -436,6 +455,10 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::is_carried`].
+    fn any_is_carried(&self) -> bool {
+        false
+    }
     /// See [`Agent::admits`].
     fn any_admits(&self) -> Result<(), Fault>;
     /// See [`Agent::grace`].
@@ -457,6 +480,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_is_carried(&self) -> bool {
+        self.is_carried()
     }
 
     fn any_admits(&self) -> Result<(), Fault> {

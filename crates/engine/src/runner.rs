@@ -19,13 +19,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+/// How long the end of a brief turn is waited for before its task is written down. Longer than an agent in the same house
+/// takes, and no longer than a caller who lost an answer would mind.
+const MOMENT: Duration = Duration::from_millis(100);
+
 pub(crate) struct Runner {
     pub(crate) core: Arc<Core>,
     pub(crate) live: LiveRef,
     pub(crate) recorder: Recorder,
     pub(crate) turn: Turn,
-    /// What has to be committed before the agent goes on.
+    /// What has to be committed before the agent goes on …
     pub(crate) first: Option<Box<Step>>,
+    /// … or as soon as it has ended, if that is in a moment.
+    pub(crate) brief: bool,
     /// The turn and attempt, for a stop in an orderly way.
     pub(crate) number: (Seq, u32),
     /// Whether the caller has canceled it.
@@ -45,6 +51,8 @@ enum Next {
     Stop,
     /// It could not commit this.
     GiveUp(Box<Step>),
+    /// What went with its step was refused, and why; trying again would not help.
+    Refused(String),
 }
 
 impl Runner {
@@ -74,12 +82,17 @@ impl Runner {
 
     /// Works until the task rests or is parked; or, with the ending it still owes, until it has to give up.
     async fn work(&mut self) -> Option<owed::Ending> {
-        if let Some(step) = self.first.take() {
+        if let Some(first) = self.first.take() {
+            let step = match self.ended_in_a_moment().await {
+                Some(ending) => self.whole(*first, ending),
+                None => first,
+            };
             match self.commit(step).await {
                 Next::GoOn => {}
                 Next::Stop => return None,
                 // Whoever sent it was told that it came to nothing, so this step must not be made up for.
                 Next::GiveUp(_) => return Some(self.failure()),
+                Next::Refused(why) => return Some(self.failure_because(why)),
             }
         }
         let mut deadline = self.core.host.sleep(self.core.limits.turn_time_max);
@@ -88,6 +101,7 @@ impl Runner {
             match self.react(woken).await {
                 Next::GoOn => {}
                 Next::Stop => return None,
+                Next::Refused(why) => return Some(self.failure_because(why)),
                 Next::GiveUp(step) => {
                     let settles = step.placement.is_some_and(|p| p.state.is_settled());
                     return Some(if settles { self.ending(step) } else { self.failure() });
@@ -96,13 +110,53 @@ impl Runner {
         }
     }
 
+    /// How the turn ended, if it is a brief one and does not take long.
+    async fn ended_in_a_moment(&mut self) -> Option<Ending> {
+        if !self.brief {
+            return None;
+        }
+        let mut moment = self.core.host.sleep(MOMENT);
+        poll_fn(|cx| {
+            // Nobody knows the task, so there is no other order than to stop.
+            if self.live.poll_stopping(cx) {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(ending) = self.turn.poll(cx) {
+                return Poll::Ready(Some(ending));
+            }
+            if self.turn.outlet.is_due() {
+                return Poll::Ready(None);
+            }
+            moment.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+
+    /// A task that opened and came to rest before anybody saw it, as one step.
+    fn whole(&mut self, first: Step, ending: Ending) -> Box<Step> {
+        let (drafts, checkpoint) = self.turn.outlet.take();
+        self.recorder.add(&self.core, drafts);
+        self.recorder.end(&self.core, ending);
+        let mut rest = self.recorder.step(&self.core, checkpoint);
+        let mut events = first.events;
+        events.append(&mut rest.events);
+        let mut effects = first.effects;
+        effects.append(&mut rest.effects);
+        effects.extend(self.turn.outlet.take_effects());
+        let (opening, after, retry) = (first.opening, first.after, first.retry);
+        Box::new(Step { opening, after, events, retry, effects, ..rest })
+    }
+
     fn ending(&self, step: Box<Step>) -> owed::Ending {
         let image = self.image(&step);
         owed::Ending::Step(step, image)
     }
 
     fn failure(&self) -> owed::Ending {
-        let why = "the server could not store what the agent reported; send the message again".into();
+        self.failure_because("the server could not store what the agent reported; send the message again".into())
+    }
+
+    fn failure_because(&self, why: String) -> owed::Ending {
         owed::Ending::Failed { why, notify: self.recorder.notifies() }
     }
 
@@ -179,6 +233,7 @@ impl Runner {
         let owed = core.owed_cancel(&off, &canceled);
         self.recorder.call_off(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
+        step.effects.extend(self.turn.outlet.take_effects());
         step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
         let next = self.commit(step).await;
         if let (Some(owed), Next::Stop) = (owed, &next) {
@@ -204,7 +259,11 @@ impl Runner {
             self.recorder.end(&self.core, ending);
         }
         let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
-        step.effects.extend(self.turn.outlet.take_waits_for().map(|whom| Effect::WaitFor(whom.map(Box::new))));
+        step.effects.extend(self.turn.outlet.take_effects());
+        // Whoever has settled waits for nobody, and need not say so.
+        let settles = step.placement.is_some_and(|p| p.state.is_settled());
+        let waits_for = self.turn.outlet.take_waits_for().filter(|_| !settles);
+        step.effects.extend(waits_for.map(|whom| Effect::WaitFor(whom.map(Box::new))));
         // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
         if step.checkpoint.is_some() && self.number.1 > 1 {
             self.number.1 = 1;
@@ -248,8 +307,10 @@ impl Runner {
             }
             self.turn.outlet.close();
             self.core.forget_retry(&step);
-            self.live.fail(self.core.append_fault("committing a step", &error));
-            return Next::GiveUp(step);
+            let (fault, refused) = (self.core.append_fault("committing a step", &error), error);
+            let why = fault.to_string();
+            self.live.fail(fault);
+            return if matches!(refused, AppendError::Ledger(_)) { Next::Refused(why) } else { Next::GiveUp(step) };
         }
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));

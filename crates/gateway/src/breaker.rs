@@ -76,8 +76,10 @@ pub enum Verdict {
 /// Whose failure it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blame {
-    /// This upstream's.
+    /// This upstream's, or that of the way to it.
     Upstream(Arc<str>),
+    /// This upstream's alone: somebody was there.
+    Theirs,
     /// That of the way all of them share: our own sockets, our network.
     Ours,
 }
@@ -192,6 +194,11 @@ impl Breaker {
         }
     }
 
+    /// Somebody answered: whatever others did not, the way that all share is there.
+    pub(crate) fn forgive_upstreams(&mut self) {
+        self.failures.retain(|(_, blame)| *blame == Blame::Ours);
+    }
+
     fn record(&mut self, now: Duration, blame: Blame) {
         let window = self.rules.window;
         self.failures.retain(|(at, _)| now.saturating_sub(*at) < window);
@@ -213,7 +220,7 @@ impl Breaker {
             match blame {
                 Blame::Ours => ours += 1,
                 Blame::Upstream(name) if !upstreams.contains(&name) => upstreams.push(name),
-                Blame::Upstream(_) => {}
+                Blame::Upstream(_) | Blame::Theirs => {}
             }
         }
         let enough = if matches!(self.stage, Stage::HalfOpen { .. }) { 1 } else { self.rules.failures };

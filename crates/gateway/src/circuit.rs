@@ -7,7 +7,8 @@
 
 use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 use crate::metrics::Metrics;
-use sabir_client::{Error, TransportCode};
+use crate::wire::WireLog;
+use sabir_client::{Error, TransportCode, Whose};
 use sabir_proto::{Code, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ pub struct Hub {
     breaker: Mutex<Breaker>,
     origin: Instant,
     metrics: Metrics,
+    wire: WireLog,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
     ahead: Mutex<Duration>,
@@ -60,12 +62,13 @@ pub struct Standing {
 impl Hub {
     /// A way out that works as far as anybody knows.
     pub fn new(metrics: Metrics) -> Arc<Self> {
-        Self::with(Rules::HUB, metrics)
+        Self::with(Rules::HUB, metrics, WireLog::off())
     }
 
-    /// The same with other rules.
-    pub fn with(rules: Rules, metrics: Metrics) -> Arc<Self> {
+    /// The same with other rules, and with what is said on it kept.
+    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog) -> Arc<Self> {
         Arc::new(Self {
+            wire,
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
@@ -80,6 +83,11 @@ impl Hub {
         let circuit = Circuit { name, upstream, breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
         circuit.show(State::Closed);
         Arc::new(circuit)
+    }
+
+    /// Where what is said is kept.
+    pub(crate) const fn wire(&self) -> &WireLog {
+        &self.wire
     }
 
     /// Where the breaker that all share stands.
@@ -149,6 +157,7 @@ impl Circuit {
         // What is our own fault says nothing about them.
         let of_them = match verdict {
             Verdict::Down(Blame::Ours) => Verdict::Unknown,
+            Verdict::Down(Blame::Theirs) => Verdict::Down(Blame::Upstream(self.upstream.clone())),
             other => other.clone(),
         };
         breaker.report(own, of_them, now);
@@ -156,7 +165,15 @@ impl Circuit {
         drop(breaker);
         let mut hub = lock(&self.hub.breaker);
         let before = hub.trips();
-        hub.report(shared, verdict.clone(), now);
+        // Somebody who answers, or refuses in person, shows that there is a way out.
+        let of_the_way = match verdict {
+            Verdict::Down(Blame::Theirs) => Verdict::Alive,
+            other => other.clone(),
+        };
+        if of_the_way == Verdict::Alive {
+            hub.forgive_upstreams();
+        }
+        hub.report(shared, of_the_way, now);
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
         self.show(state);
@@ -209,15 +226,17 @@ impl From<Refused> for Error {
     }
 }
 
-/// What a failure says about the upstream. An answer that says no is an answer; so is one that asks for credentials.
+/// What a failure says about the upstream, and perhaps about the way to it. An answer that says no is an answer; so is one that asks for credentials.
 fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
-    let down = || Verdict::Down(Blame::Upstream(name.clone()));
+    let silent = || Verdict::Down(Blame::Upstream(name.clone()));
+    let down = || Verdict::Down(Blame::Theirs);
     match error {
-        Error::Unreachable { ours: true, .. } => Verdict::Down(Blame::Ours),
-        Error::Unreachable { .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => down(),
+        Error::Unreachable { whose: Whose::Ours, .. } => Verdict::Down(Blame::Ours),
+        Error::Unreachable { whose: Whose::Unknown, .. } => silent(),
+        Error::Unreachable { whose: Whose::Theirs, .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => down(),
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
-        Error::Timeout { .. } => down(),
+        Error::Timeout { .. } => silent(),
         Error::Fault { fault, transport, .. } => match transport {
             // That they cannot do it at all is an answer.
             Some(TransportCode::Http(501)) => Verdict::Alive,

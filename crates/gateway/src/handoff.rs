@@ -209,7 +209,7 @@ impl Agent for Handing {
     }
 
     fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..self.inner.any_nature() }
+        Nature { brief: false, recovery: Recovery::Resume, ..self.inner.any_nature() }
     }
 
     fn admits(&self) -> Result<(), Fault> {

@@ -13,6 +13,7 @@
 //! | `scout` | looking at an agent before anybody calls it |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | [`handoff`] | tasks that leave for another server |
+//! | `errand` | questions to services that are no agents: processors of payments, billers, chains |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
 //! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
@@ -25,6 +26,7 @@ mod circuit;
 mod courier;
 mod delegate;
 mod destination;
+mod errand;
 mod grant;
 pub mod handoff;
 mod health;
@@ -34,18 +36,20 @@ mod outbound;
 mod remote;
 mod scout;
 mod uuid;
+pub mod wire;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;
 pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
-pub use courier::{ATTEMPT_TIME, Bodies, Seal, SealKey, Webhooks, Written};
+pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Written};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
+pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
-pub use keeper::{Keeper, by_way, way};
+pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};

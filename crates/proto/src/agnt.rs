@@ -3,6 +3,10 @@
 //! Its envelope is written and read by `wire`; what an intent does is the business of `network`. Both speak of it in
 //! these words.
 
+mod aside;
+
+pub use aside::{ASIDE, Aside, data};
+
 use crate::Object;
 use std::fmt;
 use std::time::Duration;

@@ -8,6 +8,7 @@
 //! | [`Tells`] | asks once, and answers the answer at such length that a snapshot falls due | goes on where it was |
 //! | [`Fragile`] | works for a while | is failed |
 //! | [`Steady`] | replaces its one artifact again and again | starts over |
+//! | [`Brief`] | makes its artifact in a moment, or soon after | starts over |
 //! | [`Panics`] | breaks down at its second word | is failed |
 //! | [`Floods`] | reports far more than may be on its way at once | starts over |
 //! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
@@ -105,7 +106,7 @@ impl Drop for Present {
 /// All of them, as an engine takes them. Every second one offers push notifications.
 pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     let r = roster;
-    let agents: [(&str, Arc<dyn AnyAgent>); 11] = [
+    let agents: [(&str, Arc<dyn AnyAgent>); 12] = [
         ("echo", Arc::new(Echo(r.clone()))),
         ("streams", Arc::new(Streams(r.clone()))),
         ("asks", Arc::new(Asks(r.clone()))),
@@ -116,6 +117,7 @@ pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
         ("floods", Arc::new(Floods(r.clone()))),
         ("tardy", Arc::new(Tardy(r.clone()))),
         ("leads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Resume })),
+        ("brief", Arc::new(Brief(r.clone()))),
         ("heads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Fail })),
     ];
     let resident = |(n, (name, agent)): (usize, (&str, Arc<dyn AnyAgent>))| {
@@ -161,7 +163,7 @@ fn pause(cx: &Context, n: u64) -> impl Future<Output = ()> + Send + use<> {
 }
 
 const fn nature(recovery: Recovery) -> Nature {
-    Nature { instant: false, recovery }
+    Nature { instant: false, brief: false, recovery }
 }
 
 /// Says back what it hears, at once.
@@ -176,7 +178,7 @@ impl Agent for Echo {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: true, recovery: Recovery::Restart }
+        Nature { instant: true, brief: false, recovery: Recovery::Restart }
     }
 }
 
@@ -290,6 +292,24 @@ impl Agent for Steady {
 
     fn nature(&self) -> Nature {
         nature(Recovery::Restart)
+    }
+}
+
+/// Says nothing before it ends, which is in a moment for some and takes longer for others.
+#[derive(Debug)]
+pub struct Brief(pub Roster);
+
+impl Agent for Brief {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let _present = self.0.sign(cx);
+        let chunks = asked_for(cx);
+        pause(cx, chunks).await;
+        cx.artifact(ARTIFACT, vec![Part::text(streamed(chunks))]).await?;
+        Ok(Ending::complete())
+    }
+
+    fn nature(&self) -> Nature {
+        Nature { instant: true, brief: true, recovery: Recovery::Restart }
     }
 }
 

@@ -93,7 +93,7 @@ impl Serve {
             config.agent = vec![model(url, self.model.unwrap_or_default())];
         } else if self.echo {
             config.agent = vec![single("echo", Kind::Echo)];
-        } else if config.agent.is_empty() {
+        } else if config.agent.is_empty() && config.network.is_none() {
             config.agent = demo_agents()?;
         }
         if let Some(listen) = self.listen {

@@ -83,9 +83,16 @@ impl Known {
     }
 }
 
-/// The name of our message: the same however often the turn is begun, and made to be recognised.
-pub(super) fn message_id(cx: &Context) -> MessageId {
-    MessageId::parse(&uuid(&["message", &cx.turn_id()])).expect("a UUID is a legal id")
+/// The name of our message: the same however often the turn is begun, and made to be recognised. Where a message may leave
+/// before its task is written down it is named after the caller's, so that it is recognised even if the caller has to
+/// send it anew.
+pub(super) fn message_id(cx: &Context, may_leave_early: bool) -> MessageId {
+    let said = &cx.message().message_id;
+    let name = match may_leave_early && said.is_unique_by_form() {
+        true => uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()]),
+        false => uuid(&["message", &cx.turn_id()]),
+    };
+    MessageId::parse(&name).expect("a UUID is a legal id")
 }
 
 /// A number for choosing among places: the same for all tasks of a conversation.

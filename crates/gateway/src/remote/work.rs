@@ -23,7 +23,8 @@ use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure};
 use sabir_proto::{
-    Answer, Code, Fault, ListTasks, Message, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask, Timestamp,
+    Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
+    Timestamp,
 };
 use std::time::Duration;
 
@@ -167,7 +168,9 @@ impl<'a> Work<'a> {
         }
         self.known.tried = true;
         self.put_down(None);
-        self.cx.commit().await?;
+        if !self.remote.upstream.idempotent {
+            self.cx.commit().await?;
+        }
         let continues = line.agent().dialect().reach().continues;
         let mut request = send_message(self.message(continues));
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
@@ -244,7 +247,7 @@ impl<'a> Work<'a> {
     /// Looks for a message that may have arrived. That it is found proves something; that it is not, nothing: agents answer
     /// without a task, name their task late, or keep no history. So looking does not count as an answer either.
     async fn look(&mut self, line: &Line) -> Result<Option<TheirTask>, Trouble> {
-        let id = message_id(self.cx);
+        let id = self.message_id();
         let heard = |task: &TheirTask| task.history.iter().any(|message| message.message_id == id);
         if let Some(task) = self.known.task.clone() {
             let task = line.task(&task).await.map_err(|error| self.later(error))?;
@@ -348,6 +351,7 @@ impl<'a> Work<'a> {
                 return Ok(Some(ending));
             }
             if let Some(ending) = self.event(said, last).await? {
+                events.close();
                 return Ok(Some(ending));
             }
         }
@@ -400,7 +404,7 @@ impl<'a> Work<'a> {
         let said = self.cx.message();
         let named = self.known.context.clone();
         Message {
-            message_id: message_id(self.cx),
+            message_id: self.message_id(),
             context_id: named.or_else(|| (!self.known.chooses_context).then(|| context_id(self.cx))),
             task_id: self.known.task.clone().filter(|_| continues),
             role: said.role,
@@ -410,6 +414,10 @@ impl<'a> Work<'a> {
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),
         }
+    }
+
+    fn message_id(&self) -> MessageId {
+        message_id(self.cx, self.remote.upstream.idempotent)
     }
 
     /// Breaks are ours to mend, since each is to be counted and committed.
@@ -466,7 +474,7 @@ impl<'a> Work<'a> {
         };
         self.cx.waits_for(Some(Continuation {
             url: self.known.at.clone().unwrap_or_else(|| self.remote.upstream.places[0].url.clone()),
-            message: message_id(self.cx).as_str().to_owned(),
+            message: self.message_id().as_str().to_owned(),
             task: self.known.task.as_ref().map(ToString::to_string),
             context: self.known.context.as_ref().map(ToString::to_string),
             attempts: self.known.attempts,

@@ -126,3 +126,18 @@ async fn who_cannot_cancel_is_not_told_again() {
     assert!(gap.reason.contains("cannot cancel"), "{}", gap.reason);
     assert!(log.owed_cancels(None, 10).await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn who_has_not_named_its_task_yet_cannot_be_told_and_that_is_said() {
+    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => Do::Stream(Vec::new(), After::Silence),
+        _ => Do::HangUp,
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = bench.begin("go").await.id;
+    eventually("they are called", async || (!stub.calls().is_empty()).then_some(())).await;
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!(task.status.state, TaskState::Canceled);
+    assert!(Gap::of(task.metadata.as_ref()).is_some(), "what becomes of it there is not known");
+}

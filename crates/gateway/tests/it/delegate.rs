@@ -52,7 +52,7 @@ impl Agent for Front {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 }
 
@@ -92,7 +92,7 @@ impl Agent for Worker {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 }
 

@@ -156,7 +156,7 @@ impl Agent for Dispatch {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 }
 

@@ -14,6 +14,6 @@ impl Agent for Echo {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: true, recovery: Recovery::Restart }
+        Nature { instant: true, recovery: Recovery::Restart, ..Nature::default() }
     }
 }

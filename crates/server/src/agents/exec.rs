@@ -153,7 +153,7 @@ impl Agent for Exec {
 
     fn nature(&self) -> Nature {
         // A command may do anything, so it runs only after its task is kept, and never twice for one turn.
-        Nature { instant: false, recovery: Recovery::Fail }
+        Nature { recovery: Recovery::Fail, ..Nature::default() }
     }
 }
 

@@ -191,7 +191,7 @@ impl Agent for Http {
 
     fn nature(&self) -> Nature {
         let recovery = if self.idempotent { Recovery::Restart } else { Recovery::Fail };
-        Nature { instant: false, recovery }
+        Nature { recovery, ..Nature::default() }
     }
 }
 

@@ -140,7 +140,7 @@ impl AnyAgent for Mentioning {
 
     fn any_nature(&self) -> Nature {
         // Asking others is an effect. A turn that is begun again finds the same children.
-        Nature { instant: false, ..self.inner.any_nature() }
+        Nature { instant: false, brief: false, ..self.inner.any_nature() }
     }
 
     fn any_admits(&self) -> Result<(), Fault> {
@@ -179,6 +179,12 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
         TaskState::InputRequired | TaskState::AuthRequired => "asks",
         _ => "could not answer",
     };
+    if how == "asks"
+        && let Err(fault) = child.cancel().await
+    {
+        // Nobody will ever answer it; that it stays open harms nobody but the list of open questions.
+        tracing::warn!(%agent, %fault, "a mentioned agent that asks cannot be called off");
+    }
     part(agent, Some(&task), how, &text(&task))
 }
 

@@ -230,7 +230,7 @@ impl Agent for Openai {
 
     fn nature(&self) -> Nature {
         let recovery = if self.idempotent { Recovery::Restart } else { Recovery::Fail };
-        Nature { instant: false, recovery }
+        Nature { recovery, ..Nature::default() }
     }
 }
 

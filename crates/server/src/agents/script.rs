@@ -181,7 +181,7 @@ impl Agent for Script {
 
     fn nature(&self) -> Nature {
         // A script has no effects on the outside, waits included.
-        Nature { instant: true, recovery: Recovery::Resume }
+        Nature { instant: true, recovery: Recovery::Resume, ..Nature::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::queue::{Delivery, Reply};
 use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
-use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
+use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
 use std::cell::Cell;
@@ -27,6 +27,10 @@ pub(super) struct Writer {
     groups: u64,
     /// Something came to be owed in this group.
     pub(super) owes: Cell<bool>,
+    /// Bookings that were counted in this group.
+    pub(super) counted: Cell<u64>,
+    /// Records of envelopes that go with the next commit.
+    pub(super) riding: Vec<Interaction>,
     pub(super) delivery: Arc<Delivery>,
 }
 
@@ -55,6 +59,8 @@ impl Writer {
             metrics,
             groups: 0,
             owes: Cell::new(false),
+            counted: Cell::new(0),
+            riding: Vec::new(),
             delivery: Arc::default(),
         })
     }
@@ -90,7 +96,7 @@ impl Writer {
 
     /// All steps in one transaction. The inner results are refusals of single steps; the outer error means that
     /// nothing of the group was kept.
-    fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
+    pub(super) fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
         let shared = self.shared.clone();
         let _turn = super::lock(&shared.turn);
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
@@ -118,6 +124,7 @@ impl Writer {
                 last = Some(scope);
             }
         }
+        self.counted.set(0);
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);
         let commit = latest.max(self.shared.commit.load(Ordering::Acquire) + 1);
@@ -125,6 +132,9 @@ impl Writer {
         let mut verdicts = Vec::with_capacity(steps.len());
         for step in steps {
             verdicts.push(self.take(step, commit, &mut counts)?);
+        }
+        for record in &self.riding {
+            self.write_interaction(record)?;
         }
         for ((scope, state), change) in counts {
             self.connection
@@ -140,23 +150,31 @@ impl Writer {
         self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
+        self.riding.clear();
+        self.shared.ledger.metered.fetch_add(self.counted.take(), Ordering::AcqRel);
         if self.owes.take() {
             self.shared.bell.ring();
         }
         Ok(verdicts)
     }
 
-    /// One step. A plain opening is a single statement and needs no savepoint; everything else gets one.
+    /// One step. One that brings no effects is refused before it has written anything, or not at all, and needs no
+    /// savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
-        let alone = step.opening.as_ref().is_some_and(|o| o.birth.is_none()) && step.effects.is_empty();
+        let counted = self.counted.get();
+        let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
         let verdict = match self.apply(step, commit, &mut changes) {
             Ok(verdict) => verdict,
-            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it.
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it. Of a step
+            // that goes on without a savepoint some may be written: that is the end of the whole group.
+            Err(e)
+                if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+                    && (!alone || step.opening.is_some()) =>
+            {
                 Err(AppendError::Stale)
             }
             Err(e) => return Err(e),
@@ -164,6 +182,7 @@ impl Writer {
         if !alone {
             if verdict.is_err() {
                 self.connection.prepare_cached("ROLLBACK TO step")?.execute([])?;
+                self.counted.set(counted);
             }
             self.connection.prepare_cached("RELEASE step")?.execute([])?;
         }
@@ -300,19 +319,27 @@ impl Writer {
                     "INSERT INTO move (position, scope, was, since, until, k) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
                 .execute((position, row.scope, row.position, row.moved, commit.cast_signed(), k))?;
-            self.connection
-                .prepare_cached("UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1")?
-                .execute((k, state, position, commit.cast_signed(), number(step.head())))?;
+            let (moved, head) = (commit.cast_signed(), number(step.head()));
+            match step.snapshot.as_ref().filter(|_| settled) {
+                Some(body) => {
+                    let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5, history_at = ?6,
+                                   artifacts_at = ?7, body = ?8 WHERE k = ?1";
+                    let (json, history_at, artifacts_at) = (&body.json[..], body.history_at, body.artifacts_at);
+                    let row = params![k, state, position, moved, head, history_at, artifacts_at, json];
+                    self.connection.prepare_cached(sql)?.execute(row)?;
+                }
+                None => {
+                    let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1";
+                    self.connection.prepare_cached(sql)?.execute((k, state, position, moved, head))?;
+                }
+            }
             if row.state != state {
                 *counts.entry((row.scope, row.state)).or_default() -= 1;
                 *counts.entry((row.scope, state)).or_default() += 1;
             }
         }
         match &step.snapshot {
-            Some(snapshot) if settled => {
-                let sql = "UPDATE task SET history_at = ?2, artifacts_at = ?3, body = ?4 WHERE k = ?1";
-                let body = params![k, snapshot.history_at, snapshot.artifacts_at, &snapshot.json[..]];
-                self.connection.prepare_cached(sql)?.execute(body)?;
+            Some(_) if settled => {
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
                 self.stop_waiting(k, step)?;
@@ -376,6 +403,13 @@ impl Writer {
             Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
+            Effect::Book(new) => return Ok(self.book(step.task, new)?.map_err(AppendError::from)),
+            Effect::MoveBooking { booking, from, to, at, usage } => {
+                let moved = self.move_booking(*booking, (*from, *to), *at, usage.as_ref())?;
+                return Ok(moved.map_err(AppendError::from));
+            }
+            Effect::Interaction(one) => self.write_interaction(one)?,
+            Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

@@ -336,7 +336,7 @@ fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
     for told in evidence.tasks.iter().filter(|told| told.stored.state == TaskState::Completed) {
         let chunks = wanted(&told.task.history.first().map(sabir_proto::Message::joined_text).unwrap_or_default());
         let expected = match told.stored.scope.agent.as_str() {
-            "streams" | "steady" | "fragile" => streamed(chunks),
+            "streams" | "steady" | "fragile" | "brief" => streamed(chunks),
             "floods" => streamed(chunks * 10),
             "tells" => streamed(TALE_CHUNKS),
             _ => continue,

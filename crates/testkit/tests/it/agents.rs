@@ -101,6 +101,22 @@ fn a_crash_is_survived_as_each_agent_declares() {
 }
 
 #[test]
+fn a_brief_turn_is_one_step_unless_somebody_waits_for_its_task() {
+    let mut desk = Desk::new();
+    let task = desk.send("brief", "do 1", None);
+    assert_eq!((made(&task), desk.log.steps()), (streamed(1), 1));
+    assert_eq!(get(&desk, "brief", &task), task, "whole, from its one row");
+    // Not in a moment.
+    let task = desk.send("brief", "do 4", None);
+    assert_eq!((made(&task), desk.log.steps()), (streamed(4), 3));
+    // Its caller does not wait, so it must be there.
+    let task = desk.begin("brief", "do 1");
+    assert_eq!((task.status.state, desk.log.steps()), (TaskState::Submitted, 4));
+    desk.run(desk.executor.sleep(Duration::from_secs(1)));
+    assert_eq!((made(&get(&desk, "brief", &task)), desk.log.steps()), (streamed(1), 5));
+}
+
+#[test]
 fn a_turn_that_kills_the_process_three_times_is_given_up() {
     let mut desk = Desk::new();
     let task = desk.begin("steady", "do 6");

@@ -31,7 +31,7 @@ impl Agent for Far {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 
     async fn canceled(&self, canceled: Canceled) {

@@ -41,7 +41,7 @@ impl Agent for Boss {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: self.recovery }
+        Nature { recovery: self.recovery, ..Nature::default() }
     }
 }
 

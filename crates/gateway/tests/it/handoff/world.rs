@@ -85,7 +85,7 @@ impl Agent for Giver {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Restart }
+        Nature { recovery: Recovery::Restart, ..Nature::default() }
     }
 }
 

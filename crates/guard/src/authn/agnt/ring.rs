@@ -41,6 +41,17 @@ pub enum Slot {
     Previous,
 }
 
+impl Slot {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Current => "current",
+            Self::Previous => "previous",
+        }
+    }
+}
+
 /// Why there is no key. The value is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {

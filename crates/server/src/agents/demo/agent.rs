@@ -42,7 +42,7 @@ impl Agent for Player {
     fn nature(&self) -> Nature {
         // Instant, or a direct reply would be a task first. The wishes it leaves at the edge hurt nobody if its task is
         // never committed.
-        Nature { instant: true, recovery: Recovery::Fail }
+        Nature { instant: true, recovery: Recovery::Fail, ..Nature::default() }
     }
 }
 
