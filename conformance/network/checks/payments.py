@@ -16,6 +16,8 @@ INTENTS = '/v1/payment_intents'
 PAY_TO = '0x' + '77' * 20
 ASSET = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 CHAIN = 'eip155:8453'
+# The asset has six digits, a dollar two.
+UNITS = 10_000
 
 
 @contextlib.contextmanager
@@ -31,9 +33,11 @@ def stripe_token(method='pm_card_visa'):
     return {'type': 'stripe', 'payment_method': method}
 
 
-def x402_token(nonce, value=2500, good=True, to=PAY_TO):
+def x402_token(nonce, value=2500 * UNITS, good=True, to=PAY_TO):
+    accepted = {'scheme': 'exact', 'network': CHAIN, 'amount': str(2500 * UNITS), 'asset': ASSET, 'payTo': PAY_TO,
+                'maxTimeoutSeconds': 60, 'extra': {}}
     return {'type': 'x402', 'payload': {
-        'x402Version': 2, 'scheme': 'exact', 'network': CHAIN,
+        'x402Version': 2, 'accepted': accepted,
         'payload': {'signature': '0x' + ('ab' if good else 'bad') * 20,
                     'authorization': {'from': '0x' + '11' * 20, 'to': to, 'value': str(value), 'validAfter': '0',
                                       'validBefore': '99999999999', 'nonce': f'0x{nonce:064x}'}}}}
@@ -172,7 +176,7 @@ def an_x402_payment_is_verified_first_and_settled_last(world):
     with paid(world) as (net, stripe, chain, caller):
         answer = pay(caller, x402_token(1))
         equal('said', (answer.said, answer.payload.get('status')), ((200, None), 'captured'))
-        equal('settled', [line['amount'] for line in chain.lines('settled')], [2500])
+        equal('settled', [line['amount'] for line in chain.lines('settled')], [2500 * UNITS])
         equal('a bad signature', pay(caller, x402_token(2, good=False), slot='s1').said, (402, 'payment_declined'))
         equal('too little', pay(caller, x402_token(3, value=1), slot='s1').said, (402, 'payment_declined'))
         equal('to somebody else', pay(caller, x402_token(4, to='0x' + '88' * 20), slot='s1').said, (402, 'payment_declined'))
@@ -195,10 +199,10 @@ def a_settlement_that_fails_cancels_the_booking(world):
 def a_transaction_hash_is_checked_and_used_once(world):
     with paid(world) as (net, stripe, chain, caller):
         good, poor, other, failed = (f'0x{n:064x}' for n in (1, 2, 3, 4))
-        x402.put(chain, hash=good, to=PAY_TO, amount=2500, asset=ASSET)
+        x402.put(chain, hash=good, to=PAY_TO, amount=2500 * UNITS, asset=ASSET)
         x402.put(chain, hash=poor, to=PAY_TO, amount=1, asset=ASSET)
-        x402.put(chain, hash=other, to='0x' + '88' * 20, amount=2500, asset=ASSET)
-        x402.put(chain, hash=failed, to=PAY_TO, amount=2500, asset=ASSET, good=False)
+        x402.put(chain, hash=other, to='0x' + '88' * 20, amount=2500 * UNITS, asset=ASSET)
+        x402.put(chain, hash=failed, to=PAY_TO, amount=2500 * UNITS, asset=ASSET, good=False)
         for hash in (poor, other, failed, f'0x{5:064x}'):
             equal(hash[-4:], pay(caller, crypto_token(hash), slot='s2').said, (402, 'payment_declined'))
         equal('good', pay(caller, crypto_token(good), slot='s2').said, (200, None))
@@ -214,7 +218,7 @@ def two_payments_with_one_transaction_at_once_have_one_winner(world):
 
     with paid(world) as (net, stripe, chain, caller):
         hash = f'0x{77:064x}'
-        x402.put(chain, hash=hash, to=PAY_TO, amount=2500, asset=ASSET)
+        x402.put(chain, hash=hash, to=PAY_TO, amount=2500 * UNITS, asset=ASSET)
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             said = list(pool.map(lambda n: pay(caller, crypto_token(hash), venue=f'venue-{n:04}', slot='s2').said, range(6)))
         equal('won', said.count((200, None)), 1)
