@@ -40,7 +40,7 @@ def added(before, after):
 
 def groups_of(rows, count):
     """The rows in so many groups, as even as can be."""
-    return [rows[len(rows) * n // count:len(rows) * (n + 1) // count] for n in range(count)]
+    return [rows[len(rows) * n // count : len(rows) * (n + 1) // count] for n in range(count)]
 
 
 def stretch(connection, size):
@@ -85,8 +85,11 @@ def main(before, after, group):
     bookings = changed.get('booking', [])
     if not bookings:
         raise SystemExit('no bookings were added')
-    slots = [(row[columns.index('venue')], row[columns.index('slot')]) for row in bookings
-             if row[columns.index('slot')] is not None]
+    slots = [
+        (row[columns.index('venue')], row[columns.index('slot')])
+        for row in bookings
+        if row[columns.index('slot')] is not None
+    ]
     growing = {table: rows for table, rows in changed.items() if len(rows) * 2 >= len(bookings) and table != 'slot'}
     standing = {table: rows[:8] for table, rows in changed.items() if table not in growing and table != 'slot'}
     count = max(1, round(len(bookings) / float(group)))
@@ -94,8 +97,18 @@ def main(before, after, group):
         database = pathlib.Path(folder) / 'bare.db'
         shutil.copy(before, database)
         seconds = write(database, growing, standing, slots, count)
-    print(json.dumps({'bookings': len(bookings), 'groups': count, 'seconds': seconds, 'per_second': len(bookings) / seconds,
-                      'rows': {table: len(rows) for table, rows in changed.items()}, 'sqlite': sqlite3.sqlite_version}))
+    print(
+        json.dumps(
+            {
+                'bookings': len(bookings),
+                'groups': count,
+                'seconds': seconds,
+                'per_second': len(bookings) / seconds,
+                'rows': {table: len(rows) for table, rows in changed.items()},
+                'sqlite': sqlite3.sqlite_version,
+            }
+        )
+    )
 
 
 if __name__ == '__main__':

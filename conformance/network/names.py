@@ -64,10 +64,13 @@ def payments(stripe, chain, pay_to, asset, network):
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
+
 def uuid_of(key, salt):
     """The id that a row is shown with; in the rows it is a number that rises and one that does not."""
-    return (f"printf('%08x-%04x-7%03x-%04x-%012x', {key} >> 31, ({key} >> 15) & 65535, ({key} & 32767) >> 3, "
-            f"32768 | (({key} & 7) << 11) | ({salt} >> 48), {salt} & 281474976710655)")
+    return (
+        f"printf('%08x-%04x-7%03x-%04x-%012x', {key} >> 31, ({key} >> 15) & 65535, ({key} & 32767) >> 3, "
+        f'32768 | (({key} & 7) << 11) | ({salt} >> 48), {salt} & 281474976710655)'
+    )
 
 
 BOOKINGS = f'SELECT {uuid_of("k", "salt")} AS booking, venue, slot, key, status FROM booking'

@@ -22,7 +22,18 @@ from names import AGENTS, CURRENT, PREVIOUS, PREVIOUS_ENV, SIGNING_ENV, VERSION,
 from registry import equal
 from server import until
 
-__all__ = ['CURRENT', 'KEY', 'PREVIOUS', 'PREVIOUS_ENV', 'VERSION', 'importing', 'network', 'scratch', 'shared', 'total']
+__all__ = [
+    'CURRENT',
+    'KEY',
+    'PREVIOUS',
+    'PREVIOUS_ENV',
+    'VERSION',
+    'importing',
+    'network',
+    'scratch',
+    'shared',
+    'total',
+]
 # What a key for the network looks like.
 KEY = re.compile(r'agnt_(live|test)_[0-9A-Za-z]{32}')
 
@@ -84,7 +95,9 @@ class Network:
 
     def webhook(self, key_id, url, *events):
         """Registers a webhook for a key; the document, with the secret that is shown once."""
-        return self.command('webhook', 'add', '--key', key_id, '--url', url, *(w for e in events for w in ('--event', e)))
+        return self.command(
+            'webhook', 'add', '--key', key_id, '--url', url, *(w for e in events for w in ('--event', e))
+        )
 
     # --- What it keeps ----------------------------------------------------------------------------------------------
 
@@ -132,11 +145,12 @@ def shared(world):
 
 def importing(world, venues, text=None):
     """Runs `sabir venue import` on a file beside no server: the finished process, and the server that was not started."""
-    server = world.server(config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()})
+    server = world.server(
+        config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()}
+    )
     file = server.given('import.json', text if text is not None else json.dumps(venues))
     return server.sabir('venue', 'import', file, '--config', server.config, '-o', 'json'), server
 
 
 def scratch(world, name):
     return pathlib.Path(tempfile.mkdtemp(prefix=f'{name}-', dir=world.scratch))
-

@@ -34,20 +34,42 @@ def stripe_token(method='pm_card_visa'):
 
 
 def x402_token(nonce, value=2500 * UNITS, good=True, to=PAY_TO):
-    accepted = {'scheme': 'exact', 'network': CHAIN, 'amount': str(2500 * UNITS), 'asset': ASSET, 'payTo': PAY_TO,
-                'maxTimeoutSeconds': 60, 'extra': {}}
-    return {'type': 'x402', 'payload': {
-        'x402Version': 2, 'accepted': accepted,
-        'payload': {'signature': '0x' + ('ab' if good else 'bad') * 20,
-                    'authorization': {'from': '0x' + '11' * 20, 'to': to, 'value': str(value), 'validAfter': '0',
-                                      'validBefore': '99999999999', 'nonce': f'0x{nonce:064x}'}}}}
+    accepted = {
+        'scheme': 'exact',
+        'network': CHAIN,
+        'amount': str(2500 * UNITS),
+        'asset': ASSET,
+        'payTo': PAY_TO,
+        'maxTimeoutSeconds': 60,
+        'extra': {},
+    }
+    return {
+        'type': 'x402',
+        'payload': {
+            'x402Version': 2,
+            'accepted': accepted,
+            'payload': {
+                'signature': '0x' + ('ab' if good else 'bad') * 20,
+                'authorization': {
+                    'from': '0x' + '11' * 20,
+                    'to': to,
+                    'value': str(value),
+                    'validAfter': '0',
+                    'validBefore': '99999999999',
+                    'nonce': f'0x{nonce:064x}',
+                },
+            },
+        },
+    }
 
 
 def crypto_token(hash):
     return {'type': 'crypto', 'network': CHAIN, 'asset': ASSET, 'transaction': hash}
 
 
-def pay(caller, token, venue='venue-0001', slot='s0', amount=2500, capture='on_confirm', key=CURRENT, booking=True, **more):
+def pay(
+    caller, token, venue='venue-0001', slot='s0', amount=2500, capture='on_confirm', key=CURRENT, booking=True, **more
+):
     payload = {'amount': {'amount': amount, 'currency': 'USD'}, 'token': token, 'capture': capture}
     if booking:
         payload['booking'] = {'venue_id': venue, 'slot_id': slot}
@@ -130,7 +152,9 @@ def a_biller_that_loses_its_answer_is_asked_and_not_guessed_about(world):
             at = stamp()
             answer = pay(caller, stripe_token(), timestamp=at, ttl=15000)
             if answer.error and answer.error['retryable']:
-                answer = until(lambda: settled(pay(caller, stripe_token(), timestamp=at, ttl=15000)), f'{ways}: an end', 40)
+                answer = until(
+                    lambda: settled(pay(caller, stripe_token(), timestamp=at, ttl=15000)), f'{ways}: an end', 40
+                )
             booked = [state for state in states(net) if state not in ('cancelled', 'pending_payment')]
             if answer.status == 200:
                 until(lambda: captured(stripe) == 2500, f'{ways}: the money of a booking', 30)
@@ -179,7 +203,11 @@ def an_x402_payment_is_verified_first_and_settled_last(world):
         equal('settled', [line['amount'] for line in chain.lines('settled')], [2500 * UNITS])
         equal('a bad signature', pay(caller, x402_token(2, good=False), slot='s1').said, (402, 'payment_declined'))
         equal('too little', pay(caller, x402_token(3, value=1), slot='s1').said, (402, 'payment_declined'))
-        equal('to somebody else', pay(caller, x402_token(4, to='0x' + '88' * 20), slot='s1').said, (402, 'payment_declined'))
+        equal(
+            'to somebody else',
+            pay(caller, x402_token(4, to='0x' + '88' * 20), slot='s1').said,
+            (402, 'payment_declined'),
+        )
         equal('a taken slot', pay(caller, x402_token(5)).said, (409, 'slot_unavailable'))
         equal('settled', len(chain.lines('settled')), 1)
 
@@ -207,9 +235,16 @@ def a_transaction_hash_is_checked_and_used_once(world):
             equal(hash[-4:], pay(caller, crypto_token(hash), slot='s2').said, (402, 'payment_declined'))
         equal('good', pay(caller, crypto_token(good), slot='s2').said, (200, None))
         equal('again', pay(caller, crypto_token(good), slot='s1').said, (402, 'payment_declined'))
-        equal('in other letters', pay(caller, crypto_token(good.upper().replace('0X', '0x')), slot='s1').said,
-              (402, 'payment_declined'))
-        equal('by another key', pay(net.caller('enterprise'), crypto_token(good), slot='s1').said, (402, 'payment_declined'))
+        equal(
+            'in other letters',
+            pay(caller, crypto_token(good.upper().replace('0X', '0x')), slot='s1').said,
+            (402, 'payment_declined'),
+        )
+        equal(
+            'by another key',
+            pay(net.caller('enterprise'), crypto_token(good), slot='s1').said,
+            (402, 'payment_declined'),
+        )
 
 
 @check
@@ -220,7 +255,9 @@ def two_payments_with_one_transaction_at_once_have_one_winner(world):
         hash = f'0x{77:064x}'
         x402.put(chain, hash=hash, to=PAY_TO, amount=2500 * UNITS, asset=ASSET)
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            said = list(pool.map(lambda n: pay(caller, crypto_token(hash), venue=f'venue-{n:04}', slot='s2').said, range(6)))
+            said = list(
+                pool.map(lambda n: pay(caller, crypto_token(hash), venue=f'venue-{n:04}', slot='s2').said, range(6))
+            )
         equal('won', said.count((200, None)), 1)
 
 

@@ -21,8 +21,13 @@ class Guest:
 
     def __init__(self, version, url, key, log, *more):
         package, script = PEERS[version]
-        self.process = subprocess.Popen([*map(str, package.script(script)), url, key, *more], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, stderr=open(log, 'a'))
+        self.process = subprocess.Popen(
+            [*map(str, package.script(script)), url, key, *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=open(log, 'a'),
+        )
         self.log = log
 
     def ask(self, do, **more):
@@ -116,10 +121,18 @@ def a_venue_is_found_in_the_catalog_and_booked_through_what_stands_there(world):
         holds('booking.confirm' in json.dumps(entry['skills']), f'{entry}')
         with guest(net, '1.0', more=(json.dumps(entry),)) as sdk:
             booked = sdk.send(skill='booking.confirm', data={'slot_id': 's1', 'party_size': 2})
-            equal('booked', (booked['state'], booked['parts'][0]['venue']['slug']), ('TASK_STATE_COMPLETED', venue['slug']))
+            equal(
+                'booked',
+                (booked['state'], booked['parts'][0]['venue']['slug']),
+                ('TASK_STATE_COMPLETED', venue['slug']),
+            )
         with guest(net, '0.3') as sdk:
             booked = sdk.send(text=f'book {venue["slug"]} slot s1 for 2 people')
-            equal('booked', (booked['state'], booked['parts'][0]['venue']['slug']), ('TASK_STATE_COMPLETED', venue['slug']))
+            equal(
+                'booked',
+                (booked['state'], booked['parts'][0]['venue']['slug']),
+                ('TASK_STATE_COMPLETED', venue['slug']),
+            )
         net.command('venue', 'disable', venue['slug'])
         holds(venue['agent_id'] not in entries(net, f'{venue["name"]} {venue["city"]}'), 'a disabled venue is found')
         equal('bookings', len(net.rows(names.BOOKINGS)), 2)
@@ -127,7 +140,9 @@ def a_venue_is_found_in_the_catalog_and_booked_through_what_stands_there(world):
 
 @check
 def an_envelope_reaches_an_agent_of_the_hub_that_declares_the_skills(world):
-    agents = names.AGENTS + """
+    agents = (
+        names.AGENTS
+        + """
 [[agent]]
 name = "bistro"
 kind = "exec"
@@ -141,6 +156,7 @@ name = "Book"
 description = "takes a booking"
 tags = ["booking"]
 """
+    )
     with network(world, venues=venues.sample(3), agents=agents) as net:
         answer = net.caller('pro').post(envelope('booking.confirm', {'venue_id': 'bistro'}, to='bistro'))
         equal('said', (answer.status, answer.json['from']), (200, 'bistro'))
