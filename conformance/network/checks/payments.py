@@ -25,7 +25,13 @@ def paid(world, **more):
     """A network that takes money, the Stripe-shaped server, the facilitator, and a caller that may pay."""
     with Standin('stripe.py', scratch(world, 'stripe')) as stripe, Standin('x402.py', scratch(world, 'x402')) as chain:
         section = names.payments(stripe.url, chain.url, PAY_TO, ASSET, CHAIN)
-        with network(world, venues=venues.sample(8), more=section, env={names.STRIPE_ENV: SECRET}, **more) as net:
+        with network(
+            world,
+            venues=venues.sample(8),
+            more=section,
+            env={names.STRIPE_ENV: SECRET, names.CHAIN_ENV: f'{chain.url}/rpc'},
+            **more,
+        ) as net:
             yield net, stripe, chain, net.caller('pro')
 
 
@@ -278,3 +284,19 @@ def bad_payments_are_named(world):
             equal(f'{amount!r}', pay(caller, stripe_token(), amount=amount).said, (422, 'invalid_payload'))
         equal('capture', pay(caller, stripe_token(), capture='later').said, (422, 'invalid_payload'))
         equal('taken', (captured(stripe), states(net)), (0, []))
+
+
+@check
+def a_payment_has_a_limit_and_a_day_has_one(world):
+    with paid(world) as (net, stripe, chain, caller):
+        limit = (402, 'payment_limit_exceeded')
+        equal('one payment', pay(caller, stripe_token(), amount=1_000_001).said, limit)
+        for number in range(5):
+            equal(
+                'of the day',
+                pay(caller, stripe_token(), venue=f'venue-{number:04}', slot='s2', amount=1_000_000).status,
+                200,
+            )
+        equal('more than a day may have', pay(caller, stripe_token(), venue='venue-0006', slot='s2').said, limit)
+        equal('another key', pay(net.caller('enterprise'), stripe_token(), venue='venue-0006', slot='s2').status, 200)
+        equal('taken', captured(stripe), 5_000_000 + 2500)
