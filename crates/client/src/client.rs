@@ -162,6 +162,13 @@ impl Client {
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { version, ..(*self.settings).clone() }) }
     }
 
+    /// The same client, for a caller that supports these extensions.
+    #[must_use]
+    pub fn supporting(&self, extensions: impl IntoIterator<Item = String>) -> Self {
+        let extensions = extensions.into_iter().collect();
+        Self { finder: self.finder.clone(), settings: Arc::new(Settings { extensions, ..(*self.settings).clone() }) }
+    }
+
     /// Finds the card of an agent. No credential is shown for it. It is believed as [`Client::believe`] has it.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
         let found = async { self.believe(self.finder.find(reference).await?).await };

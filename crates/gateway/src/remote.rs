@@ -14,6 +14,7 @@
 //! | `work` | one turn: send once, follow, wait, give up |
 //! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
+//! | `peer` | tasks that are handed to it |
 //! | `trouble` | what a failed call means for the turn |
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
@@ -23,6 +24,7 @@ mod known;
 mod line;
 mod mirror;
 mod numbers;
+mod peer;
 mod replica;
 mod shown;
 mod trouble;
@@ -44,6 +46,7 @@ use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature,
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use trouble::{is_held, is_put_off};
 use work::Work;
 
 /// How long a card is believed before it is fetched again.

@@ -21,7 +21,7 @@ pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
-pub(crate) use handoff::{Books, Handoffs, NoBooks, introduce};
+pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce};
 pub use http::Http;
 use mention::{Mentioning, Named};
 pub use openai::Openai;

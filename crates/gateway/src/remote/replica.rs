@@ -8,13 +8,13 @@ use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
 use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
-use sabir_proto::{AgentCard, Fault};
+use sabir_proto::{AgentCard, Fault, HANDOFF};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long a check may take.
-const CHECK_TIME: Duration = Duration::from_secs(10);
+/// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
+const CARD_TIME: Duration = Duration::from_secs(10);
 
 /// How many calls to an upstream may be under way at the same time: one that hangs must not hold everything that we have.
 #[derive(Debug)]
@@ -146,10 +146,10 @@ impl Replica {
     /// Fetches the card for the sake of knowing how they are.
     pub(super) async fn check(&self) {
         let begun = Instant::now();
-        let problem = match tokio::time::timeout(CHECK_TIME, self.card()).await {
+        let problem = match tokio::time::timeout(CARD_TIME, self.card()).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("its card took longer than {CHECK_TIME:?}")),
+            Err(_) => Some(format!("its card took longer than {CARD_TIME:?}")),
         };
         self.checks().note(begun.elapsed(), problem);
     }
@@ -190,6 +190,21 @@ impl Replica {
         let agent = match shown {
             Some(credentials) => self.client.agent_with(agent.found().clone(), &credentials)?,
             None => agent,
+        };
+        Ok(Line::new(agent, self.clone()))
+    }
+
+    /// A line over which tasks are handed over; by a card of this moment where what it says decides.
+    pub(super) async fn handing(self: &Arc<Self>, caller: &str, anew: bool) -> Result<Line, Error> {
+        if anew {
+            self.card().await?;
+        }
+        let found = self.agent().await?.found().clone();
+        let client = self.client.supporting([HANDOFF.to_owned()]);
+        let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
+        let agent = match shown {
+            Some(credentials) => client.agent_with(found, &credentials)?,
+            None => client.agent(found)?,
         };
         Ok(Line::new(agent, self.clone()))
     }
@@ -239,10 +254,11 @@ impl Replica {
 
     /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
+        let found = tokio::time::timeout(CARD_TIME, self.client.card(&self.reference)).await;
+        let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
         let agent = match &self.keeper {
-            None => self.client.connect(&self.reference).await?,
+            None => self.client.agent(found)?,
             Some(keeper) => {
-                let found = self.client.card(&self.reference).await?;
                 let voucher = vouch(&self.client, &found).await;
                 let may = |found: &Found| self.client.admit(found).map_err(|error| error.to_string());
                 self.client.agent(keeper.settle(found, voucher, &may).await?)?
