@@ -39,6 +39,11 @@ pub trait Authorise: Send + Sync + fmt::Debug {
     /// Whether this is what a scheme of a card asks for.
     fn fits(&self, scheme: &SecurityScheme) -> bool;
 
+    /// Somebody has not let in a request with these headers. Whether it may be tried once more, with others.
+    fn refused<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async { false })
+    }
+
     /// Whether it is over the bytes of the body, so that it cannot be shown over gRPC.
     fn signs_bodies(&self) -> bool;
 }

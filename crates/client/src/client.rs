@@ -33,6 +33,7 @@ struct Settings {
     version: Version,
     credentials: Credentials,
     audience: Option<Audience>,
+    once: bool,
     parameters: HeaderMap,
     extensions: Vec<String>,
     mode: signature::Mode,
@@ -94,6 +95,12 @@ impl Builder {
     /// Who may see them; whoever is called, unless said otherwise. A card that leads to somebody else makes no line.
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = Some(audience);
+        self
+    }
+
+    /// Makes every request once: for callers that count their calls and decide about repetitions themselves.
+    pub fn once(mut self) -> Self {
+        self.settings.once = true;
         self
     }
 
@@ -241,6 +248,9 @@ impl Client {
         let mut line = Line::new(self.finder.door.clone(), chosen, attached, wanted);
         line.parameters = settings.parameters.clone();
         line.files = files;
+        if settings.once {
+            line.attempts = 1;
+        }
         line.extensions = extensions;
         line.active.clone_from(&settings.extensions);
         Ok(Agent::new(self.clone(), found, line))

@@ -18,7 +18,7 @@ use crate::authorise::Leaving;
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
-use crate::{Error, Said, TransportCode};
+use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
@@ -41,6 +41,8 @@ pub(crate) struct Line {
     pub(crate) active: Vec<String>,
     /// What the agent means by the bytes of a file.
     pub(crate) files: Files,
+    /// How often a request is made at most.
+    pub(crate) attempts: u32,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers, once one did.
@@ -102,6 +104,7 @@ impl Line {
             active: Vec::new(),
             files: Files::Bytes,
             wanted,
+            attempts: retry::ATTEMPTS_MAX,
             answering: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
         }
@@ -212,7 +215,20 @@ impl Line {
         let secret_query = self.attached.query.clone();
         let at = url.clone();
         let who = if self.attached.certificate { As::Ourselves } else { As::Caller };
-        let answer = self.door.send(Outgoing { method, url, headers, body, secret_query }, who).await?;
+        let outgoing = Outgoing { method, url, headers, body, secret_query };
+        let signer = self.attached.signer.as_ref();
+        let again = signer.is_some().then(|| outgoing.clone());
+        let mut answer = self.door.send(outgoing, who).await?;
+        // Whoever was not let in has done nothing, so it may be asked once more with something else to show.
+        if answer.status == StatusCode::UNAUTHORIZED
+            && let (Some(signer), Some(mut again)) = (signer, again)
+            && signer.refused(&again.headers).await
+        {
+            let body = again.body.clone();
+            let leaving = Leaving { method: &again.method, url: &at, body: Some(body.as_deref().unwrap_or_default()) };
+            self.authorise(leaving, &mut again.headers).await?;
+            answer = self.door.send(again, who).await?;
+        }
         if answer.status.is_redirection() {
             // Servers repeat the query, and the query may hold a key.
             let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).and_then(|t| at.join(t).ok());

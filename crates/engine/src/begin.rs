@@ -345,6 +345,9 @@ impl<'a> Incoming<'a> {
         if let Some(ending) = ending {
             recorder.end(core, ending);
         }
+        if checkpoint.is_some() {
+            turn.checkpoint.clone_from(&checkpoint);
+        }
         let recorded = recorder.step(core, checkpoint);
         let step = Step {
             turn: (!ended).then_some((Seq(0), 1)),
@@ -411,6 +414,9 @@ impl<'a> Incoming<'a> {
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
+            if left.is_some() {
+                turn.checkpoint.clone_from(&left);
+            }
             checkpoint = left;
             recorder.add(core, drafts);
             if let Some(ending) = ending {
@@ -500,7 +506,8 @@ impl<'a> Incoming<'a> {
             before,
             tools: lineage.tools(self.resident.tools),
             follows: self.follows,
-            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
+            // Whoever opened a child is here, and has let go of nothing.
+            held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant,
             answers: Mutex::default(),

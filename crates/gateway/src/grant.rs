@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 use sabir_client::oauth::{self, Clock as _, Token, WallClock};
 use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret};
 use sabir_proto::card::SecurityScheme;
+use std::pin::Pin;
 use tokio::sync::Mutex;
 use url::Url;
 
@@ -88,6 +89,16 @@ impl Authorise for Grant {
                 .map_err(|_| Error::Usage("the token holds characters that no header can carry".into()))?;
             value.set_sensitive(true);
             Ok(HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+        })
+    }
+
+    /// A token that is no longer taken is forgotten, however long it was to last.
+    fn refused<'a>(&'a self, shown: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async move {
+            let shown = shown.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+            // Not one that somebody else has got since.
+            self.kept.lock().await.take_if(|token| Some(token.access.expose()) == shown);
+            true
         })
     }
 

@@ -97,7 +97,9 @@ impl Replica {
             .timeouts(timeouts)
             .version(Version::Any)
             .tls(upstream.tls.clone())
-            .credentials(upstream.credentials.clone());
+            .credentials(upstream.credentials.clone())
+            // A turn counts its calls, and so do breakers and the budget.
+            .once();
         let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
         if let (true, Reference::Origin(home) | Reference::At(home)) = (shows, &reference) {
             client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
@@ -130,6 +132,11 @@ impl Replica {
             keeper,
             on_behalf,
         })
+    }
+
+    /// Asks the breakers for a call that needs no room, since it makes some.
+    pub(super) fn pass_by(&self) -> Result<Passage, Error> {
+        Ok(self.circuit.pass()?)
     }
 
     /// Asks for room, and the breakers for a call.
