@@ -128,6 +128,11 @@ impl Circuit {
         Some(refused.after)
     }
 
+    /// Whether it is the breaker that all share which lets nobody call.
+    pub fn is_refused_by_all(&self) -> bool {
+        lock(&self.hub.breaker).refusal(self.hub.now()).is_some()
+    }
+
     /// Where the breakers stand.
     pub fn standing(&self) -> Standing {
         let refused = self.refusal();
@@ -142,7 +147,7 @@ impl Circuit {
         error.map_or(Verdict::Alive, |error| verdict(error, &self.upstream))
     }
 
-    fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict) {
+    fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict, of_the_way: Verdict) {
         let now = self.hub.now();
         let mut breaker = lock(&self.breaker);
         let before = breaker.trips();
@@ -156,7 +161,7 @@ impl Circuit {
         drop(breaker);
         let mut hub = lock(&self.hub.breaker);
         let before = hub.trips();
-        hub.report(shared, verdict.clone(), now);
+        hub.report(shared, of_the_way, now);
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
         self.show(state);
@@ -179,25 +184,26 @@ impl Circuit {
 impl Passage {
     /// Tells what became of the call.
     pub fn report(mut self, verdict: &Verdict) {
-        self.close(verdict);
+        self.close(verdict, verdict.clone());
     }
 
     /// The same, going by how it failed, if it did.
-    pub(crate) fn judge(self, error: Option<&Error>) {
+    pub(crate) fn judge(mut self, error: Option<&Error>) {
         let verdict = self.circuit.judge(error);
-        self.report(&verdict);
+        let of_the_way = error.map_or(Verdict::Alive, |error| of_the_way(error, &verdict));
+        self.close(&verdict, of_the_way);
     }
 
-    fn close(&mut self, verdict: &Verdict) {
+    fn close(&mut self, verdict: &Verdict, of_the_way: Verdict) {
         if let Some(passes) = self.passes.take() {
-            self.circuit.report(passes, verdict);
+            self.circuit.report(passes, verdict, of_the_way);
         }
     }
 }
 
 impl Drop for Passage {
     fn drop(&mut self) {
-        self.close(&Verdict::Unknown);
+        self.close(&Verdict::Unknown, Verdict::Unknown);
     }
 }
 
@@ -238,6 +244,22 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::NoInterface { .. } => Verdict::Alive,
         // Our own refusals: nobody was asked.
         _ => Verdict::Unknown,
+    }
+}
+
+/// What a failure says about the way that all upstreams share. Whoever gave an answer, however bad, was reached by it, and
+/// so was a machine that turned us away: agents that are switched off say nothing about the others.
+fn of_the_way(error: &Error, verdict: &Verdict) -> Verdict {
+    match error {
+        Error::Unreachable { ours: false, safe: true, .. } if !error.is_turned_away() => verdict.clone(),
+        Error::Unreachable { ours: false, safe: true, .. } => Verdict::Unknown,
+        Error::Unreachable { ours: true, .. } => verdict.clone(),
+        // Nothing was heard; whether it was they or the way, nobody knows.
+        Error::Timeout { .. } | Error::StreamLost { .. } => Verdict::Unknown,
+        _ => match verdict {
+            Verdict::Down(_) => Verdict::Alive,
+            other => other.clone(),
+        },
     }
 }
 

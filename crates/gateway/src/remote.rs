@@ -250,7 +250,11 @@ impl Agent for RemoteAgent {
             return Ok(());
         }
         if let Some(after) = self.refusal() {
-            let words = "the agent behind this one fails again and again and is left alone for now; try again later";
+            let words = if self.replicas[0].circuit.is_refused_by_all() {
+                "agents elsewhere cannot be reached from here for now; try again later"
+            } else {
+                "the agent behind this one fails again and again and is left alone for now; try again later"
+            };
             return Err(Fault::Shed { words: words.into(), retry_after: after.as_secs().max(1) });
         }
         if self.bulkhead.is_full() {

@@ -55,6 +55,8 @@ pub(super) struct Work<'a> {
     shunned: Vec<String>,
     /// How often they did not know the version or the method.
     misunderstood: u32,
+    /// The last call was not made, since too much was tried again.
+    starved: bool,
 }
 
 impl<'a> Work<'a> {
@@ -77,6 +79,7 @@ impl<'a> Work<'a> {
             doubt: false,
             shunned: Vec::new(),
             misunderstood: 0,
+            starved: false,
         }
     }
 
@@ -107,6 +110,11 @@ impl<'a> Work<'a> {
             }
             self.quiet = if self.known.heard > before { 0 } else { self.quiet + 1 };
             let pause = self.pause(asked);
+            if std::mem::take(&mut self.starved) {
+                // It is we who do not ask, so this is not their silence.
+                self.known.heard =
+                    self.known.heard.saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+            }
             self.put_down(Some(pause));
             self.cx.commit().await?;
             self.cx.sleep(pause).await;
@@ -140,11 +148,14 @@ impl<'a> Work<'a> {
 
     /// One call: what ended the turn, or nothing yet.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
+        // Asking how a task stands that is at work there repeats nothing, and is slowed down by its pauses.
+        let reads = self.known.sent && self.known.task.is_some();
         match self.known.attempts {
             0 => self.remote.budget.first(),
-            _ => self.remote.budget.again().map_err(|after| Trouble::Held {
-                why: "it was tried again more often than may be".into(),
-                after: Some(after),
+            _ if reads => {}
+            _ => self.remote.budget.again().map_err(|after| {
+                self.starved = true;
+                Trouble::Held { why: "it was tried again more often than may be".into(), after: Some(after) }
             })?,
         }
         let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
@@ -331,7 +342,7 @@ impl<'a> Work<'a> {
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(self.broke(error)),
             };
-            let last = events.resume_point().map(str::to_owned);
+            let last = events.number().map(str::to_owned);
             match numbers.takes(last.as_deref()) {
                 Order::Next => self.broken = None,
                 Order::Unknown => self.missed(&said).await?,

@@ -11,8 +11,8 @@ use sabir_proto::{
     Role, SendConfiguration, SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, Timestamp, ToolMode,
     TransferContext, View,
 };
-use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, TaskLog as _};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -328,6 +328,15 @@ impl World {
 
     pub(crate) fn without_handoffs(&self) {
         self.road.accepts.store(false, Ordering::Relaxed);
+    }
+
+    /// How many events of a task of ours have this in them.
+    pub(crate) fn events(&self, id: TaskId, text: &str) -> usize {
+        let all = self.road.handle.block_on(self.log.events(id, sabir_proto::Seq(0), 100)).unwrap();
+        // A snapshot is how a task begins, and says nothing anew.
+        let has =
+            |event: &&sabir_proto::FrozenEvent| String::from_utf8_lossy(&event.json).contains(&format!("{text}\""));
+        all.iter().filter(has).count()
     }
 
     /// The words of everything that arrived there.
