@@ -14,7 +14,7 @@ mod script;
 #[cfg(test)]
 mod stand_in;
 
-use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
+use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
 pub use dispatch::Dispatch;
@@ -70,7 +70,7 @@ pub(crate) fn make(
         ("replicas", !config.replicas.is_empty(), &[A2a]),
         ("credentials", config.credentials.is_some(), &[A2a]),
         ("fallback", config.fallback.is_some(), &[A2a]),
-        ("bulkhead", config.bulkhead != 0, &[A2a]),
+        ("bulkhead", config.bulkhead != BULKHEAD, &[A2a]),
         ("health_seconds", config.health_seconds != 30, &[A2a]),
         ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
         ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
