@@ -394,6 +394,9 @@ impl<'a> Incoming<'a> {
         if let Some(ending) = ending {
             recorder.end(core, ending);
         }
+        if checkpoint.is_some() {
+            turn.checkpoint.clone_from(&checkpoint);
+        }
         let recorded = recorder.step(core, checkpoint);
         let step = Step {
             turn: (!ended).then_some((Seq(0), 1)),
@@ -557,7 +560,8 @@ impl<'a> Incoming<'a> {
             before,
             tools: lineage.tools(self.resident.tools),
             follows: self.follows,
-            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
+            // Whoever opened a child is here, and has let go of nothing.
+            held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant || self.resident.agent.any_is_carried(),
             brief: number == (Seq(0), 1) && self.is_brief(),
