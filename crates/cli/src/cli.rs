@@ -134,6 +134,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::audit::Envelopes>("audit envelopes", Group::Administer, Takes::Output),
     entry::<admin::inbox::List>("inbox list", Group::Administer, Takes::Output),
     entry::<admin::inbox::Show>("inbox show", Group::Administer, Takes::Output),
     entry::<admin::inbox::Reply>("inbox reply", Group::Administer, Takes::Output),
@@ -170,7 +171,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("webhook", "Have somebody told of what happens to the bookings of a key"),
     ("inbox", "See what waits for somebody, across all agents of a server, and answer it"),
     ("push", "See what a server owes to webhooks; task push-config registers them with an agent"),
-    ("audit", "See who was refused and who changed what"),
+    ("audit", "See who was refused, who changed what, and what came to the booking network"),
     ("db", "Look after the files of a server"),
 ];
 

@@ -9,7 +9,8 @@ pub(crate) use passages::{Passages, Ticket};
 use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
 use sabir_gateway::Outbound;
-use sabir_guard::{Identity, Seals};
+use sabir_guard::entrance::Posture;
+use sabir_guard::{Guard, Identity, Seals};
 use sabir_network::federation::Federation;
 use sabir_network::words::understand;
 use sabir_proto::agnt::{Aside, Intent};
@@ -54,11 +55,20 @@ impl Network {
     }
 
     /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills and
-    /// stands behind the same door as the network. One with a door of its own is reached through that alone.
-    pub(crate) fn addressee(&self, app: &App, own: &Arc<Served>, to: &str, intent: Intent) -> Option<Arc<Served>> {
+    /// stands behind the same door as the network, or behind none, and that the key is for. One with a door of its own is
+    /// reached through that alone.
+    pub(crate) fn addressee(
+        &self,
+        app: &App,
+        own: &Arc<Served>,
+        identity: &Identity,
+        (to, intent): (&str, Intent),
+    ) -> Option<Arc<Served>> {
         let found = app.agent(to).filter(|served| !self.is(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
-        (has_skill && Arc::ptr_eq(&found.rules.entrance, &own.rules.entrance)).then_some(found)
+        let same_door =
+            Arc::ptr_eq(&found.rules.entrance, &own.rules.entrance) || found.rules.entrance.posture() == Posture::Open;
+        (has_skill && same_door && Guard::is_for(&found.rules, identity)).then_some(found)
     }
 
     /// Says beside a message in another dialect who its sender is, and what it asks for where its words tell: the guard

@@ -3,7 +3,7 @@
 //! The ledger is in the task log's file, which belongs to one process. Where a server runs it is asked through its socket,
 //! and where none does the file is opened here; the answers are the same.
 
-use super::AdminError;
+use super::{AdminError, EnvelopeQuery, EnvelopeView};
 use crate::booking::{self, KeyHolders, hooks};
 use crate::config::booking::AGENT;
 use crate::config::{Config, store_path};
@@ -113,6 +113,8 @@ pub enum NetworkOrder {
         /// Its id.
         id: String,
     },
+    /// Records of envelopes, the latest first.
+    Envelopes(EnvelopeQuery),
 }
 
 /// What an order comes to.
@@ -138,6 +140,8 @@ pub enum NetworkSaid {
     Subscriptions(Vec<SubscriptionView>),
     /// One subscription; `None` where there is none of that name.
     Subscription(Option<Box<SubscriptionView>>),
+    /// Records of envelopes.
+    Envelopes(Vec<EnvelopeView>),
     /// It could not be done.
     Failed(String),
 }
@@ -378,6 +382,10 @@ impl Bureau {
             }
             NetworkOrder::Unsubscribe { id } => {
                 NetworkSaid::Subscription(hooks::remove(ledger, &id).await?.map(Box::new))
+            }
+            NetworkOrder::Envelopes(query) => {
+                let rows = ledger.interactions(&query.query(ROWS_MAX)).await.map_err(failed)?;
+                NetworkSaid::Envelopes(rows.into_iter().map(EnvelopeView::from).collect())
             }
         })
     }
