@@ -1,5 +1,5 @@
 //! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its
-//! files.
+//! booking network, its files.
 //!
 //! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
 //! may read the data directory may administer it, so there is nothing to log in to.
@@ -7,6 +7,7 @@
 pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod booking;
 pub(crate) mod card;
 pub(crate) mod db;
 pub(crate) mod explain;
@@ -16,6 +17,9 @@ pub(crate) mod org;
 pub(crate) mod push;
 pub(crate) mod rank;
 mod span;
+pub(crate) mod venue;
+pub(crate) mod webhook;
+pub(crate) mod wire;
 
 use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};

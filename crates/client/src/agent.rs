@@ -200,7 +200,8 @@ impl Agent {
                     .await?;
             self.client.believe_said(&self.found, said).await
         };
-        door.within(asked).await
+        // Boxed: a call is large, and whoever makes one keeps it in a future of its own.
+        door.within(Box::pin(asked)).await
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

@@ -39,9 +39,10 @@ pub trait Authorise: Send + Sync + fmt::Debug {
     /// Whether this is what a scheme of a card asks for.
     fn fits(&self, scheme: &SecurityScheme) -> bool;
 
-    /// Somebody has not let in a request with these headers. Whether it may be tried once more, with others.
+    /// Told that these headers were not accepted; true where asking again may give better ones, as of a token that was
+    /// taken back before its time.
     fn refused<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        Box::pin(async { false })
+        Box::pin(std::future::ready(false))
     }
 
     /// Whether it is over the bytes of the body, so that it cannot be shown over gRPC.

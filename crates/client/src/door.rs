@@ -5,6 +5,7 @@
 //! be redirected within their own origin.
 
 use crate::egress::{Egress, Refusal};
+use crate::error::Whose;
 use crate::{Error, Note, Observer, Tls};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -351,7 +352,7 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     let error = error.without_url();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut deepest = String::new();
-    let mut ours = false;
+    let mut whose = Whose::Unknown;
     while let Some(step) = cause {
         if let Some(refusal) = step.downcast_ref::<Refusal>() {
             return Error::Refused(refusal.clone());
@@ -359,24 +360,14 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
         if let Some(crate::egress::ResolveError::Refused(refusal)) = step.downcast_ref() {
             return Error::Refused(refusal.clone());
         }
-        ours |= step.downcast_ref::<std::io::Error>().is_some_and(is_ours);
+        whose = whose.or(step.downcast_ref::<std::io::Error>().map(Whose::of).unwrap_or_default());
         deepest = step.to_string();
         cause = step.source();
     }
     if error.is_timeout() && !error.is_connect() {
         return Error::Timeout { what: "waiting for an answer", after: patience };
     }
-    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect()).by_ourselves(ours)
-}
-
-/// Whether a connection could not be made because of this machine. That there is no way to one address says nothing
-/// about the others, so it does not count.
-pub(crate) fn is_ours(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{AddrNotAvailable, NetworkDown, OutOfMemory};
-    // Too many open files, of this process or of all, have no kind of their own.
-    const FILES: [i32; 2] = [23, 24];
-    matches!(error.kind(), AddrNotAvailable | NetworkDown | OutOfMemory)
-        || error.raw_os_error().is_some_and(|number| FILES.contains(&number))
+    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect()).because(whose)
 }
 
 /// The last words of a chain of errors, for a person.

@@ -26,6 +26,42 @@ impl fmt::Display for TransportCode {
     }
 }
 
+/// Whose fault it is that somebody cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Whose {
+    /// This machine's: no sockets left, no network.
+    Ours,
+    /// Theirs alone: their host is there, and refuses, hangs up or answers for somebody who is not.
+    Theirs,
+    /// Nobody can tell: there is no such name, or no answer.
+    #[default]
+    Unknown,
+}
+
+impl Whose {
+    /// What an error of the system says about it. That there is no way to one address says nothing about the others, so
+    /// it is not ours.
+    pub(crate) fn of(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{
+            AddrNotAvailable, ConnectionAborted, ConnectionRefused, ConnectionReset, NetworkDown, OutOfMemory,
+            UnexpectedEof,
+        };
+        // Too many open files, of this process or of all, have no kind of their own.
+        const FILES: [i32; 2] = [23, 24];
+        match error.kind() {
+            AddrNotAvailable | NetworkDown | OutOfMemory => Self::Ours,
+            _ if error.raw_os_error().is_some_and(|number| FILES.contains(&number)) => Self::Ours,
+            ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof => Self::Theirs,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// What two errors of one failure say together.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::Unknown { other } else { self }
+    }
+}
+
 /// Why a call did not succeed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -42,8 +78,8 @@ pub enum Error {
         reason: String,
         /// The request cannot have arrived, so that it may be repeated.
         safe: bool,
-        /// It is this machine that cannot go out: no sockets left, no network.
-        ours: bool,
+        /// Whose fault that is, as far as it can be told.
+        whose: Whose,
         /// How long it asks us to stay away.
         retry_after: Option<Duration>,
     },
@@ -156,14 +192,14 @@ impl Error {
 
     /// Nobody is there.
     pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
-        Self::Unreachable { host: host.into(), reason: reason.into(), safe, ours: false, retry_after: None }
+        Self::Unreachable { host: host.into(), reason: reason.into(), safe, whose: Whose::Unknown, retry_after: None }
     }
 
-    /// The same, where it is our own fault.
+    /// The same, going by what the system said.
     #[must_use]
-    pub(crate) fn by_ourselves(mut self, is_ours: bool) -> Self {
-        if let Self::Unreachable { ours, .. } = &mut self {
-            *ours = is_ours;
+    pub(crate) fn because(mut self, said: Whose) -> Self {
+        if let Self::Unreachable { whose, .. } = &mut self {
+            *whose = said;
         }
         self
     }
@@ -174,12 +210,6 @@ impl Error {
             Self::Fault { retry_after, .. } | Self::Unreachable { retry_after, .. } => *retry_after,
             _ => None,
         }
-    }
-
-    /// Whether somebody was there and did not want us: the machine answered, and nobody listens on it.
-    pub fn is_turned_away(&self) -> bool {
-        // In the words of the operating system, which is all that is left of it by the time it is told.
-        matches!(self, Self::Unreachable { safe: true, reason, .. } if reason.to_ascii_lowercase().contains("refused"))
     }
 
     /// Whether the same request may be sent again although it may change something: it cannot have arrived.

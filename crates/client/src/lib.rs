@@ -27,6 +27,7 @@
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
 //! | [`signature`] | who vouches for a card |
 //! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
+//! | [`envelope`] | envelopes of AGNT's booking network: stamped once, signed, sent until they are answered |
 //! | [`xpr`] | signing requests as an account of XPR Network |
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
@@ -50,6 +51,7 @@ mod events;
 mod observe;
 mod one_call;
 mod probe;
+pub mod redact;
 mod reference;
 mod retry;
 mod said;
@@ -71,7 +73,7 @@ pub use documents::{Documents, Receipt};
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use endpoint::{Arriving, Asking, Endpoint};
-pub use error::{Error, TransportCode};
+pub use error::{Error, TransportCode, Whose};
 pub use events::{Events, Follow, Until};
 pub use observe::{Note, Observer};
 pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
@@ -84,6 +86,7 @@ pub use transfer::{Trail, is_interface_of};
 pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 
+pub mod envelope;
 pub mod native_token;
 pub mod oauth;
 pub mod signature;

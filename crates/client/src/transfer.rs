@@ -60,8 +60,8 @@ pub fn is_interface_of(transfer: &Transfer, found: &Found) -> bool {
 }
 
 impl Client {
-    /// A line to the agent that has a task now, with what is to be shown there: what was given for the server that named
-    /// it is not for whomever that names.
+    /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the server
+    /// that names it: whoever hands a task over chooses where the next line leads.
     pub async fn successor(
         &self,
         transfer: &Transfer,

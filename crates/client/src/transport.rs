@@ -18,6 +18,7 @@ use crate::authorise::Leaving;
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
+use crate::error::Whose;
 use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
@@ -211,24 +212,29 @@ impl Line {
         body: Option<Bytes>,
     ) -> Result<Incoming, Error> {
         let leaving = Leaving { method: &method, url: &url, body: Some(body.as_deref().unwrap_or_default()) };
+        let Some(signer) = &self.attached.signer else {
+            return self.pass(Outgoing { method, url, headers, body, secret_query: self.attached.query.clone() }).await;
+        };
+        let plain = headers.clone();
         self.authorise(leaving, &mut headers).await?;
-        let secret_query = self.attached.query.clone();
-        let at = url.clone();
-        let who = if self.attached.certificate { As::Ourselves } else { As::Caller };
-        let outgoing = Outgoing { method, url, headers, body, secret_query };
-        let signer = self.attached.signer.as_ref();
-        let again = signer.is_some().then(|| outgoing.clone());
-        let mut answer = self.door.send(outgoing, who).await?;
-        // Whoever was not let in has done nothing, so it may be asked once more with something else to show.
-        if answer.status == StatusCode::UNAUTHORIZED
-            && let (Some(signer), Some(mut again)) = (signer, again)
-            && signer.refused(&again.headers).await
-        {
-            let body = again.body.clone();
-            let leaving = Leaving { method: &again.method, url: &at, body: Some(body.as_deref().unwrap_or_default()) };
-            self.authorise(leaving, &mut again.headers).await?;
-            answer = self.door.send(again, who).await?;
+        let request = |headers| {
+            let (method, url, body) = (method.clone(), url.clone(), body.clone());
+            Outgoing { method, url, headers, body, secret_query: self.attached.query.clone() }
+        };
+        let answer = self.pass(request(headers.clone())).await?;
+        // Whoever does not know us has done nothing, so that asking once more does it once.
+        if answer.status != StatusCode::UNAUTHORIZED || !signer.refused(&headers).await {
+            return Ok(answer);
         }
+        let mut headers = plain;
+        self.authorise(leaving, &mut headers).await?;
+        self.pass(request(headers)).await
+    }
+
+    async fn pass(&self, request: Outgoing) -> Result<Incoming, Error> {
+        let at = request.url.clone();
+        let who = if self.attached.certificate { As::Ourselves } else { As::Caller };
+        let answer = self.door.send(request, who).await?;
         if answer.status.is_redirection() {
             // Servers repeat the query, and the query may hold a key.
             let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).and_then(|t| at.join(t).ok());
@@ -278,7 +284,13 @@ impl Line {
         let fault = match status.as_u16() {
             401 | 403 => return self.shut_out(words, transport),
             502..=504 => {
-                return Error::Unreachable { host: host.into(), reason: words, safe: false, ours: false, retry_after };
+                return Error::Unreachable {
+                    host: host.into(),
+                    reason: words,
+                    safe: false,
+                    whose: Whose::Theirs,
+                    retry_after,
+                };
             }
             404 | 405 | 501 => Fault::MethodNotFound(format!("there is no such operation at {host}: {words}")),
             429 => Fault::Exhausted(words),

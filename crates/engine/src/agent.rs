@@ -25,7 +25,7 @@ use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
     Transfer, TransferContext,
 };
-use sabir_store::{Continuation, Scope};
+use sabir_store::{Continuation, Effect, Scope};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -57,6 +57,14 @@ pub trait Agent: Send + Sync + 'static {
     /// How the engine may treat this agent.
     fn nature(&self) -> Nature {
         Nature::default()
+    }
+
+    /// Whether whoever sends carries the first turn of a task: nothing is kept before it has ended, however long it waits,
+    /// and all of it is one step then. What ends in a reply leaves no trace, and neither does what its caller does not
+    /// wait for; so this is for agents whose effects are those of their step, or are recognised elsewhere when they are
+    /// repeated. Once such an agent waits for a [commit](Context::commit), its task is one like any other.
+    fn is_carried(&self) -> bool {
+        false
     }
 
     /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
@@ -282,6 +290,8 @@ pub(crate) struct TurnInfo {
     pub(crate) lineage: Lineage,
     /// It began before its task was in the log.
     pub(crate) early: bool,
+    /// The task is written down when the turn has ended, or is at work for longer than a moment.
+    pub(crate) brief: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
     pub(crate) core: Arc<Core>,
@@ -358,6 +368,12 @@ impl Context {
         format!("{}/{}", self.turn.task, self.turn.turn)
     }
 
+    /// Whether nothing of the task is written down yet, nor will be before the turn has ended or taken longer than a moment;
+    /// see [`Nature::brief`].
+    pub fn is_brief(&self) -> bool {
+        self.turn.brief
+    }
+
     /// 1 the first time, more after crashes.
     pub fn attempt(&self) -> u32 {
         self.turn.attempt
@@ -395,6 +411,13 @@ impl Context {
     /// those who look from outside; it decides nothing.
     pub fn waits_for(&self, whom: Option<Continuation>) {
         self.outlet.waits_for(whom);
+    }
+
+    /// Has something committed with the agent's next step: with what it reports before it next waits, or with its ending.
+    /// Where the store refuses it, the step is refused with it. The turn ends there, and whoever sent the message is told
+    /// why; of an instant agent that got no further nothing is stored at all.
+    pub fn effect(&self, effect: Effect) {
+        self.outlet.effect(effect);
     }
 
     /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next
@@ -440,6 +463,10 @@ pub trait AnyAgent: Send + Sync + 'static {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::nature`].
     fn any_nature(&self) -> Nature;
+    /// See [`Agent::is_carried`].
+    fn any_is_carried(&self) -> bool {
+        false
+    }
     /// See [`Agent::admits`].
     fn any_admits(&self) -> Result<(), Fault>;
     /// See [`Agent::grace`].
@@ -461,6 +488,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn any_nature(&self) -> Nature {
         self.nature()
+    }
+
+    fn any_is_carried(&self) -> bool {
+        self.is_carried()
     }
 
     fn any_admits(&self) -> Result<(), Fault> {

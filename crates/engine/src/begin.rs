@@ -53,6 +53,13 @@ enum Opened {
     },
 }
 
+/// A new task that is in no log yet.
+struct Unopened {
+    step: Step,
+    task: Task,
+    turn: Turn,
+}
+
 /// Where a send goes.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
@@ -252,7 +259,7 @@ impl<'a> Incoming<'a> {
             },
         };
         let begun = match target {
-            Target::Open(name) => match self.resident.agent.any_admits().and_then(|()| self.open(id, key, name))? {
+            Target::Open(name) => match self.open(id, key, name).await? {
                 Opened::Begun(begun) => begun,
                 Opened::Committing { answer, rested } => {
                     let outcome = Outcome { core: self.core, answer: Some(answer), pending };
@@ -302,9 +309,39 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
+    /// Opens a task.
+    async fn open(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+        self.resident.agent.any_admits()?;
+        if self.resident.agent.any_is_carried() {
+            return Box::pin(self.carry(id, key, name)).await;
+        }
+        self.start(id, key, name)
+    }
+
+    /// Opens a task whose turn its sender carries to the end, or until it asks for a commit: from there on it is a task
+    /// like any other.
+    async fn carry(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+        let mut unopened = self.draft(id, key, name);
+        let ending = std::future::poll_fn(|cx| match unopened.turn.poll(cx) {
+            Poll::Ready(ending) => Poll::Ready(Some(ending)),
+            Poll::Pending if unopened.turn.outlet.wants_commit() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+        self.settle(unopened, ending)
+    }
+
     /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the
     /// future of a send is small, and every request pays for its size.
-    fn open(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+    fn start(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+        let mut unopened = self.draft(id, key, name);
+        let instant = self.resident.agent.any_nature().instant;
+        let ending = if instant { poll_once(&mut unopened.turn) } else { None };
+        self.settle(unopened, ending)
+    }
+
+    /// A task as it would be opened, with its first turn.
+    fn draft(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Unopened {
         let (core, stamp) = (self.core, id.stamp());
         let message = &mut self.request.message;
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
@@ -317,36 +354,45 @@ impl<'a> Incoming<'a> {
         let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(stamp.time()) };
         let history = vec![self.request.message.clone()];
         let metadata = hold::provenance(&self.request.message);
-        let mut task = Task { id, context_id: context, status, metadata, history, artifacts: Vec::new() };
+        let task = Task { id, context_id: context, status, metadata, history, artifacts: Vec::new() };
         let lineage = self.lineage.take().map_or_else(|| Lineage::plain(id), |lineage| lineage.rooted(id));
-        let mut turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None, lineage);
-        let mut ending = None;
-        if self.resident.agent.any_nature().instant {
-            ending = poll_once(&mut turn);
-        }
+        let turn = self.turn(id, &task.context_id, (Seq(0), 1), None, None, lineage);
+        Unopened { step, task, turn }
+    }
+
+    /// Opens a task whose turn has ended, or has yet to be waited for.
+    fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
+        let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
+        let id = task.id;
         core.metrics.tasks_opened.inc();
-        if let (Some(ended), Shape::Once) = (&ending, self.shape) {
+        let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();
+        if let (Some(ended), true) = (&ending, whole) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
-            if let (Ending::Reply(parts), true) = (ended, drafts.is_empty() && !self.request.wants_task) {
+            let effects = turn.outlet.take_effects();
+            let is_bare = drafts.is_empty() && effects.is_empty();
+            if let (Ending::Reply(parts), true) = (ended, is_bare && !self.request.wants_task) {
                 return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
             }
+            step.effects.extend(effects);
             collapse(core, &mut task, drafts, ending.take().unwrap_or_else(Ending::complete));
             return Ok(self.commit_whole(step, &task));
         }
         let (drafts, checkpoint) = turn.outlet.take();
-        if let (Some(Ending::Reply(parts)), true) = (&ending, drafts.is_empty() && !self.request.wants_task) {
+        let effects = turn.outlet.take_effects();
+        let is_bare = drafts.is_empty() && effects.is_empty();
+        if let (Some(Ending::Reply(parts)), true) = (&ending, is_bare && !self.request.wants_task) {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
+        step.effects.extend(effects);
+        // Whoever calls the work off needs what the agent left, before there is another step.
+        turn.checkpoint.clone_from(&checkpoint);
         let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
         recorder.open();
         recorder.add(core, drafts);
         let ended = ending.is_some();
         if let Some(ending) = ending {
             recorder.end(core, ending);
-        }
-        if checkpoint.is_some() {
-            turn.checkpoint.clone_from(&checkpoint);
         }
         let recorded = recorder.step(core, checkpoint);
         let step = Step {
@@ -377,7 +423,12 @@ impl<'a> Incoming<'a> {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
         }
         let answer = self.core.log.append(step);
-        Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events: Vec::new() } }
+        // Whoever streams is shown the one event there is.
+        let events = match self.shape {
+            Shape::Once => Vec::new(),
+            Shape::Stream => vec![FrozenEvent::of_task(Seq(1), &frozen)],
+        };
+        Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events } }
     }
 
     /// The next turn of a task that waits for its caller.
@@ -410,7 +461,7 @@ impl<'a> Incoming<'a> {
         // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
         let snapshot = (self.shape == Shape::Stream)
             .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
-        let mut checkpoint = None;
+        let (mut checkpoint, mut effects) = (None, Vec::new());
         if self.resident.agent.any_nature().instant {
             let ending = poll_once(&mut turn);
             let (drafts, left) = turn.outlet.take();
@@ -418,6 +469,7 @@ impl<'a> Incoming<'a> {
                 turn.checkpoint.clone_from(&left);
             }
             checkpoint = left;
+            effects = turn.outlet.take_effects();
             recorder.add(core, drafts);
             if let Some(ending) = ending {
                 recorder.end(core, ending);
@@ -427,6 +479,7 @@ impl<'a> Incoming<'a> {
         step.turn = Some(number);
         let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
         keep_key(&mut step, key, at, core.limits.explicit_retry_time);
+        step.effects.extend(effects);
         self.inline_push(&mut step);
         Ok(self.run(claimed, recorder, turn, step, number, snapshot))
     }
@@ -469,9 +522,7 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
-        // A caller who does not wait is told of the task, and so is whoever streams or asked for it: it must be there.
-        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
-        let brief = first.opening.is_some() && !known && self.resident.agent.any_nature().brief;
+        let brief = first.opening.is_some() && self.is_brief();
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
@@ -509,11 +560,19 @@ impl<'a> Incoming<'a> {
             // Whoever opened a child is here, and has let go of nothing.
             held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
-            early: self.resident.agent.any_nature().instant,
+            early: self.resident.agent.any_nature().instant || self.resident.agent.any_is_carried(),
+            brief: number == (Seq(0), 1) && self.is_brief(),
             answers: Mutex::default(),
             core: self.core.clone(),
         };
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)
+    }
+
+    /// Whether a task that opens now may be written down with its end. A caller who does not wait is told of it at once,
+    /// and so is whoever streams or opened it for a task of its own: then it must be there.
+    fn is_brief(&self) -> bool {
+        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
+        !known && self.resident.agent.any_nature().brief
     }
 
     fn direct(&self, parts: Vec<sabir_proto::Part>, context: ContextId) -> Message {

@@ -9,8 +9,9 @@ use crate::metrics::Metrics;
 use crate::owed::Endings;
 use crate::push::Drainer;
 use crate::retry::Retries;
+use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
-use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
+use sabir_store::{AppendError, Effect, Refusal, RetryMark, Step, StoreError, TaskLog};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -144,6 +145,7 @@ impl Core {
             }
             AppendError::Twin => Fault::Unavailable("the same task was opened at the same moment; try again".into()),
             AppendError::TooManyKin => self.refuse(&Excess::Calls { max: self.limits.calls_per_root_max }),
+            AppendError::Ledger(refusal) => Fault::Booking(Box::new(problem(*refusal))),
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -171,6 +173,19 @@ impl Core {
 }
 
 /// The retry key of a step, whatever its kind.
+/// What the booking network says of a refusal.
+fn problem(refusal: Refusal) -> Problem {
+    let (code, words) = match refusal {
+        Refusal::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
+        Refusal::NoSlot => (ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another"),
+        Refusal::BookingMoved => (ProblemCode::InProgress, "the booking changed at the same moment; look again"),
+        Refusal::PaymentMoved => (ProblemCode::InProgress, "the payment changed at the same moment; look again"),
+        Refusal::PaymentUsed => (ProblemCode::PaymentDeclined, "this payment was used before; make another one"),
+        Refusal::PaymentLimit => (ProblemCode::PaymentLimitExceeded, "the key may pay no more today"),
+    };
+    Problem::new(code, words)
+}
+
 fn mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
@@ -179,7 +194,11 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::Alias { .. }
         | Effect::WaitFor(_)
         | Effect::OweCancel(_)
-        | Effect::Spend { .. } => None,
+        | Effect::Spend { .. }
+        | Effect::Book(_)
+        | Effect::MoveBooking { .. }
+        | Effect::Interaction(_)
+        | Effect::Pay(_) => None,
     });
     step.retry.or(explicit)
 }

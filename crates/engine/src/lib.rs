@@ -58,5 +58,6 @@ pub use inbox::{ANSWERED_BY, Inbox, Question};
 pub use kin::{Child, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;
+pub use repeat::STILL_ACCEPTING;
 pub use sabir_store::{Asking, Continuation, Note, Relative, TaskLog};
 pub use watch::Watch;

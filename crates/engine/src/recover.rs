@@ -155,6 +155,7 @@ impl Engine {
             held: is_held(stored),
             lineage,
             early: false,
+            brief: false,
             answers: Mutex::default(),
             core: core.clone(),
         };

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+/// What a repeat is told while its first copy is on its way.
+pub const STILL_ACCEPTING: &str = "the same message is still being accepted; try again";
+
 /// Whether a send with a key was here before.
 pub(crate) enum Seen<'a> {
     Before(Begun),
@@ -51,7 +54,7 @@ impl Engine {
             }
             self.core.host.sleep(Duration::from_millis(20)).await;
         }
-        Err(Fault::Unavailable("the same message is still being accepted; try again".into()))
+        Err(Fault::Unavailable(STILL_ACCEPTING.into()))
     }
 }
 

@@ -3,6 +3,7 @@
 //! A retry key is explicit, or the message id when that was made to be unique. Explicit keys are rows of the store;
 //! implicit ones live here, bounded in time and number, and are rebuilt at start from the tail of the log.
 
+use sabir_proto::agnt::{ASIDE, Aside};
 use sabir_proto::{Content, Message, Stamp, TaskId, TaskRef, Timestamp};
 use sabir_store::{Digest, KeptRetry, RetryMark, Scope};
 use sha2::{Digest as _, Sha256};
@@ -57,6 +58,10 @@ fn digest(message: &Message) -> Digest {
         || message.parts.iter().any(|p| p.metadata.is_some() || matches!(p.content, Content::Data(_)));
     let bytes = if free_form {
         let mut value = serde_json::to_value(message).unwrap_or_default();
+        // How it came is another thing on every retry.
+        if let Some(aside) = value.get_mut("metadata").and_then(|metadata| metadata.get_mut(ASIDE)) {
+            *aside = Aside::settled(aside);
+        }
         level_numbers(&mut value);
         serde_json::to_vec(&value)
     } else {
@@ -304,6 +309,18 @@ mod tests {
         let of = |json| digest(&message(UUID, Part::data(Json::parse(json).unwrap())));
         assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
         assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":2}"#));
+    }
+
+    #[test]
+    fn how_a_message_came_is_no_part_of_it_but_to_whom_it_went() {
+        let of = |to: &str, ttl_ms| {
+            let mut said = message(UUID, Part::text("x"));
+            Aside { to: Some(to.into()), ttl_ms: Some(ttl_ms), passage: Some(ttl_ms), ..Aside::default() }
+                .put(&mut said);
+            digest(&said)
+        };
+        assert_eq!(of("a", 1), of("a", 2));
+        assert_ne!(of("a", 1), of("b", 1));
     }
 
     #[test]

@@ -58,6 +58,8 @@ enum Next {
     Stop,
     /// It could not commit this.
     GiveUp(Box<Step>),
+    /// What went with its step was refused, and why; trying again would not help.
+    Refused(String),
 }
 
 impl Runner {
@@ -97,6 +99,7 @@ impl Runner {
                 Next::Stop => return None,
                 // Whoever sent it was told that it came to nothing, so this step must not be made up for.
                 Next::GiveUp(_) => return Some(self.failure()),
+                Next::Refused(why) => return Some(self.failure_because(why)),
             }
         }
         let mut deadline = self.core.host.sleep(self.core.limits.turn_time_max);
@@ -105,6 +108,7 @@ impl Runner {
             match self.react(woken).await {
                 Next::GoOn => {}
                 Next::Stop => return None,
+                Next::Refused(why) => return Some(self.failure_because(why)),
                 Next::GiveUp(step) => {
                     let settles = step.placement.is_some_and(|p| p.state.is_settled());
                     return Some(if settles { self.ending(step) } else { self.failure() });
@@ -145,6 +149,7 @@ impl Runner {
         events.append(&mut rest.events);
         let mut effects = first.effects;
         effects.append(&mut rest.effects);
+        effects.extend(self.turn.outlet.take_effects());
         let (opening, after, retry) = (first.opening, first.after, first.retry);
         Box::new(Step { opening, after, events, retry, effects, ..rest })
     }
@@ -155,7 +160,10 @@ impl Runner {
     }
 
     fn failure(&self) -> owed::Ending {
-        let why = "the server could not store what the agent reported; send the message again".into();
+        self.failure_because("the server could not store what the agent reported; send the message again".into())
+    }
+
+    fn failure_because(&self, why: String) -> owed::Ending {
         owed::Ending::Failed { why, notify: self.recorder.notifies() }
     }
 
@@ -233,6 +241,7 @@ impl Runner {
         let owed = core.owed_cancel(&off, &canceled);
         self.recorder.call_off(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
+        step.effects.extend(self.turn.outlet.take_effects());
         step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
         let next = self.commit(step).await;
         if let (Some(owed), Next::Stop) = (owed, &next) {
@@ -260,6 +269,7 @@ impl Runner {
             self.recorder.end(&self.core, ending);
         }
         let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
+        step.effects.extend(self.turn.outlet.take_effects());
         // Whoever has settled waits for nobody, and need not say so.
         let settles = step.placement.is_some_and(|p| p.state.is_settled());
         let waits_for = self.turn.outlet.take_waits_for().filter(|_| !settles);
@@ -323,8 +333,10 @@ impl Runner {
             }
             self.turn.outlet.close();
             self.core.forget_retry(&step);
-            self.live.fail(self.core.append_fault("committing a step", &error));
-            return Next::GiveUp(step);
+            let (fault, refused) = (self.core.append_fault("committing a step", &error), error);
+            let why = fault.to_string();
+            self.live.fail(fault);
+            return if matches!(refused, AppendError::Ledger(_)) { Next::Refused(why) } else { Next::GiveUp(step) };
         }
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));

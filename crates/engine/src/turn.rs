@@ -6,7 +6,7 @@ use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
 use sabir_proto::{Artifact, Part, TaskId};
-use sabir_store::Continuation;
+use sabir_store::{Continuation, Effect};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -36,6 +36,7 @@ struct State {
     bytes: usize,
     checkpoint: Option<Bytes>,
     waits_for: Option<Option<Continuation>>,
+    effects: Vec<Effect>,
     /// Somebody waits for a commit, even of nothing but a checkpoint.
     commit_wanted: bool,
     /// How often everything was taken.
@@ -77,6 +78,15 @@ impl Outlet {
         self.lock().waits_for = Some(whom);
     }
 
+    pub(crate) fn effect(&self, effect: Effect) {
+        self.lock().effects.push(effect);
+    }
+
+    /// What goes with the reports that were taken last.
+    pub(crate) fn take_effects(&self) -> Vec<Effect> {
+        std::mem::take(&mut self.lock().effects)
+    }
+
     pub(crate) const fn commit(&self) -> Commit<'_> {
         Commit { outlet: self, asked_after: None }
     }
@@ -103,6 +113,11 @@ impl Outlet {
     pub(crate) fn is_due(&self) -> bool {
         let state = self.lock();
         !state.drafts.is_empty() || state.commit_wanted
+    }
+
+    /// Whether somebody waits for a commit.
+    pub(crate) fn wants_commit(&self) -> bool {
+        self.lock().commit_wanted
     }
 
     /// Refuses everything from now on.

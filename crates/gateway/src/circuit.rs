@@ -6,8 +6,9 @@
 //! Absent on purpose: what survives a restart. A hub that starts has called nobody yet, and finds out soon enough.
 
 use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
-use crate::metrics::Metrics;
-use sabir_client::{Error, TransportCode};
+use crate::metrics::{Metrics, SHARED};
+use crate::wire::WireLog;
+use sabir_client::{Error, TransportCode, Whose};
 use sabir_proto::{Code, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ pub struct Hub {
     breaker: Mutex<Breaker>,
     origin: Instant,
     metrics: Metrics,
+    wire: WireLog,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
     ahead: Mutex<Duration>,
@@ -60,12 +62,13 @@ pub struct Standing {
 impl Hub {
     /// A way out that works as far as anybody knows.
     pub fn new(metrics: Metrics) -> Arc<Self> {
-        Self::with(Rules::HUB, metrics)
+        Self::with(Rules::HUB, metrics, WireLog::off())
     }
 
-    /// The same with other rules.
-    pub fn with(rules: Rules, metrics: Metrics) -> Arc<Self> {
+    /// The same with other rules, and with what is said on it kept.
+    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog) -> Arc<Self> {
         Arc::new(Self {
+            wire,
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
@@ -80,6 +83,11 @@ impl Hub {
         let circuit = Circuit { name, upstream, breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
         circuit.show(State::Closed);
         Arc::new(circuit)
+    }
+
+    /// Where what is said is kept.
+    pub(crate) const fn wire(&self) -> &WireLog {
+        &self.wire
     }
 
     /// Where the breaker that all share stands.
@@ -147,13 +155,14 @@ impl Circuit {
         error.map_or(Verdict::Alive, |error| verdict(error, &self.upstream))
     }
 
-    fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict, of_the_way: Verdict) {
+    fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict) {
         let now = self.hub.now();
         let mut breaker = lock(&self.breaker);
         let before = breaker.trips();
         // What is our own fault says nothing about them.
         let of_them = match verdict {
             Verdict::Down(Blame::Ours) => Verdict::Unknown,
+            Verdict::Down(Blame::Theirs) => Verdict::Down(Blame::Upstream(self.upstream.clone())),
             other => other.clone(),
         };
         breaker.report(own, of_them, now);
@@ -161,17 +170,25 @@ impl Circuit {
         drop(breaker);
         let mut hub = lock(&self.hub.breaker);
         let before = hub.trips();
+        // Somebody who answers, or refuses in person, shows that there is a way out.
+        let of_the_way = match verdict {
+            Verdict::Down(Blame::Theirs) => Verdict::Alive,
+            other => other.clone(),
+        };
+        if of_the_way == Verdict::Alive {
+            hub.forgive_upstreams();
+        }
         hub.report(shared, of_the_way, now);
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
         self.show(state);
-        self.hub.metrics.circuit("hub", hub_state);
+        self.hub.metrics.circuit(SHARED, hub_state);
         if tripped {
             self.hub.metrics.tripped(&self.name);
             tracing::warn!(upstream = %self.name, "an upstream fails again and again; it is left alone for a while");
         }
         if hub_tripped {
-            self.hub.metrics.tripped("hub");
+            self.hub.metrics.tripped(SHARED);
             tracing::error!("several upstreams fail together; none is called for a while");
         }
     }
@@ -184,26 +201,34 @@ impl Circuit {
 impl Passage {
     /// Tells what became of the call.
     pub fn report(mut self, verdict: &Verdict) {
-        self.close(verdict, verdict.clone());
+        self.close(verdict);
     }
 
     /// The same, going by how it failed, if it did.
-    pub(crate) fn judge(mut self, error: Option<&Error>) {
+    pub(crate) fn judge(self, error: Option<&Error>) {
         let verdict = self.circuit.judge(error);
-        let of_the_way = error.map_or(Verdict::Alive, |error| of_the_way(error, &verdict));
-        self.close(&verdict, of_the_way);
+        self.report(&verdict);
     }
 
-    fn close(&mut self, verdict: &Verdict, of_the_way: Verdict) {
+    /// The same for a failure of what lies between us and everybody: nothing is held against this one.
+    pub(crate) fn blame_the_way(self, error: &Error) {
+        let verdict = match self.circuit.judge(Some(error)) {
+            Verdict::Down(_) => Verdict::Down(Blame::Ours),
+            other => other,
+        };
+        self.report(&verdict);
+    }
+
+    fn close(&mut self, verdict: &Verdict) {
         if let Some(passes) = self.passes.take() {
-            self.circuit.report(passes, verdict, of_the_way);
+            self.circuit.report(passes, verdict);
         }
     }
 }
 
 impl Drop for Passage {
     fn drop(&mut self) {
-        self.close(&Verdict::Unknown, Verdict::Unknown);
+        self.close(&Verdict::Unknown);
     }
 }
 
@@ -215,15 +240,17 @@ impl From<Refused> for Error {
     }
 }
 
-/// What a failure says about the upstream. An answer that says no is an answer; so is one that asks for credentials.
+/// What a failure says about the upstream, and perhaps about the way to it. An answer that says no is an answer; so is one that asks for credentials.
 fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
-    let down = || Verdict::Down(Blame::Upstream(name.clone()));
+    let silent = || Verdict::Down(Blame::Upstream(name.clone()));
+    let down = || Verdict::Down(Blame::Theirs);
     match error {
-        Error::Unreachable { ours: true, .. } => Verdict::Down(Blame::Ours),
-        Error::Unreachable { .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => down(),
+        Error::Unreachable { whose: Whose::Ours, .. } => Verdict::Down(Blame::Ours),
+        Error::Unreachable { whose: Whose::Unknown, .. } => silent(),
+        Error::Unreachable { whose: Whose::Theirs, .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => down(),
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
-        Error::Timeout { .. } => down(),
+        Error::Timeout { .. } => silent(),
         Error::Fault { fault, transport, .. } => match transport {
             // That they cannot do it at all is an answer.
             Some(TransportCode::Http(501)) => Verdict::Alive,
@@ -244,22 +271,6 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::NoInterface { .. } => Verdict::Alive,
         // Our own refusals: nobody was asked.
         _ => Verdict::Unknown,
-    }
-}
-
-/// What a failure says about the way that all upstreams share. Whoever gave an answer, however bad, was reached by it, and
-/// so was a machine that turned us away: agents that are switched off say nothing about the others.
-fn of_the_way(error: &Error, verdict: &Verdict) -> Verdict {
-    match error {
-        Error::Unreachable { ours: false, safe: true, .. } if !error.is_turned_away() => verdict.clone(),
-        Error::Unreachable { ours: false, safe: true, .. } => Verdict::Unknown,
-        Error::Unreachable { ours: true, .. } => verdict.clone(),
-        // Nothing was heard; whether it was they or the way, nobody knows.
-        Error::Timeout { .. } | Error::StreamLost { .. } => Verdict::Unknown,
-        _ => match verdict {
-            Verdict::Down(_) => Verdict::Alive,
-            other => other.clone(),
-        },
     }
 }
 

@@ -14,7 +14,7 @@ use sabir_client::{Documents, Egress, Error, Receipt, Tls};
 use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
 use sabir_guard::sign::SigningKey;
 use sabir_guard::sign::webhook::{self, Attempt, WebhookSecret};
-use sabir_proto::{Authentication, Timestamp};
+use sabir_proto::{Authentication, Secret, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::OwnedSemaphorePermit;
@@ -43,7 +43,14 @@ pub struct Written {
     pub bytes: Vec<u8>,
     /// The room it takes, given back when the attempt has ended.
     pub room: Option<OwnedSemaphorePermit>,
+    /// What the receiver alone shares with us, in place of what we share with all of them.
+    pub own: Option<OwnSecrets>,
 }
+
+/// Secrets of one receiver of what the booking network tells. The first is the present one and signs its headers; all of
+/// them sign those of *Standard Webhooks*, so that a receiver can change over when it likes.
+#[derive(Debug)]
+pub struct OwnSecrets(pub Vec<Secret>);
 
 /// Who we are to receivers, and what we sign with.
 #[derive(Debug, Default)]
@@ -86,11 +93,11 @@ impl Webhooks {
             Ok(url) => url,
             Err(fault) => return forbidden(fault.to_string()),
         };
-        let Written { media_type, bytes, room: _room } = match self.bodies.body(parcel).await {
+        let Written { media_type, bytes, room: _room, own } = match self.bodies.body(parcel).await {
             Ok(written) => written,
             Err(outcome) => return outcome,
         };
-        let request = match self.write(parcel, &url, media_type, bytes) {
+        let request = match self.write(parcel, &url, media_type, bytes, own.as_ref()) {
             Ok(request) => request,
             Err(reason) => return forbidden(reason),
         };
@@ -112,11 +119,12 @@ impl Webhooks {
         url: &Url,
         media_type: &'static str,
         body: Vec<u8>,
+        own: Option<&OwnSecrets>,
     ) -> Result<Request<Bytes>, String> {
         let attempt = Attempt { id: &parcel.id, at: now(), body: &body };
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        let token = self.seal.sign(&attempt, url, parcel, &mut headers)?;
+        let token = self.seal.sign(&attempt, url, parcel, own, &mut headers)?;
         if let Some(authentication) = &parcel.config.authentication {
             authenticate(authentication, token.as_deref(), &mut headers)?;
         }
@@ -152,12 +160,17 @@ impl Seal {
         attempt: &Attempt<'_>,
         to: &Url,
         parcel: &Parcel,
+        own: Option<&OwnSecrets>,
         headers: &mut HeaderMap,
     ) -> Result<Option<String>, String> {
         headers.insert(webhook::ID, plain(attempt.id)?);
         headers.insert(webhook::TIMESTAMP, HeaderValue::from(attempt.timestamp()));
-        if !self.secrets.is_empty() {
-            headers.insert(webhook::SIGNATURE, plain(&attempt.signature(&self.secrets))?);
+        match own {
+            Some(own) => own.sign(attempt, headers)?,
+            None if !self.secrets.is_empty() => {
+                headers.insert(webhook::SIGNATURE, plain(&attempt.signature(&self.secrets))?);
+            }
+            None => {}
         }
         let Some(SealKey { key, keys_url, issuer }) = &self.key else { return Ok(None) };
         let audience = to.origin().ascii_serialization();
@@ -165,6 +178,19 @@ impl Seal {
         let token = token.ok_or("the delivery cannot be signed")?;
         headers.insert(webhook::TOKEN, plain(&token)?);
         Ok(Some(token))
+    }
+}
+
+impl OwnSecrets {
+    /// The headers of *Standard Webhooks* and of the booking network, side by side.
+    fn sign(&self, attempt: &Attempt<'_>, headers: &mut HeaderMap) -> Result<(), String> {
+        let secrets = self.0.iter().map(WebhookSecret::read).collect::<Result<Vec<_>, _>>();
+        let secrets = secrets.map_err(|fault| fault.to_string())?;
+        let present = self.0.first().ok_or("the subscription has no secret")?;
+        headers.insert(webhook::SIGNATURE, plain(&attempt.signature(&secrets))?);
+        headers.insert(webhook::AGNT_TIMESTAMP, HeaderValue::from(attempt.timestamp()));
+        headers.insert(webhook::AGNT_SIGNATURE, plain(&attempt.agnt_signature(present))?);
+        Ok(())
     }
 }
 

@@ -5,8 +5,9 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use sabir_client::oauth::{self, Clock as _, Token, WallClock};
-use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret};
+use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret, Whose};
 use sabir_proto::card::SecurityScheme;
+use std::future::Future;
 use std::pin::Pin;
 use tokio::sync::Mutex;
 use url::Url;
@@ -74,30 +75,46 @@ impl Grant {
             oauth::Error::NoAnswer { .. } | oauth::Error::Unreadable { .. } | oauth::Error::TimedOut(_) => {
                 let host = self.terms.token_url.host_str().unwrap_or_default().to_owned();
                 // The request itself has not left.
-                Error::Unreachable { host, reason: error.to_string(), safe: true, ours: false, retry_after: None }
+                Error::Unreachable {
+                    host,
+                    reason: error.to_string(),
+                    safe: true,
+                    whose: Whose::Unknown,
+                    retry_after: None,
+                }
             }
             _ => Error::AuthFailed { reason: error.to_string(), transport: None },
         }
     }
 }
 
+fn bearer(token: &Secret) -> String {
+    format!("Bearer {}", token.expose())
+}
+
 impl Authorise for Grant {
     fn authorise<'a>(&'a self, _: Leaving<'a>) -> Proof<'a> {
         Box::pin(async move {
             let token = self.token().await?;
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
+            let mut value = HeaderValue::from_str(&bearer(&token))
                 .map_err(|_| Error::Usage("the token holds characters that no header can carry".into()))?;
             value.set_sensitive(true);
             Ok(HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
         })
     }
 
-    /// A token that is no longer taken is forgotten, however long it was to last.
+    /// Forgets a token that was taken back, unless there is another one by now.
     fn refused<'a>(&'a self, shown: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(async move {
-            let shown = shown.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-            // Not one that somebody else has got since.
-            self.kept.lock().await.take_if(|token| Some(token.access.expose()) == shown);
+            let mut kept = self.kept.lock().await;
+            let is_it = |token: &Token| {
+                shown
+                    .get(header::AUTHORIZATION)
+                    .is_some_and(|value| value.as_bytes() == bearer(&token.access).as_bytes())
+            };
+            if kept.as_ref().is_some_and(is_it) {
+                *kept = None;
+            }
             true
         })
     }

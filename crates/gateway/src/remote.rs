@@ -38,6 +38,7 @@ use crate::circuit::{Hub, Standing};
 use crate::health::{Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::Scout;
+use crate::wire;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
@@ -235,13 +236,16 @@ impl std::fmt::Debug for RemoteAgent {
 
 impl Agent for RemoteAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        Work::take_up(self, cx).run().await
+        let task = cx.task_id();
+        wire::about(task, Work::take_up(self, cx).run()).await
     }
 
     fn nature(&self) -> Nature {
         // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
-        // Where a message may be sent twice, it need not wait for one.
-        Nature { instant: true, brief: self.upstream.idempotent, recovery: Recovery::Resume }
+        // Where a message may be sent twice, it need not wait for one; unless there are several places, since a turn that is
+        // begun again must go where it went before.
+        let brief = self.upstream.idempotent && self.upstream.places.len() == 1;
+        Nature { instant: true, brief, recovery: Recovery::Resume }
     }
 
     /// Not while nobody can be called: whoever comes now would only wait.
@@ -270,10 +274,10 @@ impl Agent for RemoteAgent {
     }
 
     async fn call_off(&self, canceled: Canceled) -> CalledOff {
-        self.call_off_there(&canceled).await
+        wire::about(canceled.task, self.call_off_there(&canceled)).await
     }
 
     async fn remind(&self, canceled: Canceled) -> bool {
-        self.remind_them(&canceled).await
+        wire::about(canceled.task, self.remind_them(&canceled)).await
     }
 }

@@ -5,9 +5,14 @@
 
 use crate::authn::jwks::Algorithm;
 use crate::authn::native_jwt::Expiry;
-use crate::authn::{Scheme, oidc, trust};
+use crate::authn::{Scheme, agnt, oidc, trust};
+use crate::entrance::Secrets;
+use crate::guard::Seals;
+use sabir_proto::Timestamp;
 use sabir_store::{NotAReference, SecretRef};
 use serde::{Deserialize, Deserializer};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// `[auth]`, or `[agent.auth]`, which replaces it for one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -30,6 +35,8 @@ pub struct AuthConfig {
     pub mtls: Option<MtlsConfig>,
     /// Requests signed by accounts of XPR Network.
     pub xpr: Option<XprConfig>,
+    /// Payloads of the booking network that are signed under its key. For the whole server.
+    pub agnt: Option<AgntConfig>,
 }
 
 /// A way to say who one is, as the configuration names it.
@@ -301,6 +308,100 @@ pub struct UserConfig {
 pub struct MtlsConfig {
     /// Names that may enter, such as `dns:billing.example`; empty for everybody whom the authorities vouch for.
     pub allow: Vec<String>,
+}
+
+/// `[auth.agnt]`: the key of the booking network. Keys that are replaced overlap, so that no side is ever without one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgntConfig {
+    /// The key that signs.
+    pub signing_key: Reference,
+    /// How its text becomes a key; the same for those beside it.
+    #[serde(default)]
+    pub derivation: DerivationConfig,
+    /// Keys that are taken already and do not sign yet.
+    #[serde(default)]
+    pub next: Vec<Reference>,
+    /// Keys that no longer sign, and are taken for a while.
+    #[serde(default)]
+    pub previous: Vec<PreviousKey>,
+    /// Whether a signed payload must name its intent and its recipient, and have a nonce.
+    #[serde(default)]
+    pub require_binding: bool,
+}
+
+/// How the text of a key becomes a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum DerivationConfig {
+    /// Its bytes.
+    #[default]
+    #[serde(rename = "raw")]
+    Raw,
+    /// The bytes it spells in hex.
+    #[serde(rename = "hex")]
+    Hex,
+    /// HKDF over its bytes.
+    #[serde(rename = "hkdf-sha256")]
+    Hkdf,
+}
+
+/// A key that was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreviousKey {
+    /// The key.
+    pub key: Reference,
+    /// When it was replaced: `2026-11-16T00:00:00Z`.
+    pub rotated_at: String,
+    /// For how long after that it is taken.
+    #[serde(default = "usual_overlap")]
+    pub overlap_seconds: u64,
+}
+
+const fn usual_overlap() -> u64 {
+    agnt::OVERLAP.as_secs()
+}
+
+impl AgntConfig {
+    /// One key, and nothing else out of the ordinary.
+    pub fn of(signing_key: Reference) -> Self {
+        Self {
+            signing_key,
+            derivation: DerivationConfig::Raw,
+            next: Vec::new(),
+            previous: Vec::new(),
+            require_binding: false,
+        }
+    }
+
+    /// The keys, with what is asked of payloads under them. What is wrong is said with the name of the setting.
+    pub fn seals(&self, secrets: &dyn Secrets) -> Result<Seals, String> {
+        let derivation = match self.derivation {
+            DerivationConfig::Raw => agnt::Derivation::Raw,
+            DerivationConfig::Hex => agnt::Derivation::Hex,
+            DerivationConfig::Hkdf => agnt::Derivation::Hkdf,
+        };
+        let reveal = |name: &str, reference: &Reference| {
+            secrets.reveal(&reference.find(name)?).map_err(|problem| format!("{name}: {problem}"))
+        };
+        let named = |name: &'static str| move |fault: agnt::RingFault| format!("{name}: {fault}");
+        let current = "auth.agnt.signing_key";
+        let mut ring = agnt::Ring::new(&reveal(current, &self.signing_key)?, derivation).map_err(named(current))?;
+        for next in &self.next {
+            let name = "auth.agnt.next";
+            ring = ring.with_next(&reveal(name, next)?, derivation).map_err(named(name))?;
+        }
+        for previous in &self.previous {
+            let name = "auth.agnt.previous";
+            let key = reveal(name, &previous.key)?;
+            let rotated_at = Timestamp::parse(&previous.rotated_at)
+                .ok_or_else(|| format!("{name}: rotated_at is a time such as 2026-11-16T00:00:00Z"))?;
+            let overlap = Duration::from_secs(previous.overlap_seconds);
+            ring = ring.with_previous(&key, derivation, rotated_at, overlap).map_err(named(name))?;
+        }
+        let binding = if self.require_binding { agnt::Binding::Required } else { agnt::Binding::IfPresent };
+        Ok(Seals { ring: Arc::new(ring), binding })
+    }
 }
 
 /// `[auth.xpr]`

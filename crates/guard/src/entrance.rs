@@ -217,6 +217,18 @@ impl<F: Fetch> Entrance<F> {
         if !self.takes(Accept::ApiKey) {
             return Err(Refusal::unauthenticated(Some(Scheme::ApiKey), "key_not_taken", self.ways()));
         }
+        Self::known_key(text, knock, store)
+    }
+
+    /// Who knocks with a key, at a door that takes nothing else.
+    pub(crate) fn identify_key(&self, knock: &Knock<'_>, store: &dyn GuardStore) -> Result<Identity, Refusal> {
+        match knock.shown()? {
+            Shown::Bearer(text) | Shown::Key(text) => Self::known_key(text, knock, store),
+            _ => Err(Refusal::missing("Authentication required: Authorization: Bearer agnt_live_…".into())),
+        }
+    }
+
+    fn known_key(text: &str, knock: &Knock<'_>, store: &dyn GuardStore) -> Result<Identity, Refusal> {
         // What cannot be a key is looked up all the same, so that the time taken does not tell forms apart.
         let hash = Imprint::hash(text);
         match store.find(&hash, knock.now).map_err(|_| Refusal::store())? {

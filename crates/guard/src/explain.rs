@@ -68,6 +68,7 @@ pub(crate) fn rule_of(refusal: &Refusal) -> &'static str {
     match refusal.reason {
         reason if reason.starts_with("scope") => "scope",
         reason if reason.starts_with("skill") => "skill",
+        reason if reason.starts_with("tier") => "tier",
         reason if reason.starts_with("trust") || reason.starts_with("chain") => "trust",
         _ => "credential",
     }

@@ -9,11 +9,14 @@
 //! Between the first two the request is decoded, between the last two the server checks what the agent offers. Every
 //! refusal is counted and goes into the audit, here and nowhere else.
 
+mod envelope;
 mod vigil;
 
+pub use envelope::{HOPS_MAX, Sealed, Seals, Unsealed};
 pub(crate) use vigil::Ends;
 pub use vigil::Vigil;
 
+use crate::authn::agnt::Signatures;
 use crate::authn::{Scheme, Who};
 use crate::entrance::{Entrance, Posture, Secrets};
 use crate::explain::{Explanation, Question};
@@ -22,7 +25,7 @@ use crate::guesses::Guesses;
 use crate::identity::{Identity, Knock, Proof, scheme_name};
 use crate::metrics::Metrics;
 use crate::permit::{Admitted, Cleared, Permit};
-use crate::policy::{Action, Notes, Rules, Wanted, rate, scope, trust};
+use crate::policy::{Action, Notes, Rules, Wanted, rate, scope, tier, trust};
 use crate::refusal::Refusal;
 use sabir_proto::{AgentName, Call, Caller, Message, TaskId, TaskRef, Timestamp};
 use sabir_store::{About, GuardStore, Outcome, Record, Seen};
@@ -35,6 +38,7 @@ pub struct Guard {
     secrets: Arc<dyn Secrets>,
     metrics: Metrics,
     guesses: Arc<Guesses>,
+    signatures: Arc<Signatures>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -46,7 +50,7 @@ impl std::fmt::Debug for Guard {
 impl Guard {
     /// A guard that remembers in this store.
     pub fn new(store: Arc<dyn GuardStore>, secrets: Arc<dyn Secrets>, metrics: Metrics) -> Self {
-        Self { store, secrets, metrics, guesses: Arc::default() }
+        Self { store, secrets, metrics, guesses: Arc::default(), signatures: Arc::default() }
     }
 
     /// Who knocks, and whether they come too often. Nothing has been decoded yet.
@@ -64,7 +68,7 @@ impl Guard {
             }
         };
         match outcome.await {
-            Ok(identity) => Ok(Admitted { identity, at: place(rules) }),
+            Ok(identity) => Ok(Admitted { identity, at: place(rules), uncounted: false }),
             Err((refusal, caller)) => {
                 let caller = caller.unwrap_or_else(|| knock.stranger());
                 let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
@@ -91,6 +95,11 @@ impl Guard {
         let wanted = Wanted::of(call, scope::skill_matters(rules, &admitted.identity));
         // Decided again for every call: what was allowed a moment ago may have been taken away since.
         match decide(rules, &admitted.identity, &wanted, now, &mut ()).await {
+            Ok(()) if admitted.uncounted && rules.intents(&wanted).any(|intent| intent.has_effect()) => {
+                let refusal = Refusal::store();
+                self.refuse_call(rules, &admitted.identity, call, now, &refusal);
+                Err(refusal)
+            }
             Ok(()) => Ok(Cleared { admitted }),
             Err(refusal) => {
                 self.refuse_call(rules, &admitted.identity, call, now, &refusal);
@@ -132,6 +141,11 @@ impl Guard {
             }
         }
         Ok(Permit { call, identity })
+    }
+
+    /// Whether a caller's credential is for an agent at all, whatever it is for there.
+    pub fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+        scope::is_for(rules, identity)
     }
 
     /// Whether a caller may use a skill; for cards that show each caller what is there for it.
@@ -257,6 +271,7 @@ async fn decide<F: Fetch>(
         }
     }
     scope::check(rules, identity, wanted, notes)?;
+    tier::check(rules, identity, wanted, notes)?;
     match identity.proof() {
         Proof::Account { .. } => Box::pin(trust::check(rules, identity, now, notes)).await,
         _ => Ok(()),

@@ -176,6 +176,19 @@ impl Identity {
         &self.caller
     }
 
+    /// The key the caller came with, if it was one.
+    pub fn key(&self) -> Option<&ApiKey> {
+        match &self.proof {
+            Proof::Key(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The agents that envelopes of this caller may come from; none for any.
+    pub fn senders(&self) -> Vec<&str> {
+        crate::policy::scope::senders(self)
+    }
+
     pub(crate) const fn proof(&self) -> &Proof {
         &self.proof
     }

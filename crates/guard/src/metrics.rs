@@ -1,5 +1,6 @@
 //! What operators can see of the door.
 
+use crate::authn::agnt::Slot;
 use crate::identity::scheme_name;
 use crate::refusal::Refusal;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,16 +14,28 @@ struct Refused {
     rule: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Signed {
+    key: &'static str,
+}
+
 /// Counters of one guard.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     refusals: Family<Refused, Counter>,
+    signed: Family<Signed, Counter>,
 }
 
 impl Metrics {
     /// Makes them visible under their names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_refusals", "Callers turned away at the door", self.refusals.clone());
+        let help = "Signatures of the booking network that were right, by the key they were made with";
+        registry.register("a2a_signature_verified", help, self.signed.clone());
+    }
+
+    pub(crate) fn signed(&self, slot: Slot) {
+        self.signed.get_or_create(&Signed { key: slot.name() }).inc();
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {

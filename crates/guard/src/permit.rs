@@ -44,7 +44,7 @@
 //!
 //! ```compile_fail,E0451
 //! fn pretend(identity: sabir_guard::Identity) -> sabir_guard::Admitted {
-//!     sabir_guard::Admitted { identity, at: 0 }
+//!     sabir_guard::Admitted { identity, at: 0, uncounted: false }
 //! }
 //! ```
 //!
@@ -82,6 +82,8 @@ pub struct Admitted {
     pub(crate) identity: Identity,
     /// Under which rules.
     pub(crate) at: usize,
+    /// It could not be counted.
+    pub(crate) uncounted: bool,
 }
 
 impl Admitted {

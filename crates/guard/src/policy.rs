@@ -1,4 +1,4 @@
-//! What a call must pass once its caller is known, in order: rate, scope, trust.
+//! What a call must pass once its caller is known, in order: rate, scope, tier, trust.
 //!
 //! The order is not free. Rate comes right after the caller is known and before anything is decoded, so that malformed
 //! requests are not free either. Scope comes before trust, because it is decided here while trust may have to ask the
@@ -8,11 +8,13 @@
 pub mod lattice;
 pub mod rate;
 pub mod scope;
+pub mod tier;
 pub mod trust;
 
 use crate::entrance::Entrance;
 use crate::fetch::Fetch;
 use rate::Limits;
+use sabir_proto::agnt::Intent;
 use sabir_proto::{AgentName, Call, ToolMode};
 use scope::SkillRule;
 use std::borrow::Cow;
@@ -129,5 +131,13 @@ impl<F: Fetch> Rules<F> {
             (None, [only]) => Some(only),
             (None, _) => None,
         }
+    }
+
+    /// The intents of the booking network that a call may end in: the one whose skill it names, else every one there is.
+    pub(crate) fn intents<'a>(&'a self, wanted: &Wanted<'_>) -> impl Iterator<Item = Intent> + 'a {
+        let sends = wanted.action == Action::Send;
+        let named = self.skill(wanted).map(|rule| &*rule.id);
+        let meant = move |rule: &&SkillRule| sends && named.is_none_or(|named| named == rule.id);
+        self.skills.iter().filter(meant).filter_map(|rule| rule.intent)
     }
 }

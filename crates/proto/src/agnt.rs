@@ -3,6 +3,12 @@
 //! Its envelope is written and read by `wire`; what an intent does is the business of `network`. Both speak of it in
 //! these words.
 
+mod aside;
+mod hop;
+
+pub use aside::{ASIDE, Aside, data};
+pub use hop::Hop;
+
 use crate::Object;
 use std::fmt;
 use std::time::Duration;

@@ -206,6 +206,9 @@ pub enum Fault {
         /// When to try again, in seconds; none where only an operator can help.
         retry_after: Option<u64>,
     },
+    /// The booking network said no.
+    #[error(transparent)]
+    Booking(Box<crate::agnt::Problem>),
     /// What another server said, in its own words.
     #[error("{message}")]
     Peer {
@@ -244,7 +247,7 @@ impl Fault {
             Self::InvalidRequest(_) => Code::InvalidRequest,
             Self::MethodNotFound(_) => Code::MethodNotFound,
             Self::InvalidParams(_) => Code::InvalidParams,
-            Self::RetryConflict => Code::Conflict,
+            Self::RetryConflict | Self::Booking(_) => Code::Conflict,
             Self::Internal(_) => Code::Internal,
             Self::Unavailable(_) | Self::Shed { .. } => Code::Unavailable,
             Self::Exhausted(_) => Code::Exhausted,

@@ -7,8 +7,10 @@
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
 mod agents;
+mod booking;
 mod cards;
 mod desk;
+mod envelope;
 mod files;
 mod keys;
 mod letters;
@@ -17,19 +19,25 @@ mod webhook;
 
 pub use crate::card::Settled;
 pub use agents::{AgentError, AgentOrder, AgentView, Arrival, Origin, as_form};
-pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub(crate) use booking::Bureau;
+pub use booking::{
+    BookingView, MoveView, NetworkOrder, NetworkSaid, ROWS_MAX, SlotView, SubscriptionView, VenueView, network,
+};
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key, withdrawal};
 pub(crate) use desk::see_to;
 pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
+pub use envelope::{EnvelopeQuery, EnvelopeView};
 pub use files::{
-    Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
+    Checked, Copied, CopyError, Looked, Over, backup, check, exchanges, guard_beside, prunable, prune, restore,
+    store_at,
 };
 pub use keys::{Issued, KeyOrder, standing};
 pub(crate) use letters::carry_out;
 pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
 pub use sabir_gateway::Tried as TriedInterface;
 pub use sabir_store::{
-    ApiKey, Break, CardStanding, ChangeError, Domain, Enlisted, Entry, Hash, KeptCard, KeyId, Known, Linked,
-    NotAReference, OpenError, Organisation, Pin, SecretRef, StoreError, Verified,
+    ApiKey, BookingStatus, Break, CardStanding, ChangeError, Domain, Enlisted, Entry, Hash, KeptCard, KeyId, Known,
+    Linked, NotAReference, OpenError, Organisation, Pin, SecretRef, StoreError, Verified,
 };
 pub use terms::scope_fault;
 pub use webhook::{Delivered, Outcome, Tried, Webhook, try_webhook};

@@ -1,9 +1,12 @@
 //! The composition root: the only place that names concrete types.
 
+use crate::admin::Bureau;
 use crate::agents::Ledger;
 use crate::arriving::Budget;
+use crate::bind::agnt::EnvelopeMetrics;
+use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
-use crate::config::{Config, LimitsConfig, store_path};
+use crate::config::{Config, LimitsConfig, booking, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
 use crate::directory::{Directory, Registrar, Workshop};
@@ -13,6 +16,7 @@ pub(crate) use crate::gate::Rules;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use crate::network::{self, Network};
 use crate::operator::Operator;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
@@ -22,6 +26,7 @@ use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_gateway::Hub;
+use sabir_gateway::wire::WireLog;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -72,6 +77,8 @@ pub struct Server {
     drain: Duration,
     keeper: Option<Keeper>,
     registrar: Registrar,
+    /// The booking network, as it is configured.
+    section: Option<booking::NetworkConfig>,
 }
 
 /// What every request sees.
@@ -94,6 +101,10 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// Where what is said to us and by us is kept.
+    pub(crate) wire: WireLog,
+    /// The booking network, if there is one here.
+    pub(crate) network: Option<Arc<Network>>,
     /// Where we are reached, as cards say.
     pub(crate) public: PublicAddress,
     registry: Registry,
@@ -120,10 +131,13 @@ impl Server {
 
     /// The same, with something before everything that is served.
     pub(crate) async fn compose(
-        config: Config,
-        own: HashMap<String, Arc<dyn AnyAgent>>,
+        mut config: Config,
+        mut own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
     ) -> Result<Self, StartError> {
+        if !own.contains_key(booking::AGENT) {
+            crate::booking::enlist(&mut config).map_err(StartError::Config)?;
+        }
         let config = Arc::new(config);
         let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
@@ -135,7 +149,7 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Opened { log, kept, pulse } = open_store(&config, store_metrics.clone()).await?;
+        let Opened { log, kept, pulse, ledger: booked } = open_store(&config, store_metrics.clone()).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
@@ -150,13 +164,25 @@ impl Server {
         let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
-        let courier = deliver::courier(&config, &public, log.clone(), metrics.clone()).map_err(StartError::Config)?;
+        let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
+            .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
+        let network = open_network(&config, &gate, booked.clone(), &mut registry).await.map_err(StartError::Config)?;
+        let passages = network.as_ref().map(|network| network.passages.clone());
+        let holders = KeyHolders::new(kept_for_guard.clone(), passages);
+        if let (Some(section), Some(network)) = (&config.network, &network) {
+            let patrons = Arc::new(holders.clone());
+            let routes = network.federation.routes().clone();
+            let stands = crate::booking::agent(section, booked.clone(), patrons, routes).map_err(StartError::Config)?;
+            crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
+            own.entry(booking::AGENT.to_owned()).or_insert(stands);
+        }
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
-        let hub = Hub::new(upstream_metrics);
+        let wire = config.wire_log().map_err(StartError::Config)?;
+        let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone());
         let ours = authorities(&public, address);
         let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
@@ -171,8 +197,10 @@ impl Server {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
-        route.start_deliveries(Arc::new(courier));
-        let operator = listen_to_operator(&config, log, route.for_operators());
+        route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
+        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
+            .map_err(StartError::Config)?;
+        let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
         let app = App {
             guard,
             route,
@@ -193,12 +221,15 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            wire,
+            network,
             public,
             registry,
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
+        let section = config.network.clone();
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar, section })
     }
 
     /// The address it listens on.
@@ -220,6 +251,7 @@ impl Server {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
         let keeper = self.keeper;
+        let beside = crate::federation::follow(self.app.clone(), self.section);
         let keeping = async move {
             match keeper {
                 Some(keeper) => keeper.run().await,
@@ -238,6 +270,7 @@ impl Server {
             () = keeping => {}
             () = self.registrar.follow() => {}
             () = operator => {}
+            () = beside => {}
         }
         app.route.stop().await;
     }
@@ -271,6 +304,11 @@ impl App {
         }
     }
 
+    /// Whether nothing could be stored when it was last tried.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.pulse.trouble().is_some()
+    }
+
     /// Takes a new certificate when there is one; never ends.
     async fn follow_certificate(self: Arc<Self>) {
         match &self.tls {
@@ -293,11 +331,12 @@ struct Opened {
     log: Arc<dyn TaskLog>,
     kept: Arc<dyn Retention>,
     pulse: Arc<dyn Pulse>,
+    ledger: Arc<dyn sabir_store::Ledger>,
 }
 
 impl Opened {
-    fn new<S: TaskLog + Retention + Pulse>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), kept: store.clone(), pulse: store }
+    fn new<S: TaskLog + Retention + Pulse + sabir_store::Ledger>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), kept: store.clone(), pulse: store.clone(), ledger: store }
     }
 }
 
@@ -322,10 +361,28 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     Ok(Opened::new(log))
 }
 
+/// The booking network, where one is configured.
+async fn open_network(
+    config: &Config,
+    gate: &Gate,
+    ledger: Arc<dyn sabir_store::Ledger>,
+    registry: &mut Registry,
+) -> Result<Option<Arc<Network>>, String> {
+    let Some(section) = &config.network else { return Ok(None) };
+    let seals = gate.seals()?.map(Arc::new);
+    let metrics = EnvelopeMetrics::register(registry);
+    network::register_metered(&ledger, registry);
+    let names = (&*section.id, &*section.version, booking::AGENT);
+    let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
+    let beside = (kept, registry);
+    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;
+    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics, Arc::new(federation)))))
+}
+
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine) -> Option<Operator> {
+fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine, bureau: Bureau) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log, engine) {
+    match Operator::listen(&path, log, engine, bureau) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");

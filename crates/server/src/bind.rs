@@ -1,5 +1,6 @@
 //! The bindings: decode, ask, encode.
 
+pub(crate) mod agnt;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod jsonrpc;

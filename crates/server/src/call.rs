@@ -15,8 +15,9 @@
 use crate::app::{App, Rules, Served};
 use crate::handed;
 use crate::watched::Watched;
-use sabir_guard::{Admitted, Guard, Identity, Knock};
-use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms};
+use crate::wire;
+use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit};
+use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms, Timestamp};
 use sabir_store::Scope;
 use sabir_wire::Handoffs;
 use std::sync::Arc;
@@ -65,16 +66,33 @@ impl App {
             _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
         };
         let active = extensions(served, &terms)?;
+        if let Some(network) = self.network.as_ref().filter(|network| network.is(served)) {
+            network.introduce(admitted.identity(), &mut call);
+        }
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
-        handed::check(served, cleared.identity(), &call)?;
-        offered(served, &call)?;
-        let permit = self.guard.permit(&served.rules, cleared, call, knock.now).await?;
-        let (reply, scope) = self.route.serve(served, permit, &terms).await?;
+        let permit = self.permit(served, cleared, call, knock.now).await?;
+        let named = wire::named(permit.call()).cloned();
+        let outcome = self.route.serve(served, permit, &terms).await;
+        wire::about(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        let (reply, scope) = outcome?;
         let reply = match reply {
             Reply::Stream(watched) => Reply::Stream(watched.showing(Handoffs::of(&active))),
             reply => Handoffs::of(&active).show(reply),
         };
         Ok(Answered { reply, active, scope })
+    }
+
+    /// What stands between whoever may have something and having it: what the agent offers, and whether it is a copy.
+    pub(crate) async fn permit(
+        &self,
+        served: &Served,
+        cleared: Cleared,
+        call: Call,
+        now: Timestamp,
+    ) -> Result<Permit, Fault> {
+        handed::check(served, cleared.identity(), &call)?;
+        offered(served, &call)?;
+        Ok(self.guard.permit(&served.rules, cleared, call, now).await?)
     }
 
     /// Serves a call of 0.3 over gRPC, where the method for the extended card gives *the* card: the Python SDK of 0.3

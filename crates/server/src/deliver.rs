@@ -9,12 +9,13 @@ use crate::gate::ConfiguredSecrets;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use room::Room;
-use sabir_engine::{BoxFuture, Host as _, Outcome, Parcel, TaskLog, machine};
-use sabir_gateway::{Bodies, Seal, Tls, Webhooks, Written};
+use sabir_engine::{BoxFuture, Courier, Delivered, Host as _, Outcome, Parcel, TaskLog, machine};
+use sabir_gateway::{Bodies, OwnSecrets, Seal, Tls, Webhooks, Written};
 use sabir_guard::entrance::Secrets as _;
 use sabir_guard::sign::webhook::WebhookSecret;
+use sabir_network::webhook;
 use sabir_proto::{Event, FrozenTask, Seq, TaskId};
-use sabir_store::{Note, SecretRef, StoreError};
+use sabir_store::{Ledger, Note, SecretRef, StoreError};
 use sabir_wire::{Dialect, Losses, write_push_event, write_push_task};
 use std::sync::Arc;
 
@@ -25,12 +26,12 @@ const FOLD_EVENTS_MAX: u64 = 500;
 pub(crate) fn courier(
     config: &Config,
     public: &PublicAddress,
-    log: Arc<dyn TaskLog>,
+    (log, ledger): (Arc<dyn TaskLog>, Arc<dyn Ledger>),
     metrics: Metrics,
 ) -> Result<Webhooks, String> {
     config.push.check()?;
     let seal = Seal { secrets: secrets(config)?, key: signing_key(config, public)? };
-    let payloads = Payloads { log, metrics, room: Room::default() };
+    let payloads = Payloads { log, ledger, metrics, room: Room::default() };
     Webhooks::new(config.egress.policy(), &Tls::default(), config.push.timeout(), seal, payloads)
         .map_err(|e| e.to_string())
 }
@@ -45,9 +46,39 @@ fn secrets(config: &Config) -> Result<Vec<WebhookSecret>, String> {
     WebhookSecret::read_all(&text).map_err(|fault| wrong(fault.to_string()))
 }
 
+/// Delivers, and ends subscriptions of the booking network whose receivers want no more.
+pub(crate) struct Deliveries {
+    pub(crate) webhooks: Webhooks,
+    pub(crate) ledger: Arc<dyn Ledger>,
+}
+
+impl Courier for Deliveries {
+    fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
+        self.webhooks.host_of(url)
+    }
+
+    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+        let subscription = (&*parcel.dialect == webhook::DIALECT)
+            .then(|| webhook::subscription_of(parcel.config.id.as_deref()?).map(str::to_owned))
+            .flatten();
+        let (delivery, ledger) = (self.webhooks.deliver(parcel), self.ledger.clone());
+        Box::pin(async move {
+            let delivered = delivery.await;
+            if let (Outcome::Gone { status }, Some(id)) = (&delivered.outcome, subscription) {
+                let why = format!("its receiver answered HTTP {status}");
+                if let Err(error) = ledger.end_subscription(&id, Some(&why)).await {
+                    tracing::error!(%error, id, "a subscription could not be ended");
+                }
+            }
+            delivered
+        })
+    }
+}
+
 /// Writes events in the dialect in which a webhook was registered.
 struct Payloads {
     log: Arc<dyn TaskLog>,
+    ledger: Arc<dyn Ledger>,
     metrics: Metrics,
     room: Room,
 }
@@ -55,12 +86,15 @@ struct Payloads {
 impl Bodies for Payloads {
     fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>> {
         Box::pin(async move {
+            if &*parcel.dialect == webhook::DIALECT {
+                return self.booking(parcel).await;
+            }
             let forbidden = |reason: String| Outcome::Forbidden { reason };
             let dialect: Dialect = parcel.dialect.parse().map_err(|e| forbidden(format!("{e}")))?;
             if dialect == Dialect::V1 {
                 let room = self.room.hold(parcel.event.json.len()).await;
                 let (media_type, bytes) = write_push_event(&parcel.event);
-                return Ok(Written { media_type, bytes, room });
+                return Ok(Written { media_type, bytes, room, own: None });
             }
             // Kept until there is room for what was written, so that only so many wait for it.
             let _writing = self.room.write().await;
@@ -78,12 +112,28 @@ impl Bodies for Payloads {
                 self.report(parcel.task, dialect, &losses);
             }
             let room = self.room.hold(bytes.len()).await;
-            Ok(Written { media_type, bytes, room })
+            Ok(Written { media_type, bytes, room, own: None })
         })
     }
 }
 
 impl Payloads {
+    /// What a subscriber of the booking network is told, under its own secrets. They are looked up for every attempt, so
+    /// that what was rotated meanwhile signs.
+    async fn booking(&self, parcel: &Parcel) -> Result<Written, Outcome> {
+        let forbidden = |reason: &str| Outcome::Forbidden { reason: reason.into() };
+        let config = parcel.config.id.as_deref().unwrap_or_default();
+        let id = webhook::subscription_of(config).ok_or_else(|| forbidden("it is nobody's subscription"))?;
+        let found = self.ledger.subscription(id).await;
+        let found = found.map_err(|e| Outcome::Withheld { reason: format!("the subscription cannot be read: {e}") })?;
+        let found = found.ok_or_else(|| forbidden("the subscription was removed"))?;
+        let bytes = webhook::body(config, &parcel.event, parcel.at)
+            .ok_or_else(|| forbidden("there is nothing in it for subscribers"))?;
+        let mut secrets = vec![found.secret];
+        secrets.extend(found.previous.filter(|(_, until)| *until > TokioHost.now()).map(|(secret, _)| secret));
+        Ok(Written { media_type: "application/json", bytes, room: None, own: Some(OwnSecrets(secrets)) })
+    }
+
     /// How a task stood after an event, so that the body is the same at every attempt.
     async fn task_at(&self, id: TaskId, seq: Seq) -> Result<Option<FrozenTask>, StoreError> {
         let Some(stored) = self.log.load(id).await? else { return Ok(None) };

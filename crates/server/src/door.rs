@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::cors::{Cors, Invitation};
 use crate::tls::Tls;
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use std::sync::Arc;
 
 /// The names under which this server may be called.
@@ -56,8 +56,17 @@ impl Door {
     /// Checks a request.
     pub(crate) fn check<B: http_body::Body>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
+        self.check_host(request.uri(), headers)?;
+        if request.method() == Method::POST && !is_json(headers, request.body().is_end_stream()) {
+            return Err((415, "send the body as application/json or application/a2a+json"));
+        }
+        Ok(())
+    }
+
+    /// The same, whatever its method and its body: by what name it calls us, and for which page.
+    pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         // HTTP/2 has the authority in the URI, HTTP/1.1 in a header.
-        let host = request.uri().authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
+        let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
         match host {
             // Rebinding changes the name, never the port; and tunnels change the port, never the name.
             Some(host) if self.hosts.iter().any(|ours| name(ours).eq_ignore_ascii_case(name(host))) => {}
@@ -75,9 +84,6 @@ impl Door {
             if !self.is_ours(host) && !self.invited.allows(origin) && !self.is_certified_origin(scheme, host) {
                 return Err((403, "requests from other web origins are not allowed"));
             }
-        }
-        if request.method() == Method::POST && !is_json(headers, request.body().is_end_stream()) {
-            return Err((415, "send the body as application/json or application/a2a+json"));
         }
         Ok(())
     }

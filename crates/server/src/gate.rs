@@ -3,12 +3,14 @@
 use crate::app::StartError;
 use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
-use crate::config::{Config, store_path};
+use crate::config::{Config, booking, store_path};
 use sabir_gateway::{Egress, Outbound};
-use sabir_guard::config::AuthConfig;
+use sabir_guard::Seals;
+use sabir_guard::config::{Accept, AuthConfig};
 use sabir_guard::entrance::{Ground, Posture, Secrets};
 use sabir_guard::policy::rate::Limits;
 use sabir_guard::policy::scope::SkillRule;
+use sabir_proto::agnt::Intent;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentName, Secret};
 use sabir_store::memory::MemoryGuard;
@@ -118,9 +120,13 @@ impl Gate {
 
     /// The rules of an agent.
     pub(crate) fn rules(&self, entry: &AgentConfig, name: &AgentName, skills: &[Skill]) -> Result<Rules, String> {
+        let is_network = self.config.network.is_some() && entry.name == booking::AGENT;
         let entrance = match &entry.auth {
+            None if is_network && !self.config.auth.accepted().contains(&Accept::ApiKey) => {
+                Arc::new(self.entrance(&with_keys(&self.config.auth, self.ground.production))?)
+            }
             None => self.shared.clone(),
-            Some(auth) => Arc::new(Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)?),
+            Some(auth) => Arc::new(self.entrance(auth)?),
         };
         for warning in entrance.warnings() {
             tracing::warn!(agent = %name, "{warning}");
@@ -139,9 +145,19 @@ impl Gate {
             requirements: skill.security_requirements.clone(),
             // Where nobody is asked, nobody can be told apart.
             needs_identity: !open && hidden.contains(&&*skill.id),
+            intent: if is_network { Intent::parse(&skill.id) } else { None },
         };
         let (limits, tools) = self.limits(Some(entry));
         Ok(Rules { entrance, agent: name.clone(), limits, skills: skills.iter().map(rule).collect(), tools })
+    }
+
+    fn entrance(&self, auth: &AuthConfig) -> Result<Entrance, String> {
+        Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)
+    }
+
+    /// The keys that payloads of the booking network are signed with.
+    pub(crate) fn seals(&self) -> Result<Option<Seals>, String> {
+        self.config.auth.agnt.as_ref().map(|agnt| agnt.seals(&*self.secrets)).transpose()
     }
 
     /// Whether others than this machine can reach us, by our own address or by a proxy's.
@@ -163,6 +179,17 @@ impl Gate {
         };
         (limits, tools.into())
     }
+}
+
+/// What the booking network takes: what everybody here takes, and keys. Where nobody is asked for anything, whoever has no
+/// key may look, and book nothing; in production not even that.
+fn with_keys(auth: &AuthConfig, production: bool) -> AuthConfig {
+    let mut accepts = auth.accepted();
+    let required = if accepts.is_empty() { Some(production) } else { auth.required };
+    if !accepts.contains(&Accept::ApiKey) {
+        accepts.push(Accept::ApiKey);
+    }
+    AuthConfig { accept: Some(accepts), required, ..auth.clone() }
 }
 
 /// Whoever asks nobody for credentials stays on this machine, unless it is said that everybody may call. In production

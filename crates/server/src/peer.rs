@@ -14,6 +14,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Whether what it says can be read by nobody on the way.
     pub(crate) tls: bool,
+    /// By a version of TLS before 1.3, as far as this end of it can tell.
+    pub(crate) is_older_tls: bool,
     /// The certificate it showed, in DER. One that is here was vouched for by a configured authority.
     pub(crate) certificate: Option<Arc<[u8]>>,
 }
@@ -21,12 +23,13 @@ pub(crate) struct Peer {
 impl Peer {
     /// One that speaks plain HTTP.
     pub(crate) fn plain(address: SocketAddr) -> Self {
-        Self { address: address.ip().to_canonical(), tls: false, certificate: None }
+        Self { address: address.ip().to_canonical(), tls: false, is_older_tls: false, certificate: None }
     }
 
     /// Now that hands were shaken.
     pub(crate) fn learn(&mut self, session: &rustls::ServerConnection) {
         self.tls = true;
+        self.is_older_tls = session.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_3);
         let certificates = session.peer_certificates().unwrap_or_default();
         self.certificate = certificates.first().map(|certificate| Arc::from(&**certificate));
     }

@@ -58,7 +58,7 @@ impl Proxies {
             (Proto::Unsaid, None) => peer.tls,
         };
         // The certificate of the connection is the proxy's, and says nothing about whom it speaks for.
-        Peer { address: said.address, tls, certificate: None }
+        Peer { address: said.address, tls, is_older_tls: false, certificate: None }
     }
 
     fn trust(&self, address: &IpAddr) -> bool {
@@ -200,7 +200,7 @@ mod tests {
             map.append(*name, http::HeaderValue::from_bytes(value).unwrap());
         }
         let certificate = Some([1, 2, 3].as_slice().into());
-        let peer = Peer { address: from.parse().unwrap(), tls: false, certificate };
+        let peer = Peer { address: from.parse().unwrap(), tls: false, is_older_tls: false, certificate };
         let corrected = proxies.correct(peer.clone(), &map);
         assert_eq!(corrected.certificate.is_some(), corrected == peer, "whoever is spoken for has no certificate");
         (corrected.address.to_string(), corrected.tls)

@@ -13,12 +13,14 @@
 
 use crate::app::{App, Served};
 use crate::arriving::{Arriving, Bounds, Taken, Trouble};
-use crate::bind::{self, grpc, http as rest, jsonrpc, process, rest as rest_v03};
+use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{Body, JSON, TEXT, answer};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
+use crate::registry;
+use crate::wire;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
 };
@@ -78,6 +80,12 @@ fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
 }
 
 async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+    // Told by its path and not by its looks; it has its own words for all that can be wrong.
+    if let Some(network) = &app.network
+        && let Some(place) = agnt::Place::at(request.uri().path())
+    {
+        return Box::pin(agnt::serve(app, network, place, request, peer)).await;
+    }
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
@@ -89,6 +97,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     // what every request pays.
     if is_grpc(&request) {
         return Box::pin(grpc::serve(app, request, peer)).await;
+    }
+    if let Some(network) = &app.network
+        && let Some(place) = registry::Place::at(request.uri().path())
+    {
+        return Box::pin(registry::serve(app, network, place, request)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {
@@ -102,11 +115,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         ("POST", path) if is_endpoint(path) => {
             let entry = entry(rest_of_path);
             let (parts, body) = request.into_parts();
-            match collect(app, &parts.headers, body).await {
+            match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                 Ok(body) => {
                     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
                     let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
-                    jsonrpc::serve(app, arrived, body).await
+                    wire::listen(app, &parts, body.body.clone(), jsonrpc::serve(app, arrived, body)).await
                 }
                 Err(untaken) => untaken.answer(jsonrpc::refuse_early),
             }
@@ -126,7 +139,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             None => not_found("no card is signed here, so there are no keys"),
         },
         ("GET" | "HEAD", CATALOG) if at.is_none() => {
-            catalog::list(app, request.uri().query().unwrap_or(""), request.headers())
+            Box::pin(catalog::list(app, request.uri().query().unwrap_or(""), request.headers())).await
         }
         ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
@@ -151,7 +164,7 @@ async fn process_job(app: &Arc<App>, job: Option<process::Job>, request: Request
         return process::wrong_method();
     };
     let (parts, body) = request.into_parts();
-    match collect(app, &parts.headers, body).await {
+    match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
         Ok(taken) => process::serve(app, job, &parts.headers, &taken.body).await,
         Err(untaken) => untaken.answer(rest::refuse_early),
     }
@@ -169,10 +182,14 @@ async fn http_json(
     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
         return match v03::rest::route(&parts.method, path) {
-            v03::rest::Routed::Operation(route, _) => match collect(app, &parts.headers, body).await {
-                Ok(body) => rest_v03::serve(app, at, route, head, body).await,
-                Err(untaken) => untaken.answer(rest_v03::refuse_early),
-            },
+            v03::rest::Routed::Operation(route, _) => {
+                match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
+                    Ok(body) => {
+                        wire::listen(app, &parts, body.body.clone(), rest_v03::serve(app, at, route, head, body)).await
+                    }
+                    Err(untaken) => untaken.answer(rest_v03::refuse_early),
+                }
+            }
             v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
             v03::rest::Routed::Unknown => {
                 not_found("no such path of A2A 0.3; the agent card at /.well-known/agent-card.json says what is served")
@@ -180,8 +197,10 @@ async fn http_json(
         };
     }
     match route(&parts.method, below) {
-        Routed::Operation(route, tenant) => match collect(app, &parts.headers, body).await {
-            Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
+        Routed::Operation(route, tenant) => match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
+            Ok(body) => {
+                wire::listen(app, &parts, body.body.clone(), rest::serve(app, at, (route, tenant), head, body)).await
+            }
             Err(untaken) => untaken.answer(rest::refuse_early),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),
@@ -301,9 +320,9 @@ pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
 }
 
 /// A body that was not taken, and what its sender is told.
-struct Untaken {
-    status: StatusCode,
-    fault: Fault,
+pub(crate) struct Untaken {
+    pub(crate) status: StatusCode,
+    pub(crate) fault: Fault,
 }
 
 impl Untaken {
@@ -318,8 +337,12 @@ impl Untaken {
 }
 
 /// Reads the body, within its limits of size and time, and that of all bodies together.
-async fn collect(app: &App, headers: &http::HeaderMap, body: Incoming) -> Result<Taken, Untaken> {
-    let most = app.limits.body_bytes_max;
+pub(crate) async fn collect(
+    app: &App,
+    headers: &http::HeaderMap,
+    body: Incoming,
+    most: usize,
+) -> Result<Taken, Untaken> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
     let read = if declared.is_some_and(|n| n > most) {
         Err(Trouble::TooLarge)

@@ -1,6 +1,6 @@
 //! How storing can fail: as many variants as there are reactions.
 
-use crate::KeyId;
+use crate::{KeyId, Refusal};
 use sabir_proto::AgentName;
 use std::path::PathBuf;
 
@@ -51,6 +51,9 @@ pub enum AppendError {
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,
+    /// The ledger has it otherwise.
+    #[error(transparent)]
+    Ledger(#[from] Refusal),
     /// The store itself failed.
     #[error(transparent)]
     Store(#[from] StoreError),

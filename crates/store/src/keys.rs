@@ -188,6 +188,9 @@ pub trait Keys: Send + Sync + 'static {
     /// whether there was one, this fails after ten seconds: a key that may have been revoked does not open a door.
     fn find(&self, hash: &Hash, now: Timestamp) -> Result<Standing, StoreError>;
 
+    /// The key of an id, expired and revoked ones too. From memory, and as sure of itself as [`find`](Self::find).
+    fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError>;
+
     /// Adds a key. It is on disk, with its audit entry, before this answers.
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError>;
 

@@ -20,6 +20,7 @@ mod error;
 mod hash;
 mod keys;
 mod kin;
+mod ledger;
 mod list;
 mod metrics;
 mod note;
@@ -46,6 +47,13 @@ pub use keys::{
     ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
 };
 pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
+pub use ledger::{
+    Batch, BatchMark, BatchStanding, Billing, Booked, Booking, BookingMove, BookingQuery, BookingStatus, DAY_MS, Fee,
+    INTERACTIONS_WAITING_MAX, ImportError, Imported, Interaction, InteractionQuery, Ledger, NETWORKS_MAX, NetworkError,
+    NetworkPut, NetworkRecord, Networks, NewBooking, NewUsage, Payment, PaymentEntry, PaymentStatus, PaymentStep,
+    Payments, Refusal, SCAN_ROWS_MAX, SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscription, Subscriptions,
+    Tally, Usage, Venue, VenueListing, VenueName, VenueQuery,
+};
 pub use list::{Listed, Listing, PageToken};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};

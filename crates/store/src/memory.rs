@@ -4,6 +4,7 @@
 
 mod guard;
 mod kin;
+mod ledger;
 mod outbox;
 mod retention;
 
@@ -33,6 +34,7 @@ struct Inner {
     notes: HashMap<TaskId, Vec<Note>>,
     owed_cancels: BTreeMap<TaskId, OwedCancel>,
     outbox: outbox::Rows,
+    ledger: ledger::Rows,
     /// By root, in millionths.
     spent: HashMap<TaskId, u64>,
     commits: u64,
@@ -160,7 +162,7 @@ impl Inner {
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut cancel = None;
+        let (mut cancel, mut booked) = (None, Vec::new());
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -199,8 +201,12 @@ impl Inner {
                 Effect::WaitFor(_) => {}
                 Effect::OweCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
+                effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
+                    booked.push(effect);
+                }
             }
         }
+        self.ledger.apply(step.task, booked)?;
         deleted.iter().for_each(|config| self.outbox.forget(step.task, config));
         for config in moved {
             if let Some(registered) = row.pushes.get(&config) {

@@ -20,6 +20,8 @@ pub struct Metrics {
     pub notes_dropped: Counter,
     /// Refusals that the audit has only as a number.
     pub audit_dropped: Counter,
+    /// Records of envelopes that were not written because too many waited.
+    pub interactions_dropped: Counter,
 }
 
 impl Default for Metrics {
@@ -31,6 +33,7 @@ impl Default for Metrics {
             store_trouble: Gauge::default(),
             notes_dropped: Counter::default(),
             audit_dropped: Counter::default(),
+            interactions_dropped: Counter::default(),
         }
     }
 }
@@ -44,5 +47,7 @@ impl Metrics {
         registry.register("sabir_store_trouble", "1 while the store takes no writes", self.store_trouble.clone());
         registry.register("sabir_notes_dropped", "Notes lost because too many waited", self.notes_dropped.clone());
         registry.register("sabir_audit_dropped", "Refusals the audit only counted", self.audit_dropped.clone());
+        let lost = self.interactions_dropped.clone();
+        registry.register("sabir_interactions_dropped", "Records of envelopes lost because too many waited", lost);
     }
 }

@@ -8,6 +8,7 @@
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; one step is refused alone |
 //! | `notes` | what nobody waits for, written when the writer has nothing else to do |
+//! | `ledger` | venues, bookings and what belongs to them |
 //! | `outbox` | what is owed to push configurations; marked without a sync |
 //! | `pulse` | whether writes are taken |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
@@ -27,6 +28,7 @@ mod checkpoint;
 mod forget;
 mod guard;
 mod kin;
+mod ledger;
 mod notes;
 mod outbox;
 mod pulse;
@@ -115,6 +117,7 @@ enum Backend {
 #[derive(Debug, Default)]
 struct Shared {
     scopes: scopes::Scopes,
+    ledger: ledger::Counts,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
     /// How often notes or marks were written, which is no commit that anybody counts by.
@@ -137,6 +140,7 @@ impl SqliteLog {
         // Checkpoints run on their own connection: inside the writer's commit they are the 20 to 50 ms pauses.
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
         shared.scopes.load(&connection).map_err(fail)?;
+        shared.ledger.load(&connection).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
         let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writing);
         let bell = shared.bell.clone();
@@ -203,6 +207,10 @@ fn key(stamp: Stamp) -> i64 {
 
 fn stamp(key: i64) -> Stamp {
     Stamp::from_u64(u64::try_from(key).unwrap_or(0))
+}
+
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
 }
 
 fn seq(number: i64) -> Seq {

@@ -1,6 +1,6 @@
 //! A step: what becomes visible together, or not at all.
 
-use crate::Birth;
+use crate::{Birth, BookingStatus, Interaction, NewBooking, NewUsage, PaymentStep};
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -172,6 +172,27 @@ pub enum Effect {
         /// How much, in millionths.
         micros: u64,
     },
+    /// Makes a booking that is called what the task is called, with its slot, its count and the record of its envelope.
+    /// Refused with [`crate::AppendError::Ledger`] where the venue is not active or the slot is full.
+    Book(Box<NewBooking>),
+    /// Moves a booking, and counts it if it was not counted. Refused with [`crate::AppendError::Ledger`] unless it stands
+    /// where it was seen. One that is cancelled gives its slot back.
+    MoveBooking {
+        /// The booking.
+        booking: TaskId,
+        /// Where it was seen.
+        from: BookingStatus,
+        /// Where it goes.
+        to: BookingStatus,
+        /// When.
+        at: Timestamp,
+        /// What is counted for it from now on.
+        usage: Option<NewUsage>,
+    },
+    /// The record of an envelope.
+    Interaction(Box<Interaction>),
+    /// Opens or moves the payment that is called what the task is called. Refused with [`crate::AppendError::Ledger`].
+    Pay(Box<PaymentStep>),
 }
 
 /// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.

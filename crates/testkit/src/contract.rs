@@ -5,13 +5,16 @@
 //! proves nothing about it. What the guard keeps has a contract of its own, in [`guard`].
 
 mod aliases;
+mod billing;
 mod contexts;
 mod effects;
 mod groups;
 mod kin;
+mod ledger;
 mod lists;
 mod notes;
 mod opening;
+mod others;
 mod outbox;
 mod retention;
 mod retries;
@@ -23,7 +26,7 @@ pub mod model;
 
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
-use sabir_store::{AppendError, Listed, Listing, Retention, Scope, Step, Stored, TaskLog};
+use sabir_store::{AppendError, Ledger, Listed, Listing, Retention, Scope, Step, Stored, TaskLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +41,8 @@ pub trait Bench {
     fn log(&self) -> &dyn TaskLog;
     /// The same log, for whoever forgets.
     fn keeping(&self) -> &dyn Retention;
+    /// The same log, for whoever books.
+    fn ledger(&self) -> &dyn Ledger;
     /// Closes the log and opens it again, where that means anything.
     fn reopen(&mut self) {}
 }
@@ -80,6 +85,11 @@ promises! {
     kin: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,
         a_family_is_bounded, children_of_the_given_up_are_found, what_is_spent_adds_up_by_root,
         whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
+    ledger: venues_are_imported_all_or_none, venues_come_in_order_and_by_what_they_say, a_slot_is_taken_until_it_is_full,
+        a_refused_booking_leaves_no_trace, a_booking_moves_from_where_it_was_seen, envelopes_are_recorded;
+    billing: what_is_counted_is_billed_once, what_is_booked_and_what_is_counted_agree,
+        a_payment_moves_from_where_it_was_seen, a_payment_is_bounded_and_used_once;
+    others: subscriptions_belong_to_a_key, the_latest_record_of_a_network_is_kept;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
         a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,
@@ -112,6 +122,10 @@ impl Bench for InMemory {
     }
 
     fn keeping(&self) -> &dyn Retention {
+        &self.0
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         &self.0
     }
 }
@@ -162,6 +176,10 @@ impl Bench for OnFile {
     }
 
     fn keeping(&self) -> &dyn Retention {
+        self.sqlite()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         self.sqlite()
     }
 

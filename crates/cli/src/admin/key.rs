@@ -20,12 +20,14 @@ use std::time::Duration;
 /// `Authorization: Bearer KEY` or `X-API-Key: KEY`. A running server takes it within a second.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME; none means \
-    everything.\n\n\
+    after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME, from:ID; none means \
+    everything. At the booking network, query may look, booking may book as well, and full may pay; from:ID says which \
+    agents envelopes under the key may come from.\n\n\
     Examples:\n  \
     sabir key create --name ci --scope send --scope read --expires 90d\n  \
     sabir key create --owner ana --agent weather --expires 2027-01-31\n  \
-    sabir key create --owner venue-1 --tier pro --test -o json | jq -r .key"
+    sabir key create --owner venue-1 --tier pro --test -o json | jq -r .key\n  \
+    sabir key create --owner ana --tier pro --scope booking --from my_agent_001 --customer cus_42"
 )]
 pub(crate) struct Create {
     /// What people call it.
@@ -46,6 +48,18 @@ pub(crate) struct Create {
     /// The agent it is tied to; repeatable.
     #[arg(long = "agent", value_name = "AGENT", value_delimiter = ',')]
     agents: Vec<String>,
+    /// An agent that envelopes under it may come from, at the booking network; repeatable. The same as --scope from:ID.
+    #[arg(long = "from", value_name = "ID", value_delimiter = ',')]
+    senders: Vec<String>,
+    /// Envelopes under it must be signed as well.
+    #[arg(long)]
+    require_signature: bool,
+    /// It belongs to a relay, which passes on envelopes of others; they must be signed.
+    #[arg(long)]
+    relay: bool,
+    /// Who pays for what it books, as the payment processor knows them.
+    #[arg(long, value_name = "CUSTOMER")]
+    customer: Option<String>,
     /// When it ends: a span such as 30d, or a date such as 2027-01-31.
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     expires: Option<Timestamp>,
@@ -80,8 +94,11 @@ impl Verb for Create {
             name: self.name,
             tier: self.tier,
             test: self.test,
-            scopes: self.scopes,
+            scopes: self.scopes.into_iter().chain(self.senders.iter().map(|id| format!("from:{id}"))).collect(),
             agents: self.agents,
+            require_signature: self.require_signature,
+            relay: self.relay,
+            customer: self.customer,
             expires_at: self.expires,
         };
         let issued = wait(admin.create_key(order))?;
@@ -97,10 +114,15 @@ impl Create {
         if let Some(fault) = self.scopes.iter().find_map(|scope| scope_fault(scope)) {
             return Err(wrong(fault));
         }
+        if let Some(fault) = self.senders.iter().find_map(|id| scope_fault(&format!("from:{id}"))) {
+            return Err(wrong(fault));
+        }
         for name in &self.agents {
             AgentName::parse(name).map_err(|fault| wrong(format!("the agent {name:?} {fault}")))?;
         }
-        for (flag, text) in [("--name", &self.name), ("--owner", &self.owner), ("--tier", &self.tier)] {
+        for (flag, text) in
+            [("--name", &self.name), ("--owner", &self.owner), ("--tier", &self.tier), ("--customer", &self.customer)]
+        {
             if text.as_ref().is_some_and(|text| text.trim().is_empty() || text.chars().any(char::is_control)) {
                 return Err(wrong(format!("{flag} is one line of text")));
             }
@@ -224,6 +246,9 @@ fn members(key: &ApiKey) -> Map<String, Value> {
         "tier": terms.tier,
         "scopes": terms.scopes,
         "agents": terms.agents,
+        "requireSignature": terms.require_signature.then_some(true),
+        "relay": terms.relay.then_some(true),
+        "customer": terms.customer,
         "createdAt": key.created_at,
         "expiresAt": time(terms.expires_at),
         "revokedAt": time(key.revoked_at),
@@ -247,6 +272,9 @@ fn fields(floor: &mut Floor, key: &ApiKey) {
     floor.maybe("Tier", terms.tier.as_deref());
     floor.field("Scopes", if terms.scopes.is_empty() { "everything".into() } else { terms.scopes.join(" ") }.as_str());
     floor.maybe("Agents", Some(terms.agents.join(" ").as_str()));
+    floor.maybe("Signature", terms.require_signature.then_some("required"));
+    floor.maybe("Relay", terms.relay.then_some("yes"));
+    floor.maybe("Customer", terms.customer.as_deref());
     floor.field("Created", &key.created_at.to_string());
     floor.maybe("Expires", time(terms.expires_at).as_deref());
     floor.maybe("Revoked", time(key.revoked_at).as_deref());

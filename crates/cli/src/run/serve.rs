@@ -78,7 +78,7 @@ impl Serve {
     fn start(self) -> anyhow::Result<()> {
         start_log("info");
         let config = self.config()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        let runtime = super::runtime().context("cannot start")?;
         runtime.block_on(serve(config))
     }
 
@@ -93,7 +93,7 @@ impl Serve {
             config.agent = vec![model(url, self.model.unwrap_or_default())];
         } else if self.echo {
             config.agent = vec![single("echo", Kind::Echo)];
-        } else if config.agent.is_empty() {
+        } else if config.agent.is_empty() && config.network.is_none() {
             config.agent = demo_agents()?;
         }
         if let Some(listen) = self.listen {

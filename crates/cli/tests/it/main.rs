@@ -17,6 +17,7 @@
 //! | the command line, whatever the agent does | `bad_agents`, `manual` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
+//! | an envelope of the booking network is done once, and nothing but what its key is for | `envelopes` |
 //! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
@@ -72,6 +73,9 @@ mod dialects;
 mod disk;
 mod doctor;
 mod door;
+mod envelope;
+mod envelopes;
+mod federation;
 mod handoff;
 mod history;
 mod inbox;

@@ -2,8 +2,9 @@
 
 use super::{Line, Numbered, Opened, said_answer, said_event};
 use crate::authorise::Leaving;
-use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, is_ours, sensitive};
+use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
+use crate::error::Whose;
 use crate::{Error, Note, Said, TransportCode};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -278,7 +279,7 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
     for address in addresses {
         let connect = async {
             let tcp = TcpStream::connect(address).await;
-            let tcp = tcp.map_err(|e| nobody(&e.to_string()).by_ourselves(is_ours(&e)))?;
+            let tcp = tcp.map_err(|e| nobody(&e.to_string()).because(Whose::of(&e)))?;
             let _ = tcp.set_nodelay(true);
             if !secure {
                 return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));

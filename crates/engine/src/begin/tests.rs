@@ -5,8 +5,8 @@ use crate::engine::{Claimed, Engine, Resident};
 use crate::host::{BoxFuture, Host};
 use crate::{Limits, Metrics};
 use sabir_proto::{
-    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Task, TaskState, Tenant,
-    Terms, Timestamp,
+    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Seq, Task, TaskState,
+    Tenant, Terms, Timestamp,
 };
 use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
@@ -137,4 +137,114 @@ fn an_answer_that_comes_second_is_told_so() {
     bench.work();
     assert!(poll(first).is_pending());
     assert!(matches!(poll(second), Poll::Ready(Err(Fault::UnsupportedOperation(_)))));
+}
+
+/// Waits once, and then does as it is told.
+struct Carried;
+
+impl Agent for Carried {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let mut waited = false;
+        std::future::poll_fn(|_| {
+            let now = if waited { Poll::Ready(()) } else { Poll::Pending };
+            waited = true;
+            now
+        })
+        .await;
+        if cx.message().joined_text() == "look" {
+            return Ok(Ending::reply("nothing there"));
+        }
+        cx.artifact("done", Vec::new()).await?;
+        Ok(Ending::complete())
+    }
+
+    fn is_carried(&self) -> bool {
+        true
+    }
+}
+
+/// However long such a turn waits, its task is there whole or not at all.
+#[test]
+fn a_turn_that_is_carried_leaves_one_step_or_no_trace() {
+    let mut bench = Bench::new();
+    bench.resident.agent = Arc::new(Carried);
+    let send = |text: &str| {
+        let message = Message::text(MessageId::parse(text).unwrap(), Role::User, text);
+        let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
+        let request =
+            Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false });
+        let terms = Terms { idempotency_key: Some(text.into()), ..Terms::default() };
+        let (engine, scope) = (bench.engine.clone(), bench.scope.clone());
+        let resident = Resident { agent: Arc::new(Carried), name: bench.resident.name.clone(), ..bench.resident };
+        async move { engine.send(&resident, scope, request, &terms).await }
+    };
+    let log = &bench.engine.core.log;
+    let stored = || {
+        let Poll::Ready(Ok(found)) = poll(pin!(log.unfinished(None, 10))) else { panic!("a log in memory answers") };
+        found.len()
+    };
+    for _ in 0..2 {
+        let mut look = pin!(send("look"));
+        assert!(poll(look.as_mut()).is_pending());
+        assert_eq!(stored(), 0, "nothing is kept while it waits");
+        let Poll::Ready(Ok(Sent::Message(_))) = poll(look) else { panic!("it replies, and does so again") };
+    }
+    {
+        let mut given_up = pin!(send("book"));
+        assert!(poll(given_up.as_mut()).is_pending());
+    }
+    let mut first = pin!(send("book"));
+    assert!(poll(first.as_mut()).is_pending());
+    let Poll::Ready(Ok(Sent::Task(task, _))) = poll(first) else { panic!("what was given up is no hindrance") };
+    let mut again = pin!(send("book"));
+    let Poll::Ready(Ok(Sent::Task(repeat, _))) = poll(again.as_mut()) else { panic!("it is known") };
+    let id = task.thaw().unwrap().id;
+    assert_eq!((task.state, id), (TaskState::Completed, repeat.thaw().unwrap().id));
+    assert_eq!(stored(), 0);
+    let Poll::Ready(Ok(Some(kept))) = poll(pin!(log.load(id))) else { panic!("it is kept") };
+    assert_eq!(kept.head, sabir_proto::Seq(1), "it is one event");
+}
+
+/// Commits half of what it does before it goes on.
+struct Halting;
+
+impl Agent for Halting {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        cx.set_checkpoint("half");
+        cx.commit().await?;
+        cx.artifact("done", Vec::new()).await?;
+        Ok(Ending::complete())
+    }
+
+    fn is_carried(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_turn_that_is_carried_becomes_a_task_when_it_asks_for_a_commit() {
+    let bench = Bench::new();
+    let message = Message::text(MessageId::parse("m").unwrap(), Role::User, "pay");
+    let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
+    let request =
+        Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false });
+    let resident = Resident { agent: Arc::new(Halting), name: bench.resident.name.clone(), ..bench.resident };
+    let terms = Terms::default();
+    let mut send = pin!(bench.engine.send(&resident, bench.scope.clone(), request, &terms));
+    assert!(poll(send.as_mut()).is_pending());
+    let log = &bench.engine.core.log;
+    let Poll::Ready(Ok(found)) = poll(pin!(log.unfinished(None, 10))) else { panic!("a log in memory answers") };
+    assert!(found.is_empty(), "its runner has not been polled yet");
+    // Ended by its second poll: the first commits, the next goes on.
+    let mut runners = std::mem::take(&mut *bench.host.spawned.lock().unwrap());
+    while let Some(mut runner) = runners.pop() {
+        assert!(poll(runner.as_mut()).is_ready(), "a log in memory answers at once");
+    }
+    let Poll::Ready(Ok(Sent::Task(task, _))) = poll(send) else { panic!("it has ended") };
+    let task = task.thaw().unwrap();
+    assert_eq!((task.status.state, task.artifacts.len()), (TaskState::Completed, 1));
+    let Poll::Ready(Ok(events)) = poll(pin!(log.events(task.id, Seq(0), 10))) else {
+        panic!("a log in memory answers")
+    };
+    assert_eq!(events.len(), 3, "the task, its artifact and its end, in two steps");
 }

@@ -33,7 +33,11 @@ fn an_upstream_that_fails_is_left_alone_and_the_others_are_not() {
 
 #[test]
 fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
-    let hub = Hub::with(Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB }, Metrics::default());
+    let hub = Hub::with(
+        Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB },
+        Metrics::default(),
+        WireLog::off(),
+    );
     let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, name, Rules { failures: 1, ..QUICK }));
     [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
     assert_eq!(hub.state(), State::Open);
@@ -44,6 +48,22 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
     advance(&hub, 600);
     a.pass().unwrap().report(&Verdict::Alive);
     assert_eq!(a.standing(), Standing { upstream: State::Closed, trips: 1, hub: State::Closed, refused: None });
+}
+
+#[test]
+fn a_probe_that_hangs_does_not_hold_up_the_others() {
+    let hub = Hub::with(Rules { failures: 3, ..Rules::HUB }, Metrics::default(), WireLog::off());
+    let circuits = ["a", "b", "c", "hangs", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    let [a, b, c, hangs, good] = &circuits;
+    [a, b, c].into_iter().for_each(|circuit| fails(circuit, 1));
+    assert_eq!(hub.state(), State::Open);
+    advance(&hub, 300);
+    let out = hangs.pass().unwrap();
+    assert_eq!(good.pass().unwrap_err().after, Duration::from_secs(1), "one at a time");
+    advance(&hub, 5);
+    good.pass().unwrap().report(&Verdict::Alive);
+    assert_eq!(hub.state(), State::Closed);
+    drop(out);
 }
 
 #[test]
@@ -61,29 +81,51 @@ fn our_own_failures_are_nobody_elses() {
 fn a_failure_is_what_says_that_they_are_down() {
     let name: Arc<str> = "one".into();
     let unreachable =
-        |ours| Error::Unreachable { host: "h".into(), reason: "r".into(), safe: true, ours, retry_after: None };
+        |whose| Error::Unreachable { host: "h".into(), reason: "r".into(), safe: true, whose, retry_after: None };
     let timeout = |millis| Error::Timeout { what: "it", after: Duration::from_millis(millis) };
     let fault = |fault, transport| Error::Fault { fault, transport, retry_after: None };
     let http = |status| Some(TransportCode::Http(status));
-    let ours = Verdict::Down(Blame::Ours);
+    let (ours, theirs) = (Verdict::Down(Blame::Ours), Verdict::Down(Blame::Theirs));
     for (error, expected) in [
-        (unreachable(false), down("one")),
-        (unreachable(true), ours),
+        (unreachable(Whose::Unknown), down("one")),
+        (unreachable(Whose::Theirs), theirs.clone()),
+        (unreachable(Whose::Ours), ours),
         (timeout(1000), down("one")),
         (timeout(999), Verdict::Unknown),
-        (fault(Fault::Unavailable("x".into()), http(503)), down("one")),
-        (fault(Fault::InvalidAgentResponse("x".into()), http(500)), down("one")),
+        (fault(Fault::Unavailable("x".into()), http(503)), theirs.clone()),
+        (fault(Fault::InvalidAgentResponse("x".into()), http(500)), theirs.clone()),
         (fault(Fault::InvalidAgentResponse("x".into()), http(418)), Verdict::Alive),
-        (fault(Fault::InvalidAgentResponse("html".into()), http(200)), down("one")),
-        (fault(Fault::InvalidAgentResponse("another task".into()), None), down("one")),
+        (fault(Fault::InvalidAgentResponse("html".into()), http(200)), theirs.clone()),
+        (fault(Fault::InvalidAgentResponse("another task".into()), None), theirs.clone()),
         (fault(Fault::Exhausted("x".into()), http(429)), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::JsonRpc(-32603))), Verdict::Alive),
-        (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), down("one")),
+        (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), theirs.clone()),
         (Error::from(Refused { after: FAIR }), Verdict::Unknown),
         (Error::Usage("x".into()), Verdict::Unknown),
         (Error::AuthFailed { reason: "x".into(), transport: http(401) }, Verdict::Alive),
-        (Error::TooLarge { what: "it", limit: 1 }, down("one")),
+        (Error::TooLarge { what: "it", limit: 1 }, theirs.clone()),
     ] {
         assert_eq!(verdict(&error, &name), expected, "{error:?}");
     }
+}
+
+#[test]
+fn upstreams_that_are_switched_off_leave_the_others_alone() {
+    let hub = Hub::new(Metrics::default());
+    let [a, b, c, good] = ["a", "b", "c", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    let off = [&a, &b, &c];
+    // Their hosts refuse in person.
+    for _ in 0..5 {
+        off.into_iter().for_each(|circuit| circuit.pass().unwrap().report(&Verdict::Down(Blame::Theirs)));
+    }
+    assert!(off.into_iter().all(|circuit| circuit.standing().upstream == State::Open));
+    assert_eq!(hub.state(), State::Closed);
+    // Nobody knows why these are silent; but somebody else is not.
+    let [d, e, f] = ["d", "e", "f"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    for silent in [&d, &e, &f] {
+        fails(silent, 1);
+        good.pass().unwrap().report(&Verdict::Alive);
+        fails(silent, 1);
+    }
+    assert_eq!(hub.state(), State::Closed);
 }

@@ -7,6 +7,7 @@ use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
+use crate::wire::WireLog;
 use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault, HANDOFF};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -75,6 +76,7 @@ pub(super) struct Replica {
     fetching: tokio::sync::Mutex<()>,
     keeper: Option<Arc<dyn Keeper>>,
     on_behalf: Option<OnBehalf>,
+    pub(super) wire: WireLog,
 }
 
 impl Replica {
@@ -100,6 +102,9 @@ impl Replica {
             .credentials(upstream.credentials.clone())
             // A turn counts its calls, and so do breakers and the budget.
             .once();
+        if let Some(observer) = hub.wire().observer() {
+            client = client.observer(observer);
+        }
         let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
         if let (true, Reference::Origin(home) | Reference::At(home)) = (shows, &reference) {
             client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
@@ -131,6 +136,7 @@ impl Replica {
             fetching,
             keeper,
             on_behalf,
+            wire: hub.wire().clone(),
         })
     }
 

@@ -1,11 +1,11 @@
 //! One attempt at a delivery: what the receiver gets, and what its answer means.
 
-use crate::parcel::{PATIENCE, deliver, inside, parcel, webhooks};
+use crate::parcel::{PATIENCE, deliver, inside, parcel, webhooks, webhooks_under};
 use crate::stub::{Say, Server, answer};
 use sabir_engine::Outcome;
 use sabir_gateway::{Seal, SealKey};
 use sabir_guard::sign::SigningKey;
-use sabir_guard::sign::webhook::{Received, WebhookSecret};
+use sabir_guard::sign::webhook::{AgntReceived, Received, WebhookSecret};
 use sabir_proto::{Authentication, Secret, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -103,6 +103,32 @@ async fn every_attempt_is_signed_anew_with_each_secret() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now = Timestamp::from_millis(i64::try_from(now).unwrap());
     assert_eq!(received.verify(body.as_bytes(), &secrets, now), Ok(()));
+}
+
+#[tokio::test]
+async fn a_receiver_with_secrets_of_its_own_can_check_either_pair_of_headers() {
+    let (new, old) =
+        ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "whsec_ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
+    let everybodys = Secret::new("whsec_////////////////////////////////////////////");
+    let everybodys = WebhookSecret::read_all(&everybodys).unwrap();
+    let server = Server::start(|_| Say::All(answer(204, "", ""))).await;
+    let webhooks = webhooks_under(vec![new, old], Seal { secrets: everybodys.clone(), key: None });
+    assert_eq!(deliver(&webhooks, parcel(server.url.as_str())).await, Outcome::Accepted { status: 204 });
+    let heard = server.heard().remove(0);
+    let body = heard.split_once("\r\n\r\n").unwrap().1.as_bytes();
+    let header = |name| header(&heard, name).unwrap();
+    let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
+    let received = Received { id, timestamp, signature: header("webhook-signature") };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let now = Timestamp::from_millis(i64::try_from(now).unwrap());
+    for secret in [new, old] {
+        let secret = WebhookSecret::read(&Secret::new(secret)).unwrap();
+        assert_eq!(received.verify(body, &[secret], now), Ok(()));
+    }
+    assert!(received.verify(body, &everybodys, now).is_err(), "nobody else can have sent it");
+    let agnt = AgntReceived { timestamp: header("x-agnt-timestamp"), signature: header("x-agnt-signature") };
+    assert_eq!(agnt.verify(body, &[Secret::new(new)], now), Ok(()));
+    assert!(agnt.verify(body, &[Secret::new(old)], now).is_err());
 }
 
 #[tokio::test]

@@ -23,7 +23,15 @@ async fn tokens() -> Stub {
 }
 
 async fn with_grant(issuer: &Stub, subject: Option<&str>) -> (Stub, Bench) {
-    let agent = Stub::start(|base| card(base, "{}", ""), |_, _| done()).await;
+    with_grant_for(issuer, subject, |_, _| done()).await
+}
+
+async fn with_grant_for(
+    issuer: &Stub,
+    subject: Option<&str>,
+    script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static,
+) -> (Stub, Bench) {
+    let agent = Stub::start(|base| card(base, "{}", ""), script).await;
     let terms = Terms {
         token_url: Url::parse(&format!("{}/token", issuer.url)).unwrap(),
         client_id: "hub".into(),
@@ -52,6 +60,23 @@ async fn a_token_is_got_once_and_shown_with_every_call() {
     assert!(
         agent.heard().iter().filter(|h| h.line.contains("well-known")).all(|h| h.header("authorization").is_none())
     );
+}
+
+#[tokio::test]
+async fn a_token_that_was_taken_back_is_got_anew_and_the_call_made_once() {
+    let issuer = tokens().await;
+    let takes_back = |number: usize, heard: &Heard| match heard.header("authorization").as_deref() {
+        Some("Bearer ours-0") if number > 0 => Do::Answer(401, String::new(), "who is that?".into()),
+        _ => done(),
+    };
+    let (agent, bench) = with_grant_for(&issuer, None, takes_back).await;
+    for _ in 0..3 {
+        assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
+    }
+    let shown: Vec<Option<String>> = agent.calls().iter().map(|call| call.header("authorization")).collect();
+    let bearer = |number| Some(format!("Bearer ours-{number}"));
+    assert_eq!(shown, [bearer(0), bearer(0), bearer(1), bearer(1)]);
+    assert_eq!(issuer.calls().len(), 2);
 }
 
 #[tokio::test]

@@ -1,26 +1,33 @@
 //! Something to deliver, and somebody to deliver it.
 
 use sabir_engine::{BoxFuture, Courier as _, Outcome, Parcel, delivery_id};
-use sabir_gateway::{Bodies, Egress, Seal, Tls, Webhooks, Written};
-use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Tenant, Timestamp};
+use sabir_gateway::{Bodies, Egress, OwnSecrets, Seal, Tls, Webhooks, Written};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Secret, Seq, Stamp, TaskId, Tenant, Timestamp};
 use sabir_store::Scope;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The event as it is.
-struct Plainly;
+/// The event as it is, for a receiver whose own secrets are these.
+struct Plainly(Vec<&'static str>);
 
 impl Bodies for Plainly {
     fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>> {
         let bytes = parcel.event.json.to_vec();
-        Box::pin(async { Ok(Written { media_type: "application/a2a+json", bytes, room: None }) })
+        let own: Vec<Secret> = self.0.iter().map(|text| Secret::new(*text)).collect();
+        let own = (!own.is_empty()).then_some(OwnSecrets(own));
+        Box::pin(async { Ok(Written { media_type: "application/a2a+json", bytes, room: None, own }) })
     }
 }
 
 pub(crate) fn webhooks(egress: Egress, seal: Seal) -> Webhooks {
-    Webhooks::new(egress, &Tls::default(), PATIENCE, seal, Plainly).unwrap()
+    Webhooks::new(egress, &Tls::default(), PATIENCE, seal, Plainly(Vec::new())).unwrap()
+}
+
+/// The same, for a receiver with secrets of its own.
+pub(crate) fn webhooks_under(own: Vec<&'static str>, seal: Seal) -> Webhooks {
+    Webhooks::new(inside(), &Tls::default(), PATIENCE, seal, Plainly(own)).unwrap()
 }
 
 /// Public addresses and this machine's usual one.

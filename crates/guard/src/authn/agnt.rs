@@ -8,8 +8,10 @@
 //! Order: shape, then MAC, then time, as in the vectors. What is wrong is for our log; the peer hears that the signature
 //! is invalid, and no more.
 
+mod memory;
 mod ring;
 
+pub use memory::{SIGNATURES_MAX, Signatures};
 pub use ring::{Derivation, KEY_BYTES_MIN, KEYS_MAX, OVERLAP, OVERLAP_MAX, Ring, RingFault, Slot};
 
 use super::{Scheme, Who};
@@ -36,6 +38,8 @@ pub struct Envelope<'a> {
     pub key: &'a str,
     /// Whether the payload must name intent and recipient itself.
     pub binding: Binding,
+    /// When it was sent, in nanoseconds, where it is done once for each moment: a signature for one is none for another.
+    pub moment: Option<i64>,
 }
 
 /// Whether the payload must name intent and recipient itself.
@@ -61,7 +65,9 @@ pub struct Signed {
     pub payload: Payload,
     /// The MAC, by which a copy is recognised.
     mac: String,
-    /// What it says, to whom, with which intent, and under which API key.
+    /// What its signer has promised to use once.
+    nonce: Option<String>,
+    /// What it says, to whom, with which intent, under which API key, and when if that counts.
     meaning: [u8; 32],
 }
 
@@ -103,7 +109,7 @@ pub enum Reason {
     /// Signed for another intent or another recipient, or not saying for which.
     #[error("the payload is bound to another {0}")]
     Bound(&'static str),
-    /// The same signature was sent before with another intent, recipient, content or API key.
+    /// The same signature, or the same nonce, was sent before with another intent, recipient, content or API key.
     #[error("the signature was used for something else")]
     Reused,
     /// Whether it was sent before cannot be found out.
@@ -130,7 +136,7 @@ impl Reason {
     }
 }
 
-const RESERVED: [&str; 6] = ["_sig", "_ts", "_from", "_to", "_intent", "_nonce"];
+pub(crate) const RESERVED: [&str; 6] = ["_sig", "_ts", "_from", "_to", "_intent", "_nonce"];
 
 /// Whether the text of a payload is signed, unchanged and fresh.
 pub fn verify(text: &str, envelope: Envelope<'_>, ring: &Ring, now: Timestamp) -> Result<Signed, Reason> {
@@ -145,9 +151,9 @@ pub fn verify(text: &str, envelope: Envelope<'_>, ring: &Ring, now: Timestamp) -
     }
     check_time(timestamp, now)?;
     check_binding(&payload, envelope)?;
-    let meaning = meaning(&payload, envelope);
+    let (meaning, nonce) = (meaning(&payload, envelope), payload.text("_nonce"));
     payload.retain(|name| !name.starts_with('_'));
-    Ok(Signed { from, timestamp, slot, payload, mac, meaning })
+    Ok(Signed { from, timestamp, slot, payload, mac, nonce, meaning })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double for longer than we do")]
@@ -183,7 +189,9 @@ fn number(json: &str) -> Option<f64> {
 /// Each part with its length, so that no two lists of parts give the same bytes.
 fn meaning(payload: &Payload, envelope: Envelope<'_>) -> [u8; 32] {
     let content = digest::agnt_content(payload);
-    let parts = [envelope.intent.as_bytes(), envelope.to.as_bytes(), envelope.key.as_bytes(), &content];
+    let moment = envelope.moment.map(i64::to_be_bytes);
+    let moment = moment.as_ref().map_or(&[][..], |moment| moment);
+    let parts = [envelope.intent.as_bytes(), envelope.to.as_bytes(), envelope.key.as_bytes(), &content, moment];
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     for part in parts {
         context.update(&part.len().to_be_bytes());
@@ -232,12 +240,17 @@ pub enum Novelty {
 pub async fn replay(signed: &Signed, memory: &impl Replay, now: Timestamp) -> Result<Novelty, Reason> {
     let life = i64::try_from((AGE_MAX + AHEAD_MAX).as_millis()).unwrap_or(i64::MAX);
     let until = Timestamp::from_millis(now.millis().saturating_add(life));
-    match memory.seen(&format!("agnt:{}", signed.mac), signed.meaning, now, until).await {
+    let seen = async |key: String| match memory.seen(&key, signed.meaning, now, until).await {
         Ok(Seen::First) => Ok(Novelty::New),
         Ok(Seen::Same) => Ok(Novelty::Duplicate),
         Ok(Seen::Different) => Err(Reason::Reused),
         Err(why) => Err(Reason::ReplayUnavailable(why)),
+    };
+    if let Some(nonce) = &signed.nonce {
+        // A retry may be signed anew with it, and says the same.
+        seen(format!("agnt-nonce:{}:{}:{nonce}", signed.from.len(), signed.from)).await?;
     }
+    seen(format!("agnt:{}", signed.mac)).await
 }
 
 #[cfg(test)]

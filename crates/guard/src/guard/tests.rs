@@ -1,3 +1,5 @@
+mod network;
+
 use super::*;
 use crate::authn::basic::Channel;
 use crate::config::AuthConfig;
@@ -55,7 +57,8 @@ impl Door {
         let fetch = FakeFetch::new(|_| Err(FetchFault::Timeout));
         let entrance = Arc::new(Entrance::new(&config, ground, &Named, &fetch).unwrap());
         let store = Arc::new(MemoryGuard::new());
-        let skills = vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false }];
+        let skills =
+            vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false, intent: None }];
         let agent = AgentName::parse("echo").unwrap();
         let rules = Rules { entrance, agent, limits: Limits::default(), skills, tools: ToolMode::Full };
         let guard = Guard::new(store.clone(), Arc::new(Named), Metrics::default());
@@ -271,7 +274,12 @@ async fn scopes_limit_agents_operations_and_skills() {
 #[tokio::test]
 async fn silence_about_the_skill_does_not_widen_rights() {
     let mut door = Door::new("accept = [\"api_key\"]");
-    door.rules.skills.push(SkillRule { id: "second".into(), requirements: Vec::new(), needs_identity: false });
+    door.rules.skills.push(SkillRule {
+        id: "second".into(),
+        requirements: Vec::new(),
+        needs_identity: false,
+        intent: None,
+    });
     let terms = KeyTerms { scopes: vec!["skill:only".into()], ..KeyTerms::default() };
     let key = door.key("k", terms).await;
     assert_eq!(door.call(&[("x-api-key", &key)], send(None)).await, "! scope_skill");
@@ -286,8 +294,8 @@ async fn a_skill_may_ask_for_more_than_its_agent() {
         schemes: BTreeMap::from([("api_key".to_owned(), StringList { list: vec!["send".into()] })]),
     };
     door.rules.skills = vec![
-        SkillRule { id: "free".into(), requirements: Vec::new(), needs_identity: false },
-        SkillRule { id: "dear".into(), requirements: vec![needs], needs_identity: false },
+        SkillRule { id: "free".into(), requirements: Vec::new(), needs_identity: false, intent: None },
+        SkillRule { id: "dear".into(), requirements: vec![needs], needs_identity: false, intent: None },
     ];
     let (free, dear) = (json!({"skillId": "free"}), json!({"skillId": "dear"}));
     assert_eq!(door.call(&[], send(Some(&free))).await, "SendMessage by anonymous");
@@ -303,8 +311,8 @@ async fn a_skill_may_ask_for_more_than_its_agent() {
 async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_known_callers() {
     let mut door = Door::new("required = false\naccept = [\"api_key\"]");
     door.rules.skills = vec![
-        SkillRule { id: "hello".into(), requirements: Vec::new(), needs_identity: false },
-        SkillRule { id: "mine".into(), requirements: Vec::new(), needs_identity: true },
+        SkillRule { id: "hello".into(), requirements: Vec::new(), needs_identity: false, intent: None },
+        SkillRule { id: "mine".into(), requirements: Vec::new(), needs_identity: true, intent: None },
     ];
     let key = door.key("k", KeyTerms::default()).await;
     for (skill, anonymous) in [("hello", "SendMessage by anonymous"), ("mine", "! skill_requirement")] {

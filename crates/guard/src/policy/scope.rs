@@ -5,14 +5,16 @@
 //! with `agent:echo` may look at tasks of `echo` and do nothing else. Without words of a kind there is no limit of that
 //! kind. A credential that is limited to skills and a call that names none do not fit: silence must not widen rights.
 //!
-//! The words of the booking network stand beside them: `query` and `booking` say which intents may be sent there, and
-//! here they only read.
+//! The words of the booking network stand beside them. `query` covers what only looks there and `booking` what books;
+//! both include those before them, and `full` includes payments. Elsewhere they only read. `from:ID` names an agent that
+//! envelopes under the key may come from.
 
 use super::{Action, Notes, Rules, Wanted};
 use crate::authn::Scheme;
 use crate::fetch::Fetch;
 use crate::identity::{Identity, Proof};
 use crate::refusal::Refusal;
+use sabir_proto::agnt::Intent;
 use sabir_proto::card::SecurityRequirement;
 use std::borrow::Cow;
 
@@ -25,6 +27,8 @@ pub struct SkillRule {
     pub requirements: Vec<SecurityRequirement>,
     /// Only for callers who have said who they are.
     pub needs_identity: bool,
+    /// What it is to the booking network.
+    pub intent: Option<Intent>,
 }
 
 impl SkillRule {
@@ -68,12 +72,14 @@ enum Kind<'a> {
     Operation(&'a str),
     Skill(&'a str),
     Agent(&'a str),
+    Sender(&'a str),
 }
 
 fn kind(word: &str) -> Kind<'_> {
     match word.split_once(':') {
         Some(("skill", id)) => Kind::Skill(id),
         Some(("agent", name)) => Kind::Agent(name),
+        Some(("from", id)) => Kind::Sender(id),
         _ if word == "full" => Kind::Everything,
         // A word we do not know allows nothing that anybody could ask for.
         _ => Kind::Operation(word),
@@ -88,8 +94,32 @@ fn covers(word: &str, action: Action) -> bool {
     }
 }
 
+/// Whether a word for operations covers an intent of the booking network.
+fn reaches(word: &str, intent: Intent) -> bool {
+    match (word, intent.scope()) {
+        ("query" | "booking", "query") => true,
+        (word, scope) => word == scope,
+    }
+}
+
+/// The agents that envelopes of a caller may come from; none for any.
+pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
+    let words = identity.key().map(|key| &*key.terms.scopes).unwrap_or_default();
+    words.iter().filter_map(|word| if let Kind::Sender(id) = kind(word) { Some(id) } else { None }).collect()
+}
+
 /// The words that stand alone; `skill:ID` and `agent:NAME` name one.
 pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
+
+/// Whether whoever holds these words may speak with this agent.
+pub(crate) fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    words(rules, identity).is_none_or(|words| is_among(rules, &words))
+}
+
+fn is_among<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
+    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
+    agents.is_empty() || agents.contains(&rules.agent.as_str())
+}
 
 /// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
@@ -100,7 +130,7 @@ pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &s
 /// Whether the skill of a call has to be known to decide about it.
 pub(crate) fn skill_matters<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
     let limited = |word: &Cow<'_, str>| matches!(kind(word), Kind::Skill(_));
-    rules.skills.iter().any(SkillRule::asks_anything)
+    rules.skills.iter().any(|rule| rule.asks_anything() || rule.intent.is_some())
         || words(rules, identity).is_some_and(|words| words.iter().any(limited))
 }
 
@@ -126,14 +156,18 @@ fn by_words<F: Fetch>(
 ) -> Result<(), Refusal> {
     let scheme = identity.scheme().unwrap_or(Scheme::ApiKey);
     let no = |reason, words: String| Err(Refusal::forbidden(scheme, reason, words));
-    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
-    if !agents.is_empty() && !agents.contains(&rules.agent.as_str()) {
+    if !is_among(rules, words) {
         return no("scope_agent", format!("This credential is not for the agent {}", rules.agent));
     }
     let everything = words.iter().any(|word| matches!(kind(word), Kind::Everything));
     let operations = limits(words, |kind| if let Kind::Operation(word) = kind { Some(word) } else { None });
     let allows = |action| everything || operations.is_empty() || operations.iter().any(|word| covers(word, action));
-    let actions = [Some(wanted.action), wanted.push_inline.then_some(Action::Push)];
+    let covered = |intent| everything || operations.is_empty() || operations.iter().any(|word| reaches(word, intent));
+    if let Some(intent) = rules.intents(wanted).find(|intent| !covered(*intent)) {
+        return no("scope_intent", format!("This credential lacks the scope {}, which {intent} takes", intent.scope()));
+    }
+    let sends = rules.intents(wanted).next().is_none().then_some(wanted.action);
+    let actions = [sends, wanted.push_inline.then_some(Action::Push)];
     if let Some(missing) = actions.into_iter().flatten().find(|action| !allows(*action)) {
         return no("scope_operation", format!("This credential lacks the scope {}", missing.word()));
     }

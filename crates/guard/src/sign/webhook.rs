@@ -5,7 +5,9 @@
 //! a secret that both sides know. The token is a JWT with the hash of the body, under the keys that are published in our
 //! key set, so that receivers need not share anything with us, nor with each other.
 //!
-//! Both are made anew for each attempt, because receivers refuse what is older than a few minutes; the id stays.
+//! What the booking network tells has its own pair of headers besides.
+//!
+//! All are made anew for each attempt, because receivers refuse what is older than a few minutes; the id stays.
 
 use super::SigningKey;
 use aws_lc_rs::{digest, hmac};
@@ -25,6 +27,11 @@ pub const TIMESTAMP: &str = "webhook-timestamp";
 pub const SIGNATURE: &str = "webhook-signature";
 /// The header with the token.
 pub const TOKEN: &str = "x-a2a-signature";
+
+/// The header of the booking network with the time of an attempt, in seconds since 1970.
+pub const AGNT_TIMESTAMP: &str = "x-agnt-timestamp";
+/// The header of the booking network with its signature.
+pub const AGNT_SIGNATURE: &str = "x-agnt-signature";
 
 /// How far a delivery's time may be from the receiver's, in seconds; the last one belongs to it.
 pub const TOLERANCE_SECONDS: i64 = 300;
@@ -100,6 +107,12 @@ impl Attempt<'_> {
         secrets.iter().map(sign).collect::<Vec<_>>().join(" ")
     }
 
+    /// The value of [`AGNT_SIGNATURE`]: lower-case hex, with the characters of the secret as they are written for a key.
+    pub fn agnt_signature(&self, secret: &Secret) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+        hex(hmac::sign(&key, &agnt_content(&self.timestamp().to_string(), self.body)).as_ref())
+    }
+
     /// The value of [`TOKEN`]: who sends, to whom, about which task, and the hash of the body. `None` if the library
     /// refuses to sign, which has no reason we know of.
     pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
@@ -160,6 +173,44 @@ impl Received<'_> {
     }
 }
 
+/// What a receiver sees of the booking network's headers.
+#[derive(Debug, Clone, Copy)]
+pub struct AgntReceived<'a> {
+    /// [`AGNT_TIMESTAMP`]
+    pub timestamp: &'a str,
+    /// [`AGNT_SIGNATURE`]
+    pub signature: &'a str,
+}
+
+impl AgntReceived<'_> {
+    /// Whether the body was sent under these headers by somebody who knows one of the secrets. A signature over the body
+    /// alone, as some pages of the network show it, is none: its time could be anybody's.
+    pub fn verify(&self, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<(), Reason> {
+        let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
+        if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
+            return Err(Reason::Expired);
+        }
+        let content = agnt_content(self.timestamp, body);
+        let is_hex = self.signature.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
+        let nibble = |b: u8| if b.is_ascii_digit() { b - b'0' } else { b - b'a' + 10 };
+        let tag: Option<Vec<u8>> = (is_hex && self.signature.len() == 64)
+            .then(|| self.signature.as_bytes().chunks_exact(2).map(|c| nibble(c[0]) << 4 | nibble(c[1])).collect());
+        let fits = |secret: &Secret, tag: &[u8]| {
+            let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+            hmac::verify(&key, &content, tag).is_ok()
+        };
+        match tag {
+            Some(tag) if secrets.iter().take(SECRETS_MAX).any(|secret| fits(secret, &tag)) => Ok(()),
+            _ => Err(Reason::Signature),
+        }
+    }
+}
+
+/// What the booking network's HMAC is over.
+fn agnt_content(timestamp: &str, body: &[u8]) -> Vec<u8> {
+    [timestamp.as_bytes(), b".", body].concat()
+}
+
 /// What the HMAC is over.
 fn content(id: &str, timestamp: &str, body: &[u8]) -> Vec<u8> {
     [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat()
@@ -197,9 +248,19 @@ mod tests {
         let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/webhooks.json")).unwrap();
         assert_eq!(hex(vectors.body.as_bytes()), vectors.body_hex);
         let body = vectors.body.as_bytes();
-        // The others are for the headers of the booking network.
-        let ours: Vec<Case> = vectors.cases.into_iter().filter(|case| case.headers.contains_key(ID)).collect();
-        assert_eq!(ours.len(), 9);
+        let (ours, agnt): (Vec<Case>, Vec<Case>) =
+            vectors.cases.into_iter().partition(|case| case.headers.contains_key(ID));
+        assert_eq!((ours.len(), agnt.len()), (9, 2));
+        for case in agnt {
+            let header = |name: &str| case.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap().1;
+            let secrets: Vec<Secret> = case.secrets.iter().map(|text| Secret::new(text.clone())).collect();
+            let received = AgntReceived { timestamp: header(AGNT_TIMESTAMP), signature: header(AGNT_SIGNATURE) };
+            let verdict = received.verify(body, &secrets, seconds(case.now));
+            assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.id);
+            let at = seconds(header(AGNT_TIMESTAMP).parse().unwrap());
+            let signed = Attempt { id: "any", at, body }.agnt_signature(&secrets[0]);
+            assert_eq!(signed == *header(AGNT_SIGNATURE), case.valid, "{}", case.id);
+        }
         for case in ours {
             let read = |text: &String| WebhookSecret::read(&Secret::new(text.clone())).unwrap();
             let secrets: Vec<WebhookSecret> = case.secrets.iter().map(read).collect();

@@ -26,6 +26,12 @@ pub struct KeyOrder {
     pub scopes: Vec<String>,
     /// The agents it is tied to; empty for all.
     pub agents: Vec<String>,
+    /// Whether envelopes under it must be signed as well.
+    pub require_signature: bool,
+    /// Whether it belongs to a relay, which speaks for others.
+    pub relay: bool,
+    /// The customer at the payment processor who pays for what it books.
+    pub customer: Option<String>,
     /// Valid before this moment.
     pub expires_at: Option<Timestamp>,
 }
@@ -48,8 +54,9 @@ impl Admin {
             (Some(_), true) => Kind::AgntTest,
         };
         let text = draw(kind)?;
-        let KeyOrder { owner, name, tier, scopes, agents, expires_at, .. } = order;
-        let terms = KeyTerms { owner, name, tier, scopes, agents, expires_at, ..KeyTerms::default() };
+        let KeyOrder { owner, name, tier, test: _, scopes, agents, require_signature, relay, customer, expires_at } =
+            order;
+        let terms = KeyTerms { owner, name, tier, scopes, agents, require_signature, relay, customer, expires_at };
         let mut draws = 1;
         loop {
             match self.store.create(id(), Imprint::of(text.expose()), terms.clone(), self.by()).await {

@@ -64,7 +64,8 @@ pub struct Tried {
 pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<Tried, String> {
     let public = public_address(config, config.server.listen);
     let metrics = Metrics::register(&mut Registry::default());
-    let courier = deliver::courier(config, &public, Arc::new(MemoryLog::new()), metrics)?;
+    let nothing = Arc::new(MemoryLog::new());
+    let courier = deliver::courier(config, &public, (nothing.clone(), nothing), metrics)?;
     let parcel = sample(webhook.register(&ConfiguredSecrets::new(config))?)?;
     let (id, body) = (parcel.id.clone(), String::from_utf8_lossy(&parcel.event.json).into_owned());
     Ok(Tried { id, body, delivered: courier.deliver(parcel).await })

@@ -185,6 +185,12 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
         }
         _ => "could not answer",
     };
+    if how == "asks"
+        && let Err(fault) = child.cancel().await
+    {
+        // Nobody will ever answer it; that it stays open harms nobody but the list of open questions.
+        tracing::warn!(%agent, %fault, "a mentioned agent that asks cannot be called off");
+    }
     part(agent, Some(&task), how, &text(&task))
 }
 

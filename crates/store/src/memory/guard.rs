@@ -132,6 +132,10 @@ impl Keys for MemoryGuard {
         Ok(Standing::of(key, hash, now))
     }
 
+    fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError> {
+        Ok(self.lock().keys.get(id).cloned())
+    }
+
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
         Answer::now(self.lock().create(ApiKey::new(id, imprint, terms, by.at), &by))
     }

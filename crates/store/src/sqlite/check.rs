@@ -5,6 +5,7 @@
 //! | pages, indexes, constraints | both files; SQLite's own check |
 //! | every task: its owner, its state, its text, its events without a gap, its head | the task log |
 //! | every registration can be read; what is owed to it has its order, and events to tell | the task log |
+//! | every venue is found; every slot has its bookings, every booking its count, every batch what it says | the task log |
 //! | counters are what they count; nothing belongs to a task that is not there | the task log |
 //! | every entry of the audit follows from the one before | the guard's file |
 //!
@@ -123,6 +124,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
     tasks(&view, checked, looked)?;
     counters(&view, checked)?;
     deliveries(&view, checked)?;
+    ledger(&view, checked)?;
     // Not the moves: they are forgotten by their age alone, and mean nothing without their tasks.
     for (table, also) in [
         ("event", " UNION ALL SELECT 1 FROM forgotten WHERE forgotten.k = one.k"),
@@ -334,6 +336,60 @@ fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> 
         for number in statement.query_map([], |row| row.get::<_, i64>(0))? {
             checked.wrong(format!("letter {} {wrong}", number?));
         }
+    }
+    Ok(())
+}
+
+/// The ledger: what is booked, counted and billed agrees.
+fn ledger(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+    let real = r#"(held = 0 OR moves LIKE '%"to":"pending"%')"#;
+    let id = "printf('%08x-%04x-7%03x-%04x-%012x', k >> 31, (k >> 15) & 65535, (k & 32767) >> 3,
+                     32768 | ((k & 7) << 11) | (salt >> 48), salt & 281474976710655)";
+    let live = "SELECT venue, slot, count(*) AS n FROM booking WHERE slot IS NOT NULL AND status <> 'cancelled'
+                GROUP BY venue, slot";
+    for (what, sql) in [
+        (
+            "a venue that a search does not find, or finds in vain:",
+            "SELECT slug FROM venue WHERE active = 1 AND n NOT IN (SELECT id FROM venue_text_docsize)
+             UNION ALL SELECT 'no ' || id FROM venue_text_docsize WHERE id NOT IN (SELECT n FROM venue WHERE active = 1)"
+                .to_owned(),
+        ),
+        (
+            "a slot that is taken by other than its bookings:",
+            format!(
+                "SELECT s.venue || ' ' || s.id FROM slot s LEFT JOIN ({live}) b ON b.venue = s.venue AND b.slot = s.id
+                 WHERE s.taken <> ifnull(b.n, 0)
+                 UNION ALL SELECT b.venue || ' ' || b.slot FROM ({live}) b
+                 WHERE NOT EXISTS (SELECT 1 FROM slot s WHERE s.venue = b.venue AND s.id = b.slot)"
+            ),
+        ),
+        (
+            "a booking in a state that we do not know:",
+            format!(
+                "SELECT {id} FROM booking WHERE status NOT IN
+                 ('pending_payment', 'pending', 'confirmed', 'completed', 'no_show', 'cancelled')"
+            ),
+        ),
+        (
+            "a booking that is not counted:",
+            format!("SELECT {id} FROM booking WHERE {real} AND k NOT IN (SELECT k FROM usage)"),
+        ),
+        (
+            "a count of no booking:",
+            format!("SELECT {id} FROM usage WHERE k NOT IN (SELECT k FROM booking WHERE {real})"),
+        ),
+        (
+            "a batch that says other than what is in it:",
+            "SELECT b.id FROM usage_batch b LEFT JOIN (SELECT batch, count(*) AS n FROM usage GROUP BY batch) u
+             ON u.batch = b.id WHERE b.count <> ifnull(u.n, 0)"
+                .to_owned(),
+        ),
+        (
+            "a payment for a booking that is not there:",
+            format!("SELECT {id} FROM payment WHERE books = 1 AND k NOT IN (SELECT k FROM booking)"),
+        ),
+    ] {
+        texts(view, &sql, checked, what)?;
     }
     Ok(())
 }

@@ -198,6 +198,11 @@ impl Keys for SqliteGuard {
         self.directory.ask(|book| Standing::of(book.keys.get(hash), hash, now))
     }
 
+    fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError> {
+        self.look_if_alone()?;
+        self.directory.ask(|book| book.ids.get(id).cloned())
+    }
+
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
         let key = ApiKey::new(id, imprint, terms, by.at);
         self.write(Weight::Audited, move |connection| keys::create(connection, key, &by))

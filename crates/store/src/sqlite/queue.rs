@@ -11,18 +11,21 @@
 //!
 //! Behind the notes wait jobs that are nobody's hurry, such as forgetting; each is taken alone, when nothing else waits.
 //!
+//! Records of envelopes ride: they are written with the next group, or by themselves once the first has waited a second.
+//!
 //! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
 use super::writer::Writer;
 use crate::outbox::Change;
-use crate::{Answer, AppendError, Note, Step, StoreError};
+use crate::{Answer, AppendError, INTERACTIONS_WAITING_MAX, Interaction, Note, Step, StoreError};
 use prometheus_client::metrics::counter::Counter;
 use sabir_proto::TaskId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
 /// Steps in one transaction at most; bounds how long the first of them waits for the last.
@@ -38,17 +41,23 @@ const NOTES_AT_ONCE: usize = 64;
 /// Changes of the outbox in one transaction.
 const CHANGES_AT_ONCE: usize = 256;
 
+/// Records of envelopes that one group takes along.
+const RIDING_AT_ONCE: usize = 512;
+/// How long a record waits for a group.
+const RIDING_WAIT: Duration = Duration::from_secs(1);
+
 /// How often the writer steps aside for steps that are about to be queued. Each time costs a microsecond when there are
 /// none.
 const GATHER_YIELDS_MAX: usize = 4;
 
 pub(super) type Reply = oneshot::Sender<Result<(), AppendError>>;
 
-#[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every job is a step; a box would cost each of them")]
 enum Job {
     Step(Step, Reply),
     PagesMax(u32, oneshot::Sender<Result<(), StoreError>>),
+    /// Something else, in its turn and by itself.
+    Work(Idle),
     /// A bug of ours.
     #[cfg(test)]
     Panic,
@@ -78,6 +87,8 @@ struct Work {
     idle: Option<Idle>,
     /// Only where there are no jobs.
     notings: Vec<Noting>,
+    /// Beside whatever else there is.
+    riding: Vec<Interaction>,
 }
 
 /// Answers on their way to those who wait for them.
@@ -144,6 +155,7 @@ pub(super) struct Queue {
     pub(super) delivery: Arc<Delivery>,
     shared: Arc<Waiting>,
     notes_dropped: Counter,
+    interactions_dropped: Counter,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -167,12 +179,16 @@ struct State {
     notings: VecDeque<Noting>,
     /// How many notes those are.
     notes: usize,
+    riding: VecDeque<Interaction>,
+    /// Since when the first of them waits.
+    riding_since: Option<Instant>,
     closed: bool,
 }
 
 impl Queue {
     pub(super) fn start(writer: Writer) -> Self {
         let (delivery, notes_dropped) = (writer.delivery.clone(), writer.metrics.notes_dropped.clone());
+        let interactions_dropped = writer.metrics.interactions_dropped.clone();
         let shared = Arc::new(Waiting::default());
         let waiting = shared.clone();
         let run = move || {
@@ -184,7 +200,7 @@ impl Queue {
             // Answers become `Closed`; the caller reports it like any other store failure.
             shared.lock().closed = true;
         }
-        Self { delivery, shared, notes_dropped, thread }
+        Self { delivery, shared, notes_dropped, interactions_dropped, thread }
     }
 
     pub(super) fn append(&self, step: Step) -> Answer<(), AppendError> {
@@ -207,6 +223,36 @@ impl Queue {
             drop(state);
             self.shared.wake.notify_one();
         }
+        Answer::later(receiver)
+    }
+
+    /// Has a record ride on the next group; false where there is no room.
+    pub(super) fn record(&self, interaction: Interaction) -> bool {
+        let mut state = self.shared.lock();
+        if state.closed || state.riding.len() >= INTERACTIONS_WAITING_MAX {
+            drop(state);
+            self.interactions_dropped.inc();
+            return false;
+        }
+        let first = state.riding_since.is_none();
+        state.riding.push_back(interaction);
+        state.riding_since.get_or_insert_with(Instant::now);
+        drop(state);
+        if first {
+            // The writer has to learn that it must not sleep for ever.
+            self.shared.wake.notify_one();
+        }
+        true
+    }
+
+    /// Does something between two groups.
+    pub(super) fn work<T: Send + 'static, E: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, E> + Send + 'static,
+    ) -> Answer<T, E> {
+        let (reply, receiver) = oneshot::channel();
+        // The asker may have gone; then nobody needs the answer.
+        self.push(Job::Work(Box::new(move |writer| drop(reply.send(work(writer))))));
         Answer::later(receiver)
     }
 
@@ -293,6 +339,7 @@ impl Waiting {
             if let Some(idle) = work.idle.take() {
                 idle(&mut writer);
             }
+            writer.take_along(work.riding.drain(..));
             let mut group: Vec<(Step, Reply)> = Vec::with_capacity(work.jobs.len());
             let mut bytes = 0;
             for job in work.jobs.drain(..) {
@@ -307,12 +354,15 @@ impl Waiting {
                     }
                     // The asker may have gone; then nobody needs the answer.
                     Job::PagesMax(pages, reply) => drop(reply.send(writer.set_pages_max(pages))),
+                    Job::Work(work) => work(&mut writer),
                     // Like `panic!`, without the page of output.
                     #[cfg(test)]
                     Job::Panic => std::panic::resume_unwind(Box::new("planned")),
                 }
             }
-            if !group.is_empty() {
+            if group.is_empty() {
+                writer.flush();
+            } else {
                 writer.commit(group);
             }
         }
@@ -336,10 +386,18 @@ impl Waiting {
                 work.idle = Some(idle);
                 return true;
             }
+            let left = state.riding_since.map(|since| RIDING_WAIT.saturating_sub(since.elapsed()));
+            if left.is_some_and(|left| state.closed || left.is_zero()) {
+                work.riding = state.some_riding();
+                return true;
+            }
             if state.closed {
                 return false;
             }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match left {
+                Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
             waited = true;
         }
         // Woken by the first step of a wave: let the thread that queued it go on while it has more, or that first step
@@ -355,6 +413,7 @@ impl Waiting {
         }
         std::mem::swap(&mut work.jobs, &mut state.jobs);
         work.changes = state.some_changes();
+        work.riding = state.some_riding();
         true
     }
 }
@@ -364,6 +423,16 @@ impl State {
     fn some_changes(&mut self) -> Vec<Changing> {
         let count = self.changes.len().min(CHANGES_AT_ONCE);
         self.changes.drain(..count).collect()
+    }
+
+    /// The records that have waited longest.
+    fn some_riding(&mut self) -> Vec<Interaction> {
+        let count = self.riding.len().min(RIDING_AT_ONCE);
+        let some = self.riding.drain(..count).collect();
+        if self.riding.is_empty() {
+            self.riding_since = None;
+        }
+        some
     }
 
     /// The notes that have waited longest, few enough not to make anybody wait.

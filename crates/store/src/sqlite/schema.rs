@@ -20,7 +20,11 @@ pub(super) struct Format {
 /// The task log; its mark reads "SABR".
 pub(super) const TASK_LOG: Format = Format {
     application_id: 0x5341_4252,
-    migrations: &[concat!(include_str!("migrations/0001_task_log.sql"), include_str!("migrations/0001_views.sql"))],
+    migrations: &[concat!(
+        include_str!("migrations/0001_task_log.sql"),
+        include_str!("migrations/0001_views.sql"),
+        include_str!("migrations/0001_ledger.sql"),
+    )],
 };
 
 /// What the guard keeps; its mark reads "SABG".
@@ -89,7 +93,7 @@ pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) 
     connection.pragma_update(None, "cache_size", -1024).map_err(io)?;
     // What a step of a group would undo is kept in memory: SQLite writes it to a file of its own otherwise.
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(io)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(128);
     migrate(&mut connection, path, format)?;
     Ok(connection)
 }

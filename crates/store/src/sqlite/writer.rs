@@ -3,7 +3,7 @@
 use super::queue::{Delivery, Reply};
 use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
-use crate::{AppendError, Effect, Metrics, Opening, RetryMark, Step, StoreError};
+use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
 use std::cell::Cell;
@@ -27,6 +27,10 @@ pub(super) struct Writer {
     groups: u64,
     /// Something came to be owed in this group.
     pub(super) owes: Cell<bool>,
+    /// Bookings that were counted in this group.
+    pub(super) counted: Cell<u64>,
+    /// Records of envelopes that go with the next commit.
+    pub(super) riding: Vec<Interaction>,
     pub(super) delivery: Arc<Delivery>,
 }
 
@@ -55,6 +59,8 @@ impl Writer {
             metrics,
             groups: 0,
             owes: Cell::new(false),
+            counted: Cell::new(0),
+            riding: Vec::new(),
             delivery: Arc::default(),
         })
     }
@@ -90,7 +96,7 @@ impl Writer {
 
     /// All steps in one transaction. The inner results are refusals of single steps; the outer error means that
     /// nothing of the group was kept.
-    fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
+    pub(super) fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
         let shared = self.shared.clone();
         let _turn = super::lock(&shared.turn);
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
@@ -118,6 +124,7 @@ impl Writer {
                 last = Some(scope);
             }
         }
+        self.counted.set(0);
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);
         let commit = latest.max(self.shared.commit.load(Ordering::Acquire) + 1);
@@ -125,6 +132,9 @@ impl Writer {
         let mut verdicts = Vec::with_capacity(steps.len());
         for step in steps {
             verdicts.push(self.take(step, commit, &mut counts)?);
+        }
+        for record in &self.riding {
+            self.write_interaction(record)?;
         }
         for ((scope, state), change) in counts {
             self.connection
@@ -140,6 +150,8 @@ impl Writer {
         self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
+        self.riding.clear();
+        self.shared.ledger.metered.fetch_add(self.counted.take(), Ordering::AcqRel);
         if self.owes.take() {
             self.shared.bell.ring();
         }
@@ -150,6 +162,7 @@ impl Writer {
     /// savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
+        let counted = self.counted.get();
         let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
@@ -169,6 +182,7 @@ impl Writer {
         if !alone {
             if verdict.is_err() {
                 self.connection.prepare_cached("ROLLBACK TO step")?.execute([])?;
+                self.counted.set(counted);
             }
             self.connection.prepare_cached("RELEASE step")?.execute([])?;
         }
@@ -389,6 +403,13 @@ impl Writer {
             Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
+            Effect::Book(new) => return Ok(self.book(step.task, new)?.map_err(AppendError::from)),
+            Effect::MoveBooking { booking, from, to, at, usage } => {
+                let moved = self.move_booking(*booking, (*from, *to), *at, usage.as_ref())?;
+                return Ok(moved.map_err(AppendError::from));
+            }
+            Effect::Interaction(one) => self.write_interaction(one)?,
+            Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
                 let moved = match was {

@@ -97,7 +97,11 @@ fn named(step: &Step) -> Option<Named> {
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)
         | Effect::OweCancel(_)
-        | Effect::Spend { .. } => None,
+        | Effect::Spend { .. }
+        | Effect::Book(_)
+        | Effect::MoveBooking { .. }
+        | Effect::Interaction(_)
+        | Effect::Pay(_) => None,
     })
 }
 

@@ -41,6 +41,17 @@ pub enum Slot {
     Previous,
 }
 
+impl Slot {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Current => "current",
+            Self::Previous => "previous",
+        }
+    }
+}
+
 /// Why there is no key. The value is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {
@@ -99,6 +110,11 @@ impl Ring {
     /// The MAC that our own payloads carry, over [`digest::agnt_signed`].
     pub fn sign(&self, signed: &[u8]) -> String {
         digest::hex(hmac::sign(&self.current, signed).as_ref())
+    }
+
+    /// Which key made a MAC, for whoever reads what was signed elsewhere than in an envelope to us.
+    pub fn slot_of(&self, signed: &[u8], mac: &str, now: Timestamp) -> Option<Slot> {
+        self.verify(signed, mac, now)
     }
 
     /// Which key made a MAC. All live keys are computed, so that the time taken does not tell which one it was.

@@ -48,7 +48,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 const ENVELOPE: Envelope<'static> =
-    Envelope { intent: "venue.search", to: "la-brisa", key: "k1", binding: Binding::IfPresent };
+    Envelope { intent: "venue.search", to: "la-brisa", key: "k1", binding: Binding::IfPresent, moment: None };
 
 fn ring_of(vectors: &Vectors) -> Ring {
     Ring::new(&Secret::new(vectors.keys["current"].as_str()), Derivation::Hex).unwrap()
@@ -154,6 +154,7 @@ async fn a_signature_is_good_for_one_intent_recipient_key_and_content() {
         Envelope { intent: "booking.confirm", ..ENVELOPE },
         Envelope { to: "elsewhere", ..ENVELOPE },
         Envelope { key: "k2", ..ENVELOPE },
+        Envelope { moment: Some(1), ..ENVELOPE },
         // The parts do not run into each other.
         Envelope { intent: "venue.searchla-", to: "brisa", ..ENVELOPE },
     ] {
@@ -234,3 +235,13 @@ fn every_derivation_gives_another_key_and_the_next_key_is_accepted_before_it_sig
 }
 
 const HKDF_MAC: &str = "5105460b9a2ddb2ceb215d5f6c69dccb8fe742726eae4912347b1a49995e2d53";
+
+#[tokio::test]
+async fn a_nonce_is_good_for_one_thing_however_often_it_is_signed() {
+    let memory = Memory::default();
+    let go = async |members: &str| replay(&judge(members, ENVELOPE).unwrap(), &memory, at(NOW)).await;
+    assert_eq!(go(r#"{"_ts":1776000000,"_from":"a","_nonce":"n","limit":5}"#).await, Ok(Novelty::New));
+    assert_eq!(go(r#"{"_ts":1776000001,"_from":"a","_nonce":"n","limit":5}"#).await, Ok(Novelty::New));
+    assert_eq!(go(r#"{"_ts":1776000001,"_from":"a","_nonce":"n","limit":6}"#).await, Err(Reason::Reused));
+    assert_eq!(go(r#"{"_ts":1776000001,"_from":"b","_nonce":"n","limit":6}"#).await, Ok(Novelty::New));
+}

@@ -30,6 +30,7 @@ const BLIND_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Book {
     generation: i64,
     pub(super) keys: HashMap<Hash, Arc<ApiKey>>,
+    pub(super) ids: HashMap<KeyId, Arc<ApiKey>>,
     pub(super) organisations: HashMap<Domain, Arc<Organisation>>,
 }
 
@@ -109,6 +110,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
             Ok(key) => {
                 let key = Arc::new(key);
                 book.keys.extend(key.hashes().map(|hash| (hash, key.clone())));
+                book.ids.insert(key.id.clone(), key);
             }
             Err(problem) => tracing::error!(%problem, "a key in the store is damaged and opens nothing"),
         }

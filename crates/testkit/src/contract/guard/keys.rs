@@ -106,6 +106,9 @@ pub(super) fn a_revoked_key_stays_revoked(bench: &mut dyn GuardBench) {
             }
         }
         assert_eq!(standing(bench, "k3", at(9)), Standing::Unknown);
+        let by_id = bench.store().get(&id("k")).expect("it can be asked").expect("it is still there");
+        assert_eq!((by_id.revoked_at, by_id.imprint.clone()), (Some(at(5)), Imprint::of("k2")));
+        assert_eq!(bench.store().get(&id("x")), Ok(None));
         assert_eq!(opens(bench, "other", 9).as_deref(), Some("other"));
         bench.reopen();
     }

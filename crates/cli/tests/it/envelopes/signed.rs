@@ -1,0 +1,116 @@
+//! Payloads that are signed.
+
+use super::{SIGNING_KEY, envelope, expect, home, key, post, stamp};
+use crate::sabir::Sabir;
+use sabir_proto::canon::agnt::Payload;
+use sabir_proto::{Json, digest};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// HMAC-SHA-256, as RFC 2104 has it.
+fn hmac(key: &[u8], text: &[u8]) -> String {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let pad = |with: u8| block.map(|byte| byte ^ with);
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
+    digest::hex(&Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize())
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A payload with these members, signed by whoever has the key.
+fn signed(members: &Value, from: &str, key: &str) -> Value {
+    let mut members = members.clone();
+    members["_from"] = from.into();
+    if members.get("_ts").is_none() {
+        members["_ts"] = seconds().into();
+    }
+    let payload = Payload::read(Json::of(&members).unwrap().as_str()).unwrap();
+    members["_sig"] = hmac(key.as_bytes(), &digest::agnt_signed(&payload)).into();
+    members
+}
+
+#[test]
+fn a_signature_that_is_there_must_be_right_and_some_keys_must_have_one() {
+    let home = home("");
+    let (plain, strict) = (key(&home, &["--tier", "pro"]), key(&home, &["--tier", "pro", "--require-signature"]));
+    let sabir = Sabir::at(&home);
+    let from = "my_agent_001";
+    let send = |key: &str, payload: Value| post(&sabir, key, &envelope("booking.search", &payload));
+    let good = |query: &str| signed(&json!({"query": query, "limit": 5}), from, SIGNING_KEY);
+    for key in [&plain, &strict] {
+        expect(&send(key, good(&format!("sea {}", &key[10..14]))), 200, "ok");
+    }
+    let invalid = |reply| expect(&reply, 401, "invalid_signature");
+    invalid(send(&strict, json!({"query": "sea"})));
+    invalid(send(&plain, signed(&json!({"query": "sea"}), from, "another key of thirty-two bytes or more")));
+    let mut tampered = good("sea");
+    tampered["limit"] = json!(6);
+    invalid(send(&plain, tampered));
+    let mut upper = good("sea");
+    upper["_sig"] = upper["_sig"].as_str().unwrap().to_uppercase().into();
+    invalid(send(&plain, upper));
+    for stale in [seconds() - 302, seconds() + 90] {
+        invalid(send(&plain, signed(&json!({"_ts": stale}), from, SIGNING_KEY)));
+    }
+    for odd in [json!(null), json!(7), json!("é"), json!("")] {
+        invalid(send(&plain, json!({"query": "sea", "_sig": odd, "_ts": seconds(), "_from": from})));
+    }
+    invalid(send(&plain, signed(&json!({"_intent": "venue.list"}), from, SIGNING_KEY)));
+    invalid(send(&plain, signed(&json!({"_to": "network:other"}), from, SIGNING_KEY)));
+    let bound = json!({"_to": "network:agnt", "_intent": "booking.search", "_nonce": "00ff"});
+    expect(&send(&plain, signed(&bound, from, SIGNING_KEY)), 200, "ok");
+    expect(&send(&plain, signed(&json!({}), "mallory", SIGNING_KEY)), 403, "agent_mismatch");
+    // All refusals in the same words: nobody learns which check it was.
+    let words = |reply: crate::http::Reply| reply.json()["payload"]["error"]["message"].clone();
+    let late = signed(&json!({"_ts": seconds() - 1000}), from, SIGNING_KEY);
+    let forged = signed(&json!({}), from, "another key of thirty-two bytes or more");
+    assert_eq!(words(send(&plain, late)), words(send(&plain, forged)));
+    let text = sabir.ask(&crate::http::Request::get("/metrics")).text();
+    assert!(text.contains("a2a_signature_verified_total{key=\"current\"}"), "{text}");
+}
+
+#[test]
+fn a_signed_order_is_done_once_whatever_envelope_is_put_around_a_copy() {
+    let home = home("");
+    let (pro, other) = (key(&home, &["--tier", "pro"]), key(&home, &["--tier", "pro"]));
+    let sabir = Sabir::at(&home);
+    let payload = signed(&json!({"venue_id": "warung"}), "my_agent_001", SIGNING_KEY);
+    let mut order = envelope("booking.confirm", &payload);
+    expect(&post(&sabir, &pro, &order), 200, "ok");
+    let again = post(&sabir, &pro, &order);
+    assert_eq!((again.status, again.header("A2A-Idempotent-Replay")), (200, Some("true")));
+    // Under another key, or at another moment, it would be another booking.
+    expect(&post(&sabir, &other, &order), 401, "invalid_signature");
+    let first = order["timestamp"].clone();
+    order["timestamp"] = stamp(1000).into();
+    expect(&post(&sabir, &pro, &order), 401, "invalid_signature");
+    // Signed anew, a retry of the same moment is the same order.
+    order["timestamp"] = first;
+    order["payload"] = signed(&json!({"venue_id": "warung", "_ts": seconds() + 1}), "my_agent_001", SIGNING_KEY);
+    let again = post(&sabir, &pro, &order);
+    assert_eq!((again.status, again.header("A2A-Idempotent-Replay")), (200, Some("true")));
+}
+
+#[test]
+fn a_relay_signs_in_its_own_name_and_goes_round_in_no_circle() {
+    let home = home("");
+    let relay = key(&home, &["--tier", "pro", "--relay", "--from", "network:hop"]);
+    let sabir = Sabir::at(&home);
+    let hop = |agent: &str| json!({"agent": agent, "at": seconds(), "kid": "k1", "ttl_ms": 4000, "sig": "00"});
+    let send = |payload: Value, via: Value| {
+        let mut list = envelope("venue.list", &payload);
+        list["via"] = via;
+        post(&sabir, &relay, &list)
+    };
+    let mine = |n: u64| signed(&json!({"limit": n}), "network:hop", SIGNING_KEY);
+    expect(&send(mine(1), json!([hop("network:hop")])), 200, "ok");
+    expect(&send(json!({}), json!([hop("network:hop")])), 401, "invalid_signature");
+    expect(&send(mine(2), json!([hop("network:other")])), 403, "agent_mismatch");
+    expect(&send(mine(3), json!([hop("network:agnt"), hop("network:hop")])), 508, "loop_detected");
+    let far: Vec<Value> = (0..4).map(|n| hop(&format!("network:{n}"))).chain([hop("network:hop")]).collect();
+    expect(&send(mine(4), json!(far)), 400, "hop_limit_exceeded");
+}

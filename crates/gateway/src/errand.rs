@@ -1,0 +1,76 @@
+//! Errands: questions to services that are no agents, in their own words. A processor of payments, a biller, a chain.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, header};
+use sabir_client::{Documents, Egress, Error, Tls};
+use sabir_proto::Secret;
+use std::time::Duration;
+use url::Url;
+
+/// Bytes of an answer; a larger one is none.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// A question to a service.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    /// Where.
+    pub url: Url,
+    /// Headers besides those that every request has. Any of them may be a secret.
+    pub headers: Vec<(&'static str, Secret)>,
+    /// What is posted, and what it is; nothing is asked for with GET.
+    pub post: Option<(&'static str, String)>,
+}
+
+/// What was brought back, whatever the service thinks of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brought {
+    /// The status.
+    pub status: u16,
+    /// When to come again, if it says so.
+    pub retry_after: Option<Duration>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Goes on errands, under the policy for going out. Cheap to clone.
+#[derive(Clone)]
+pub struct Errands {
+    documents: Documents,
+}
+
+impl std::fmt::Debug for Errands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Errands").finish_non_exhaustive()
+    }
+}
+
+impl Errands {
+    /// Under a policy; `patience` is for a whole exchange.
+    pub fn new(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
+        Ok(Self { documents: Documents::new(egress, tls, patience)? })
+    }
+
+    /// Asks, and brings the answer. An error says nothing about whether the question arrived.
+    pub async fn run(&self, errand: Errand) -> Result<Brought, Error> {
+        let mut request = Request::builder().uri(errand.url.as_str()).header(header::ACCEPT, "application/json");
+        for (name, value) in &errand.headers {
+            let unfit = |_| Error::Usage(format!("{name} cannot be sent as a header"));
+            let mut text = HeaderValue::from_str(value.expose()).map_err(unfit)?;
+            text.set_sensitive(true);
+            request = request.header(HeaderName::from_static(name), text);
+        }
+        let request = match errand.post {
+            Some((content_type, body)) => request
+                .method(http::Method::POST)
+                .header(header::CONTENT_TYPE, HeaderValue::from_static(content_type))
+                .body(Bytes::from(body)),
+            None => request.body(Bytes::new()),
+        };
+        // The address may hold a key, as those of chains often do.
+        let request = request.map_err(|_| Error::Usage("the address cannot be called".into()))?;
+        let answer = self.documents.exchange(request, ANSWER_BYTES_MAX).await?;
+        let wait = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = wait.map(Duration::from_secs);
+        Ok(Brought { status: answer.status().as_u16(), retry_after, body: answer.into_body() })
+    }
+}

@@ -1,0 +1,250 @@
+//! The door of the booking network: who may send envelopes, and what must be true of one before its payload is read.
+//!
+//! ```text
+//! admit_key (who, how often) ─► Admitted ─ unseal (hops, signature, sender) ─► Unsealed ─ clear (scope, tier) ─► …
+//! ```
+//!
+//! A signature is asked of keys that say so, of relays, and of intents that move money; one that is there must be right
+//! in any case. Which check it failed is for our audit alone.
+
+use super::{Guard, place};
+use crate::authn::Scheme;
+use crate::authn::agnt::{self, Binding, Novelty, Ring, Slot};
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Knock, scheme_name};
+use crate::permit::Admitted;
+use crate::policy::{Rules, rate, scope};
+use crate::refusal::Refusal;
+use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use sabir_proto::canon::agnt::Payload;
+use sabir_proto::{Fault, Timestamp};
+use sabir_store::{ApiKey, Record};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hops that an envelope may have behind it.
+pub const HOPS_MAX: usize = 4;
+
+/// The keys of the network, and what is asked of payloads under them.
+#[derive(Debug)]
+pub struct Seals {
+    /// The keys; whoever sends envelopes signs with them as well.
+    pub ring: Arc<Ring>,
+    /// Whether a signed payload must name its intent and its recipient.
+    pub binding: Binding,
+}
+
+/// An envelope whose payload nobody has looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Sealed<'a> {
+    /// The payload: the text of an object.
+    pub payload: &'a str,
+    /// Who says to be sending.
+    pub from: &'a str,
+    /// To whom.
+    pub to: &'a str,
+    /// What is wanted, by name.
+    pub intent: &'a str,
+    /// When it was sent, as it says, in nanoseconds.
+    pub moment: Option<i64>,
+    /// Who passed it on, oldest first.
+    pub via: &'a [&'a str],
+    /// What we are called.
+    pub own: &'a str,
+}
+
+/// An envelope that is what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsealed {
+    /// The payload without what signs it; nothing where it is as it came.
+    pub payload: Option<String>,
+    /// The key it was signed with, if it was.
+    pub signed: Option<Slot>,
+    /// The same was received before.
+    pub again: bool,
+}
+
+impl Guard {
+    /// Who knocks with a key, and whether they come too often. Nothing else is taken, whatever else the agent takes.
+    pub async fn admit_key<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
+        let mut uncounted = false;
+        let outcome = match rules.entrance.identify_key(knock, &*self.store) {
+            Err(refusal) => Err((refusal, None)),
+            Ok(identity) => match rate::check(rules, &identity, knock, &*self.store).await {
+                Ok(()) => Ok(identity),
+                // What cannot be counted may look, and change nothing.
+                Err(refusal) if refusal.reason == "store_unavailable" => {
+                    uncounted = true;
+                    Ok(identity)
+                }
+                Err(refusal) => Err((refusal, Some(identity.caller().clone()))),
+            },
+        };
+        match outcome {
+            Ok(identity) => Ok(Admitted { identity, at: place(rules), uncounted }),
+            Err((refusal, caller)) => {
+                let caller = caller.unwrap_or_else(|| knock.stranger());
+                let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
+                self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, &refusal);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Whether an envelope is what it says: passed on by nobody but relays, signed where it must be, and sent by an agent
+    /// of its key.
+    pub async fn unseal<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        seals: Option<&Seals>,
+        admitted: &Admitted,
+        sealed: Sealed<'_>,
+        now: Timestamp,
+    ) -> Result<Unsealed, Refusal> {
+        let identity = admitted.identity();
+        let outcome = self.examine(seals, identity, sealed, now).await;
+        if let Err(refusal) = &outcome {
+            let scheme = scheme_name(refusal.scheme);
+            let entry = Record::refusal(now, identity.caller().clone(), scheme, "Envelope", refusal.reason);
+            self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, refusal);
+        }
+        outcome
+    }
+
+    async fn examine(
+        &self,
+        seals: Option<&Seals>,
+        identity: &Identity,
+        sealed: Sealed<'_>,
+        now: Timestamp,
+    ) -> Result<Unsealed, Refusal> {
+        let key = identity.key();
+        check_hops(key, &sealed)?;
+        let intent = Intent::parse(sealed.intent);
+        let demanded = key.is_none_or(|key| key.terms.require_signature || key.terms.relay)
+            || intent.is_some_and(Intent::must_be_signed);
+        let speaker = sealed.via.last().copied().unwrap_or(sealed.from);
+        let unsealed = if is_plain(sealed.payload) {
+            if demanded {
+                return Err(unsigned());
+            }
+            Unsealed { payload: None, signed: None, again: false }
+        } else {
+            self.open(seals, identity, sealed, (speaker, demanded), now).await?
+        };
+        let senders = scope::senders(identity);
+        if !senders.is_empty() && !senders.contains(&speaker) {
+            let words = format!("this key does not speak for {speaker:.64?}");
+            return Err(Refusal::forbidden(Scheme::ApiKey, "from_not_bound", words));
+        }
+        Ok(unsealed)
+    }
+
+    /// A payload that has members of the envelope in it.
+    async fn open(
+        &self,
+        seals: Option<&Seals>,
+        identity: &Identity,
+        sealed: Sealed<'_>,
+        (speaker, demanded): (&str, bool),
+        now: Timestamp,
+    ) -> Result<Unsealed, Refusal> {
+        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved("the payload cannot be read"))?;
+        let mismatch = || {
+            let words = "the payload names another sender than the envelope";
+            Refusal::forbidden(Scheme::Agnt, "from_other", words)
+        };
+        if payload.get("_sig").is_none() {
+            if demanded {
+                return Err(unsigned());
+            }
+            if payload.get("_from").is_some() && payload.text("_from").as_deref() != Some(speaker) {
+                return Err(mismatch());
+            }
+            if let Some(name) = payload.names().find(|name| name.starts_with('_') && !agnt::RESERVED.contains(name)) {
+                return Err(reserved(&format!("members that begin with _ are the network's: {name:.64?}")));
+            }
+            payload.retain(|name| !name.starts_with('_'));
+            return Ok(Unsealed { payload: Some(payload.canonical()), signed: None, again: false });
+        }
+        // A payload that says something is signed without a key to check it with is not signed.
+        let seals = seals.ok_or_else(|| wrong("no_ring"))?;
+        let key = identity.key().map_or("", |key| key.id.as_str());
+        let moment = sealed.moment.filter(|_| Intent::parse(sealed.intent).is_some_and(Intent::has_effect));
+        let binding = seals.binding;
+        let around = agnt::Envelope { intent: sealed.intent, to: sealed.to, key, binding, moment };
+        let signed = agnt::verify(sealed.payload, around, &seals.ring, now).map_err(|reason| wrong(reason.code()))?;
+        self.metrics.signed(signed.slot);
+        if signed.from != speaker {
+            return Err(mismatch());
+        }
+        let again = match agnt::replay(&signed, &*self.signatures, now).await {
+            Ok(novelty) => novelty == Novelty::Duplicate,
+            Err(agnt::Reason::ReplayUnavailable(_)) => return Err(Refusal::store()),
+            Err(reason) => return Err(wrong(reason.code())),
+        };
+        Ok(Unsealed { payload: Some(signed.payload.canonical()), signed: Some(signed.slot), again })
+    }
+}
+
+/// Whether a payload has no member that begins with `_`, as far as a look can tell: names may be written with escapes.
+fn is_plain(payload: &str) -> bool {
+    !payload.contains("\"_") && !payload.contains("\\u")
+}
+
+fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> {
+    let Sealed { via, from, own, .. } = *sealed;
+    if via.is_empty() {
+        return Ok(());
+    }
+    if !key.is_some_and(|key| key.terms.relay) {
+        let words = "this key is no relay's, so it passes nothing on";
+        return Err(Refusal::forbidden(Scheme::ApiKey, "from_no_relay", words));
+    }
+    let twice = via.iter().enumerate().any(|(n, agent)| via[..n].contains(agent));
+    if twice || from == own || via.contains(&own) || via.contains(&from) {
+        return Err(Refusal::forbidden(Scheme::Agnt, "via_loop", "the envelope was here before"));
+    }
+    if via.len() > HOPS_MAX {
+        let words = format!("an envelope is passed on {HOPS_MAX} times, and no more");
+        return Err(Refusal::forbidden(Scheme::Agnt, "via_limit", words));
+    }
+    Ok(())
+}
+
+/// All in the same words: which guess came close is nobody's business.
+fn wrong(reason: &'static str) -> Refusal {
+    Refusal::unauthenticated(Some(Scheme::Agnt), reason, "the signature of the payload is not valid")
+}
+
+fn unsigned() -> Refusal {
+    let words = "this envelope must be signed: _ts, _from and _sig in its payload";
+    Refusal::unauthenticated(Some(Scheme::Agnt), "missing_sig", words)
+}
+
+fn reserved(words: &str) -> Refusal {
+    Refusal::forbidden(Scheme::Agnt, "payload_reserved", words)
+}
+
+impl Refusal {
+    /// The same in the words of the booking network.
+    pub fn problem(&self) -> Problem {
+        let code = match (self.reason, &self.fault) {
+            ("from_not_bound" | "from_other" | "from_no_relay", _) => ProblemCode::AgentMismatch,
+            ("via_loop", _) => ProblemCode::LoopDetected,
+            ("via_limit", _) => ProblemCode::HopLimitExceeded,
+            ("payload_reserved", _) => ProblemCode::InvalidPayload,
+            (reason, Fault::Forbidden(_)) if reason.starts_with("tier") => ProblemCode::TierRequired,
+            (_, Fault::Unauthenticated(_)) if self.scheme == Some(Scheme::Agnt) => ProblemCode::InvalidSignature,
+            (_, Fault::Unauthenticated(_)) => ProblemCode::Unauthorized,
+            (_, Fault::Forbidden(_)) => ProblemCode::ScopeRequired,
+            (_, Fault::TooMany { .. }) => ProblemCode::RateLimited,
+            _ => ProblemCode::Internal,
+        };
+        let problem = Problem::new(code, self.fault.to_string());
+        match self.fault.retry_after() {
+            Some(seconds) => problem.after(Duration::from_secs(seconds)),
+            None => problem,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Which tiers may have what the booking network does.
+//!
+//! What changes anything there is counted and billed to the caller's key, so it takes a key, and one of a paid tier. What
+//! only looks is for everybody whom the agent lets in.
+
+use super::{Notes, Rules, Wanted};
+use crate::authn::Scheme;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Proof};
+use crate::refusal::Refusal;
+
+/// The tier that is not billed.
+pub const FREE: &str = "free";
+
+pub(crate) fn check<F: Fetch>(
+    rules: &Rules<F>,
+    identity: &Identity,
+    wanted: &Wanted<'_>,
+    notes: &mut impl Notes,
+) -> Result<(), Refusal> {
+    let Some(billed) = rules.intents(wanted).find(|intent| intent.has_effect()) else { return Ok(()) };
+    let tier = match identity.proof() {
+        Proof::Key(key) => key.terms.tier.as_deref(),
+        _ => None,
+    };
+    match (tier, identity.scheme()) {
+        (Some(FREE), _) => Err(Refusal::forbidden(
+            Scheme::ApiKey,
+            "tier_free",
+            format!("{billed} is for keys of a paid tier; this one is of the tier {FREE}"),
+        )),
+        (Some(tier), _) => {
+            notes.passed("tier", || format!("keys of the tier {tier} may have {billed}"));
+            Ok(())
+        }
+        (None, Some(scheme)) => Err(Refusal::forbidden(
+            scheme,
+            "tier_none",
+            format!("{billed} is for API keys of a paid tier, since it is billed"),
+        )),
+        (None, None) => Err(Refusal::unauthenticated(
+            None,
+            "tier_none",
+            format!("{billed} is for API keys of a paid tier, since it is billed: Authorization: Bearer agnt_live_…"),
+        )),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a booking may do next: one table.
+
+use sabir_store::BookingStatus;
+
+/// What happens to a booking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
+    /// It is paid.
+    Pay,
+    /// The venue takes it.
+    Confirm,
+    /// They came.
+    Complete,
+    /// They did not come.
+    Miss,
+    /// It is called off.
+    Cancel,
+}
+
+/// A move that the table does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a booking that is {from} cannot become {to}")]
+pub struct Illegal {
+    /// Where it stands.
+    pub from: BookingStatus,
+    /// Where it was to go.
+    pub to: BookingStatus,
+}
+
+impl Move {
+    /// Every move.
+    pub const ALL: [Self; 5] = [Self::Pay, Self::Confirm, Self::Complete, Self::Miss, Self::Cancel];
+
+    /// Where it leads, if it is legal there.
+    pub const fn leads(self) -> BookingStatus {
+        match self {
+            Self::Pay => BookingStatus::Pending,
+            Self::Confirm => BookingStatus::Confirmed,
+            Self::Complete => BookingStatus::Completed,
+            Self::Miss => BookingStatus::NoShow,
+            Self::Cancel => BookingStatus::Cancelled,
+        }
+    }
+}
+
+/// Where a move leads. The only place that decides what is legal: commands, payments and tests ask here.
+pub const fn next(from: BookingStatus, step: Move) -> Result<BookingStatus, Illegal> {
+    use BookingStatus::{Cancelled, Completed, Confirmed, NoShow, Pending, PendingPayment};
+    match (from, step) {
+        (PendingPayment, Move::Pay) => Ok(Pending),
+        (Pending, Move::Confirm) => Ok(Confirmed),
+        // Whether somebody came is known only of those who were expected.
+        (Confirmed, Move::Complete) => Ok(Completed),
+        (Confirmed, Move::Miss) => Ok(NoShow),
+        // A hold that runs out is called off as well.
+        (PendingPayment | Pending | Confirmed, Move::Cancel) => Ok(Cancelled),
+        (PendingPayment, Move::Confirm | Move::Complete | Move::Miss)
+        | (Pending, Move::Pay | Move::Complete | Move::Miss)
+        | (Confirmed, Move::Pay | Move::Confirm)
+        | (Completed | NoShow | Cancelled, _) => Err(Illegal { from, to: step.leads() }),
+    }
+}
+
+/// The move that leads from one status to another.
+pub fn between(from: BookingStatus, to: BookingStatus) -> Result<Move, Illegal> {
+    let legal = |step: &Move| next(from, *step) == Ok(to);
+    Move::ALL.into_iter().find(legal).ok_or(Illegal { from, to })
+}
+
+/// What subscribers are told of a booking that has come to stand here, besides `booking.status_changed`.
+pub const fn event(status: BookingStatus) -> Option<&'static str> {
+    match status {
+        BookingStatus::Completed => Some("booking.completed"),
+        BookingStatus::NoShow => Some("booking.no_show"),
+        BookingStatus::Cancelled => Some("booking.cancelled"),
+        // `booking.confirmed` was told when it was made, whatever its status was then.
+        BookingStatus::PendingPayment | BookingStatus::Pending | BookingStatus::Confirmed => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BookingStatus::{Cancelled, Completed, Confirmed, NoShow, Pending, PendingPayment};
+
+    #[test]
+    fn bookings_move_along_the_table_and_nowhere_else() {
+        let legal = [
+            (PendingPayment, Pending),
+            (PendingPayment, Cancelled),
+            (Pending, Confirmed),
+            (Pending, Cancelled),
+            (Confirmed, Completed),
+            (Confirmed, NoShow),
+            (Confirmed, Cancelled),
+        ];
+        for from in BookingStatus::ALL {
+            for to in BookingStatus::ALL {
+                assert_eq!(between(from, to).is_ok(), legal.contains(&(from, to)), "{from} to {to}");
+            }
+            for step in Move::ALL {
+                assert_eq!(next(from, step).is_ok(), legal.contains(&(from, step.leads())), "{from} by {step:?}");
+            }
+        }
+        let refused = between(Completed, Cancelled).unwrap_err();
+        assert_eq!(refused.to_string(), "a booking that is completed cannot become cancelled");
+    }
+}

@@ -1,0 +1,308 @@
+//! What is asked of the network: payloads, read strictly.
+//!
+//! A payload is refused for a member that nobody knows and for a value of another type, because a sender that mistypes
+//! `party_size` is better told than served with a table for one. `null` counts as absent where a member is optional:
+//! clients in Python send it.
+
+use sabir_proto::Object;
+use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use serde_json::{Map, Value};
+
+/// Venues in an answer to `venue.list`: usually, and at most.
+pub const LIST_LIMIT: u32 = 50;
+/// See [`LIST_LIMIT`].
+pub const LIST_LIMIT_MAX: u32 = 100;
+/// Venues in an answer to `booking.search`: usually, and at most.
+pub const SEARCH_LIMIT: u32 = 10;
+/// See [`SEARCH_LIMIT`].
+pub const SEARCH_LIMIT_MAX: u32 = 25;
+/// The largest party.
+pub const PARTY_MAX: u32 = 1000;
+/// Characters of a guest's note.
+pub const NOTE_CHARS_MAX: usize = 2000;
+/// Characters of what is searched for, and of a category or a location.
+pub const QUERY_CHARS_MAX: usize = 500;
+/// Words of what is searched for.
+pub const TERMS_MAX: usize = 16;
+/// Characters of the name of a venue or a slot.
+pub const NAME_CHARS_MAX: usize = 128;
+/// Characters of a time, as venues write it.
+pub const TIME_CHARS_MAX: usize = 64;
+
+/// What is asked, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// `network.ping`
+    Ping,
+    /// `venue.list`
+    List(Wanted),
+    /// `booking.search`
+    Search(Wanted),
+    /// `booking.confirm`
+    Confirm(Order),
+    /// `payment.authorize`; what pays reads it.
+    Authorize(Object),
+}
+
+/// Which venues are wanted. Everything that is said must be true of a venue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Of this category, whatever the case of its letters.
+    pub category: Option<String>,
+    /// This is part of its area or its city.
+    pub location: Option<String>,
+    /// Each is part of its name, its description or its category.
+    pub terms: Vec<String>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// What is to be booked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Order {
+    /// The venue, by its id or its slug.
+    pub venue: String,
+    /// One of its slots.
+    pub slot: Option<String>,
+    /// When.
+    pub time: Option<String>,
+    /// How many come.
+    pub party_size: Option<u32>,
+    /// What the venue should know.
+    pub note: Option<String>,
+}
+
+impl Ask {
+    /// Reads the payload of an intent, without the members of its signature.
+    pub fn read(intent: Intent, payload: &Object) -> Result<Self, Problem> {
+        let mut members = Members(payload.to_map());
+        let ask = match intent {
+            Intent::NetworkPing => Self::Ping,
+            Intent::VenueList => Self::List(Wanted {
+                category: members.text("category", QUERY_CHARS_MAX)?,
+                location: members.text("location", QUERY_CHARS_MAX)?,
+                terms: Vec::new(),
+                limit: members.limit(LIST_LIMIT, LIST_LIMIT_MAX)?,
+            }),
+            Intent::BookingSearch => Self::Search(Wanted {
+                category: None,
+                location: members.text("location", QUERY_CHARS_MAX)?,
+                terms: terms(members.text("query", QUERY_CHARS_MAX)?.as_deref().unwrap_or_default())?,
+                limit: members.limit(SEARCH_LIMIT, SEARCH_LIMIT_MAX)?,
+            }),
+            Intent::BookingConfirm => Self::Confirm(members.order()?),
+            Intent::PaymentAuthorize => return Ok(Self::Authorize(payload.clone())),
+        };
+        members.end()?;
+        Ok(ask)
+    }
+}
+
+impl Order {
+    /// Reads the payload of `booking.confirm`, which is also what is paid for with `payment.authorize`.
+    pub fn read(payload: &Object) -> Result<Self, Problem> {
+        let mut members = Members(payload.to_map());
+        let order = members.order()?;
+        members.end()?;
+        Ok(order)
+    }
+}
+
+/// What is searched for, word by word.
+fn terms(query: &str) -> Result<Vec<String>, Problem> {
+    let terms: Vec<String> = query.split_whitespace().map(str::to_owned).collect();
+    if terms.len() > TERMS_MAX {
+        return Err(invalid(format!("query: no more than {TERMS_MAX} words are searched for")));
+    }
+    Ok(terms)
+}
+
+/// The members of a payload that nobody has read yet.
+struct Members(Map<String, Value>);
+
+impl Members {
+    /// An optional member that is text.
+    fn text(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => match fault(&text, chars_max) {
+                None => Ok(Some(text)),
+                Some(fault) => Err(invalid(format!("{name}: {fault}"))),
+            },
+            Some(_) => Err(invalid(format!("{name}: must be text"))),
+        }
+    }
+
+    /// The same where nothing is not an answer.
+    fn word(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
+        match self.text(name, chars_max)? {
+            Some(text) if text.trim().is_empty() => Err(invalid(format!("{name}: must not be empty"))),
+            other => Ok(other),
+        }
+    }
+
+    /// An optional member that is a whole number. Neither `4.0` nor `"4"` is one.
+    fn number(&mut self, name: &str) -> Result<Option<i128>, Problem> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Number(number)) => {
+                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+                whole.map(Some).ok_or_else(|| invalid(format!("{name}: must be a whole number")))
+            }
+            Some(_) => Err(invalid(format!("{name}: must be a whole number"))),
+        }
+    }
+
+    fn limit(&mut self, usual: u32, most: u32) -> Result<u32, Problem> {
+        match self.number("limit")? {
+            None => Ok(usual),
+            Some(limit) if limit < 1 => Err(invalid("limit: must be at least 1")),
+            Some(limit) => Ok(u32::try_from(limit).unwrap_or(most).min(most)),
+        }
+    }
+
+    fn order(&mut self) -> Result<Order, Problem> {
+        let venue = self.word("venue_id", NAME_CHARS_MAX)?;
+        let venue = venue.ok_or_else(|| invalid("venue_id: must be given; it is the slug or the id of a venue"))?;
+        let slot = self.word("slot_id", NAME_CHARS_MAX)?;
+        let (time, slot_time) = (self.word("time", TIME_CHARS_MAX)?, self.word("slot_time", TIME_CHARS_MAX)?);
+        if let (Some(one), Some(other)) = (&time, &slot_time)
+            && one != other
+        {
+            return Err(invalid("time and slot_time: are two names of one thing, and differ"));
+        }
+        let party_size = match self.number("party_size")? {
+            None => None,
+            Some(size) => match u32::try_from(size) {
+                Ok(size) if (1..=PARTY_MAX).contains(&size) => Some(size),
+                _ => return Err(invalid(format!("party_size: must be between 1 and {PARTY_MAX}"))),
+            },
+        };
+        let note = self.note()?;
+        Ok(Order { venue, slot, time: time.or(slot_time), party_size, note })
+    }
+
+    /// Guests write in paragraphs, so theirs is the one text that may have line breaks.
+    fn note(&mut self) -> Result<Option<String>, Problem> {
+        match self.0.remove("user_note") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.chars().count() > NOTE_CHARS_MAX => {
+                Err(invalid(format!("user_note: must not be longer than {NOTE_CHARS_MAX} characters")))
+            }
+            Some(Value::String(text)) if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) => {
+                Err(invalid("user_note: must not have control characters"))
+            }
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(invalid("user_note: must be text")),
+        }
+    }
+
+    /// What nobody has read is a mistake.
+    fn end(self) -> Result<(), Problem> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+                Err(invalid(format!("{shown:?}: is not a member of this payload")))
+            }
+        }
+    }
+}
+
+/// What is wrong with a text of one line.
+fn fault(text: &str, chars_max: usize) -> Option<String> {
+    if text.chars().count() > chars_max {
+        return Some(format!("must not be longer than {chars_max} characters"));
+    }
+    text.chars().any(char::is_control).then(|| "must not have control characters".to_owned())
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(ProblemCode::InvalidPayload, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::Json;
+
+    fn read(intent: Intent, payload: &str) -> Result<Ask, Problem> {
+        Ask::read(intent, &Object::new(Json::parse(payload).unwrap()).unwrap())
+    }
+
+    fn refused(intent: Intent, payload: &str) -> String {
+        let problem = read(intent, payload).expect_err(payload);
+        assert_eq!(problem.code, ProblemCode::InvalidPayload, "{payload}");
+        problem.message
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_usual_value() {
+        assert_eq!(read(Intent::NetworkPing, "{}"), Ok(Ask::Ping));
+        let list = Wanted { limit: 50, ..Wanted::default() };
+        assert_eq!(read(Intent::VenueList, "{}"), Ok(Ask::List(list.clone())));
+        let nulls = r#"{"category":null,"location":null,"limit":null}"#;
+        assert_eq!(read(Intent::VenueList, nulls), Ok(Ask::List(list)));
+        let search = read(Intent::BookingSearch, r#"{"query":"  pizza  wood fire "}"#).unwrap();
+        let terms = ["pizza", "wood", "fire"].map(str::to_owned).to_vec();
+        assert_eq!(search, Ask::Search(Wanted { terms, limit: 10, ..Wanted::default() }));
+        let nulls =
+            r#"{"venue_id":"a","slot_id":null,"time":null,"slot_time":null,"party_size":null,"user_note":null}"#;
+        let order = Order { venue: "a".into(), ..Order::default() };
+        assert_eq!(read(Intent::BookingConfirm, nulls), Ok(Ask::Confirm(order)));
+    }
+
+    #[test]
+    fn limits_are_cut_and_never_guessed() {
+        let limit = |payload: &str| match read(Intent::VenueList, payload).unwrap() {
+            Ask::List(wanted) => wanted.limit,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(limit(r#"{"limit":1}"#), 1);
+        assert_eq!(limit(r#"{"limit":101}"#), 100);
+        assert_eq!(limit(r#"{"limit":18446744073709551615}"#), 100);
+        for bad in ["0", "-1", "5.0", "\"5\"", "true", "1e2", "[1]"] {
+            refused(Intent::VenueList, &format!(r#"{{"limit":{bad}}}"#));
+        }
+    }
+
+    #[test]
+    fn an_order_says_what_it_means_or_is_refused() {
+        let full = r#"{"venue_id":"luigis","slot_id":"s1","slot_time":"19:00","party_size":1000,"user_note":"a\nb"}"#;
+        let Ok(Ask::Confirm(order)) = read(Intent::BookingConfirm, full) else { panic!("an order") };
+        assert_eq!((order.time.as_deref(), order.party_size), (Some("19:00"), Some(1000)));
+        assert!(read(Intent::BookingConfirm, r#"{"venue_id":"a","time":"t","slot_time":"t"}"#).is_ok());
+        for bad in [
+            "{}",
+            r#"{"venue_id":null}"#,
+            r#"{"venue_id":" "}"#,
+            r#"{"venue_id":7}"#,
+            r#"{"venue_id":"a\u0000"}"#,
+            r#"{"venue_id":"a","time":"t","slot_time":"u"}"#,
+            r#"{"venue_id":"a","party_size":0}"#,
+            r#"{"venue_id":"a","party_size":1001}"#,
+            r#"{"venue_id":"a","party_size":1000000000}"#,
+            r#"{"venue_id":"a","party_size":-3}"#,
+            r#"{"venue_id":"a","party_size":2.0}"#,
+            r#"{"venue_id":"a","party_size":"2"}"#,
+            r#"{"venue_id":"a","party_size":true}"#,
+            r#"{"venue_id":"a","slot_id":""}"#,
+            r#"{"venue_id":"a","user_note":{}}"#,
+            r#"{"venue_id":"a","user_note":"\u0007"}"#,
+            r#"{"venue_id":"a","_sig":"x"}"#,
+        ] {
+            refused(Intent::BookingConfirm, bad);
+        }
+        refused(Intent::BookingConfirm, &format!(r#"{{"venue_id":"a","user_note":"{}"}}"#, "é".repeat(2001)));
+        assert!(refused(Intent::BookingConfirm, r#"{"venue_id":"a","partysize":2}"#).contains("partysize"));
+    }
+
+    #[test]
+    fn members_that_nobody_knows_are_refused() {
+        refused(Intent::NetworkPing, r#"{"a":1}"#);
+        refused(Intent::VenueList, r#"{"query":"x"}"#);
+        refused(Intent::BookingSearch, r#"{"category":"x"}"#);
+        let long = format!(r#"{{"query":"{}"}}"#, "x ".repeat(17));
+        refused(Intent::BookingSearch, &long);
+    }
+}

@@ -1,0 +1,88 @@
+//! Paying, and booking with it: a saga whose every step is a commit of its task.
+//!
+//! | Step | What is committed | What is asked of the processor |
+//! |---|---|---|
+//! | 1 | payment `authorizing`; the booking holds its slot | |
+//! | 2 | | promise the money |
+//! | 3 | payment `authorized`; the booking is made, counted and told | |
+//! | 4 | | take the money |
+//! | 5 | payment `captured`, with its receipt | |
+//!
+//! Whatever the processor refuses ends with the slot given back and the promise taken back: `voiding`, then `failed`. A
+//! crash anywhere leaves the payment where its last commit put it, and the turn goes on from there with the same id, under
+//! which the processor does everything once. Where nobody knows what the processor did it is asked again, and never
+//! guessed.
+
+mod crypto;
+mod offer;
+mod processor;
+mod saga;
+mod stripe;
+mod test;
+mod x402;
+
+pub use crypto::Crypto;
+pub use offer::{Capture, Offer, Token};
+pub use processor::{Charge, PaymentProcessor, Promise, Refused};
+pub use stripe::{STRIPE_VERSION, Stripe};
+pub use test::TestProcessor;
+pub use x402::X402;
+
+use sabir_proto::agnt::{Problem, ProblemCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a slot is held for a payment.
+pub const HOLD_TIME: Duration = Duration::from_secs(600);
+/// How long a processor that gives no answer is asked for a promise. Less than a slot is held.
+pub const PROMISE_PATIENCE: Duration = Duration::from_secs(120);
+/// How long it is asked to take the money, or to forget about it.
+pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// The pauses between two questions, at least and at most.
+pub const PAUSE_MIN: Duration = Duration::from_millis(250);
+/// See [`PAUSE_MIN`].
+pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// What an operator allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caps {
+    /// The most that one payment may come to, in minor units.
+    pub payment_max: Option<u64>,
+    /// The most that all payments of one key in one currency may come to on one day of UTC.
+    pub day_max: Option<u64>,
+}
+
+/// Whoever takes payments.
+#[derive(Clone, Default)]
+pub struct Cashier {
+    processors: Vec<Arc<dyn PaymentProcessor>>,
+    caps: Caps,
+}
+
+impl std::fmt::Debug for Cashier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.processors.iter().map(|processor| processor.name()).collect();
+        f.debug_struct("Cashier").field("processors", &names).field("caps", &self.caps).finish()
+    }
+}
+
+impl Cashier {
+    /// Takes payments through these processors, within these caps.
+    pub fn new(processors: Vec<Arc<dyn PaymentProcessor>>, caps: Caps) -> Self {
+        Self { processors, caps }
+    }
+
+    /// Whether it takes any.
+    pub fn is_open(&self) -> bool {
+        !self.processors.is_empty()
+    }
+
+    fn processor(&self, name: &str) -> Result<&dyn PaymentProcessor, Problem> {
+        let found = self.processors.iter().find(|processor| processor.name() == name);
+        found.map(|processor| &**processor).ok_or_else(|| {
+            let taken: Vec<_> = self.processors.iter().map(|processor| processor.name()).collect();
+            let words = format!("payments by {name} are not taken here; there is: {}", taken.join(", "));
+            Problem::new(ProblemCode::PaymentDeclined, words)
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! A transfer that is on a chain already: looked up, and believed once.
+
+use super::x402::units;
+use super::{Charge, PaymentProcessor, Promise, Refused};
+use crate::errand::Messenger;
+use sabir_engine::BoxFuture;
+use sabir_gateway::Errand;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use url::Url;
+
+/// What a transfer of a token is called on the chain: the hash of `Transfer(address,address,uint256)`.
+const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+
+/// Transfers of one asset to one address of one chain.
+#[derive(Clone)]
+pub struct Crypto {
+    /// The chain's JSON-RPC. The address may hold a key.
+    pub url: Url,
+    /// The chain, as CAIP-2 writes it.
+    pub network: String,
+    /// The asset's contract.
+    pub asset: String,
+    /// Whom it is paid to.
+    pub pay_to: String,
+    /// The currency the asset stands for, and how many more digits it has than the currency.
+    pub currency: String,
+    /// See `currency`.
+    pub more_digits: u32,
+    /// Blocks that have to be on top of it, its own included.
+    pub confirmations: u64,
+    /// Who asks.
+    pub messenger: Arc<dyn Messenger>,
+}
+
+impl std::fmt::Debug for Crypto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crypto").field("network", &self.network).field("asset", &self.asset).finish_non_exhaustive()
+    }
+}
+
+impl Crypto {
+    async fn ask(&self, method: &str, params: Value) -> Result<Value, Refused> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let post = Some(("application/json", body.to_string()));
+        let errand = Errand { url: self.url.clone(), headers: Vec::new(), post };
+        let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;
+        let mut said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
+        if brought.status != 200 || !said["error"].is_null() || said.get("result").is_none() {
+            return Err(Refused::Unknown(format!("the chain answered {}", brought.status)));
+        }
+        Ok(said["result"].take())
+    }
+
+    async fn look(&self, charge: &Charge) -> Result<Promise, Refused> {
+        let no = Refused::declined;
+        let token = |name| charge.token.text(name).unwrap_or_default();
+        let hash = token("transaction").to_ascii_lowercase();
+        if token("network") != self.network || !token("asset").eq_ignore_ascii_case(&self.asset) {
+            return Err(no(format!("only {} on {} is taken", self.asset, self.network)));
+        }
+        if charge.currency != self.currency {
+            return Err(no(format!("only {} is paid like this", self.currency)));
+        }
+        if hash.len() != 66 || !hash.starts_with("0x") || !hash[2..].bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(no("the transaction is no hash".to_owned()));
+        }
+        let wanted = units(charge.amount, self.more_digits).ok_or_else(|| no("that is too much".to_owned()))?;
+        let receipt = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
+        if receipt.is_null() {
+            return Err(no("there is no such transaction, or not yet".to_owned()));
+        }
+        if receipt["status"] != "0x1" {
+            return Err(no("the transaction failed".to_owned()));
+        }
+        let logs = receipt["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let paid: u128 = logs.iter().filter_map(|log| self.transferred(log)).fold(0, u128::saturating_add);
+        if paid < wanted {
+            return Err(no(format!("the transaction pays {paid} of {wanted}")));
+        }
+        let head = self.ask("eth_blockNumber", json!([])).await?;
+        let (Some(at), Some(head)) = (number(&receipt["blockNumber"]), number(&head)) else {
+            return Err(Refused::Unknown("the chain does not say how far it is".into()));
+        };
+        let deep = head.saturating_sub(at) + u128::from(head >= at);
+        if deep < u128::from(self.confirmations) {
+            let details = json!({"confirmations": u64::try_from(deep).unwrap_or(0), "needed": self.confirmations});
+            return Err(Refused::Declined("the transaction is too recent; try again later".into(), Some(details)));
+        }
+        Ok(Promise { reference: hash })
+    }
+
+    /// What a line of the chain's log pays to us.
+    fn transferred(&self, log: &Value) -> Option<u128> {
+        let topics = log["topics"].as_array()?;
+        let topic = |at: usize| topics.get(at).and_then(Value::as_str);
+        let to = topic(2)?.get(26..)?;
+        let is_ours = log["address"].as_str()?.eq_ignore_ascii_case(&self.asset)
+            && topic(0)?.eq_ignore_ascii_case(TRANSFER)
+            && self.pay_to.strip_prefix("0x")?.eq_ignore_ascii_case(to)
+            && log["removed"] != true;
+        is_ours.then(|| number(&log["data"])).flatten()
+    }
+}
+
+/// A number as chains write it. One that is too large for any price is none.
+fn number(value: &Value) -> Option<u128> {
+    let digits = value.as_str()?.strip_prefix("0x")?.trim_start_matches('0');
+    if digits.is_empty() { Some(0) } else { u128::from_str_radix(digits, 16).ok() }
+}
+
+impl PaymentProcessor for Crypto {
+    fn name(&self) -> &'static str {
+        "crypto"
+    }
+
+    fn once(&self, charge: &Charge) -> Option<String> {
+        let hash = charge.token.text("transaction").unwrap_or_default().to_ascii_lowercase();
+        Some(format!("crypto:{}:{hash}", self.network))
+    }
+
+    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+        Box::pin(self.look(charge))
+    }
+
+    fn capture<'a>(&'a self, _: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+        // It was ours before it was promised.
+        let receipt = json!({"processor": "crypto", "network": self.network, "transaction": reference});
+        Box::pin(std::future::ready(Ok(receipt)))
+    }
+
+    fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+        if reference.is_some() {
+            tracing::warn!(payment = %charge.id, "a transfer on a chain cannot be taken back; pay it back by hand");
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,39 @@
+//! A processor without money: the token says what happens. For trying things out.
+
+use super::{Charge, PaymentProcessor, Promise, Refused};
+use sabir_engine::BoxFuture;
+use serde_json::{Value, json};
+
+/// Promises and takes whatever the token's `outcome` says: `approve`, `decline`, or `decline_capture`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TestProcessor;
+
+impl PaymentProcessor for TestProcessor {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn once(&self, _: &Charge) -> Option<String> {
+        None
+    }
+
+    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+        let promised = match charge.token.text("outcome") {
+            Some("approve" | "decline_capture") => Ok(Promise { reference: format!("test-{}", charge.id) }),
+            _ => Err(Refused::declined("the test processor was told to decline")),
+        };
+        Box::pin(std::future::ready(promised))
+    }
+
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+        let captured = match charge.token.text("outcome") {
+            Some("approve") => Ok(json!({"processor": "test", "reference": reference})),
+            _ => Err(Refused::declined("the test processor was told to decline")),
+        };
+        Box::pin(std::future::ready(captured))
+    }
+
+    fn void<'a>(&'a self, _: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

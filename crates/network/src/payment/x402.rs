@@ -1,0 +1,169 @@
+//! x402: a signed transfer that a facilitator looks at, and settles last of all, since nobody can take it back.
+
+use super::{Charge, PaymentProcessor, Promise, Refused};
+use crate::errand::Messenger;
+use sabir_engine::BoxFuture;
+use sabir_gateway::Errand;
+use sabir_proto::Secret;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use url::Url;
+
+/// How long a settlement may take, as payers are told.
+const SETTLE_SECONDS: u32 = 60;
+
+/// Payments in one asset to one address, through a facilitator.
+#[derive(Clone)]
+pub struct X402 {
+    /// The facilitator.
+    pub url: Url,
+    /// What it wants to see, if anything.
+    pub token: Option<Secret>,
+    /// The chain, as CAIP-2 writes it.
+    pub network: String,
+    /// The asset's contract.
+    pub asset: String,
+    /// Whom it is paid to.
+    pub pay_to: String,
+    /// The currency the asset stands for, and how many more digits it has than the currency.
+    pub currency: String,
+    /// See `currency`.
+    pub more_digits: u32,
+    /// What the scheme wants to know besides, such as the asset's name and version.
+    pub extra: Map<String, Value>,
+    /// Who asks.
+    pub messenger: Arc<dyn Messenger>,
+}
+
+impl std::fmt::Debug for X402 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("X402").field("network", &self.network).field("asset", &self.asset).finish_non_exhaustive()
+    }
+}
+
+/// An amount of a currency in units of an asset, with so many more digits.
+pub(super) fn units(amount: u64, more_digits: u32) -> Option<u128> {
+    10u128.checked_pow(more_digits)?.checked_mul(u128::from(amount))
+}
+
+impl X402 {
+    /// What has to be paid. Ours: what the payer says it accepted is compared with this.
+    fn requirements(&self, charge: &Charge) -> Result<Value, Refused> {
+        if charge.currency != self.currency {
+            return Err(Refused::declined(format!("only {} is paid like this", self.currency)));
+        }
+        let amount = units(charge.amount, self.more_digits).ok_or_else(|| Refused::declined("that is too much"))?;
+        Ok(json!({
+            "scheme": "exact",
+            "network": self.network,
+            "amount": amount.to_string(),
+            "asset": self.asset,
+            "payTo": self.pay_to,
+            "maxTimeoutSeconds": SETTLE_SECONDS,
+            "extra": self.extra,
+        }))
+    }
+
+    fn declined(&self, words: &str, requirements: &Value) -> Refused {
+        Refused::Declined(words.into(), Some(json!({"x402Version": 2, "accepts": [requirements]})))
+    }
+
+    async fn ask(&self, path: &str, charge: &Charge, requirements: &Value) -> Result<Value, Refused> {
+        let payload = charge.token.object("payload");
+        let body = json!({"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements});
+        let unreachable = |_| Refused::Unknown("the facilitator cannot be called".into());
+        let url = self.url.join(path).map_err(unreachable)?;
+        let token = self.token.iter().map(|token| {
+            ("authorization", Secret::new(format!("Bearer {}", token.expose())))
+        });
+        let post = Some(("application/json", body.to_string()));
+        let errand = Errand { url, headers: token.collect(), post };
+        let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;
+        let said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
+        // Facilitators say no with 200 as well as with 400; what counts is whether they say it in their own words.
+        match brought.status {
+            200..=499 if brought.status != 429 && said.is_object() => Ok(said),
+            status => Err(Refused::Unknown(format!("the facilitator answered {status}"))),
+        }
+    }
+}
+
+/// The part of a payload that makes a transfer one of its kind.
+fn authorization(charge: &Charge) -> Option<&Map<String, Value>> {
+    charge.token.object("payload")?.get("payload")?.as_object()?.get("authorization")?.as_object()
+}
+
+fn same(one: Option<&Value>, other: &Value) -> bool {
+    match (one.and_then(Value::as_str), other.as_str()) {
+        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+        _ => false,
+    }
+}
+
+impl PaymentProcessor for X402 {
+    fn name(&self) -> &'static str {
+        "x402"
+    }
+
+    fn once(&self, charge: &Charge) -> Option<String> {
+        let text = |name: &str| authorization(charge)?.get(name)?.as_str().map(str::to_ascii_lowercase);
+        // Without a nonce that we can read, the whole of it counts.
+        let nonce = text("from").zip(text("nonce")).map(|(from, nonce)| format!("{from}:{nonce}"));
+        Some(format!("x402:{}:{}", self.network, nonce.unwrap_or_else(|| charge.token.digest())))
+    }
+
+    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+        Box::pin(async move {
+            let requirements = self.requirements(charge)?;
+            let accepted = charge.token.object("payload").and_then(|payload| payload.get("accepted"));
+            let named = ["scheme", "network", "amount", "asset", "payTo"];
+            let agrees = named.iter().all(|name| same(accepted.and_then(|all| all.get(*name)), &requirements[*name]));
+            let transfer = authorization(charge);
+            let to = same(transfer.and_then(|all| all.get("to")), &requirements["payTo"]);
+            let value = same(transfer.and_then(|all| all.get("value")), &requirements["amount"]);
+            if !agrees || !to || !value {
+                return Err(self.declined("the payment is not what is asked for here", &requirements));
+            }
+            let said = self.ask("verify", charge, &requirements).await?;
+            match said["isValid"].as_bool() {
+                Some(true) => {
+                    let nonce = transfer.and_then(|all| all.get("nonce")).and_then(Value::as_str);
+                    Ok(Promise { reference: nonce.map_or_else(|| charge.token.digest(), str::to_owned) })
+                }
+                Some(false) => {
+                    let why = said["invalidReason"].as_str().unwrap_or("the payment is not valid");
+                    Err(self.declined(why, &requirements))
+                }
+                None => Err(Refused::Unknown("the facilitator does not say".into())),
+            }
+        })
+    }
+
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+        Box::pin(async move {
+            let requirements = self.requirements(charge)?;
+            let said = self.ask("settle", charge, &requirements).await?;
+            match said["success"].as_bool() {
+                Some(true) => Ok(json!({
+                    "processor": "x402",
+                    "reference": reference,
+                    "transaction": said["transaction"],
+                    "network": said["network"],
+                    "payer": said["payer"],
+                })),
+                Some(false) => {
+                    let why = said["errorReason"].as_str().unwrap_or("the payment could not be settled");
+                    let used = ["nonce", "already", "duplicate"].iter().any(|word| why.contains(word));
+                    // What was used may have been used by us, when nobody heard the answer.
+                    Err(if used { Refused::Unknown(why.to_owned()) } else { Refused::declined(why) })
+                }
+                None => Err(Refused::Unknown("the facilitator does not say".into())),
+            }
+        })
+    }
+
+    fn void<'a>(&'a self, _: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+        // What is not settled runs out by itself.
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

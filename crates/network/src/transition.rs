@@ -1,0 +1,111 @@
+//! Moving a booking, as operators do: a task of its own in the booking's conversation.
+//!
+//! It is the work of an agent that is served nowhere, so nobody can ask for it but whoever has the engine in hand. The
+//! move, and what subscribers are owed of it, are one step of that task, or nothing is.
+
+use crate::booking::{between, event};
+use crate::patron::Patrons;
+use crate::venue::{booking_artifact, owe};
+use crate::{answer, webhook};
+use sabir_engine::{Agent, Context, Ending, Engine, Failure, Resident, TaskLog};
+use sabir_proto::{
+    AgentName, Caller, ContextId, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, TaskId,
+    Tenant, Terms, ToolMode,
+};
+use sabir_store::{Booking, BookingStatus, Effect, Ledger, Scope, StoreError, Venue, VenueName};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Why a booking was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// There is none.
+    #[error("there is no booking {0}")]
+    Unknown(TaskId),
+    /// It cannot go there from where it stands.
+    #[error(transparent)]
+    Illegal(#[from] crate::booking::Illegal),
+    /// It could not be committed.
+    #[error("{0}")]
+    Fault(Fault),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whom a move concerns.
+#[derive(Clone)]
+pub struct Office {
+    /// What runs tasks.
+    pub engine: Engine,
+    /// Where the booking's task is.
+    pub log: Arc<dyn TaskLog>,
+    /// Where the booking is.
+    pub ledger: Arc<dyn Ledger>,
+    /// Whose booking it is.
+    pub patrons: Arc<dyn Patrons>,
+    /// The agent that the network is.
+    pub agent: AgentName,
+}
+
+impl Office {
+    /// Moves a booking, and says how it stands then.
+    pub async fn transition(&self, id: TaskId, to: BookingStatus, by: &Caller) -> Result<Booking, MoveError> {
+        let booking = self.ledger.booking(id).await?.ok_or(MoveError::Unknown(id))?;
+        between(booking.status, to)?;
+        let venue = self.ledger.venue(VenueName::Id(&booking.booked.venue)).await?;
+        let context = self.log.load(id).await?.and_then(|stored| stored.context());
+        let clerk = Clerk { booking, venue, to, ledger: self.ledger.clone(), patrons: self.patrons.clone() };
+        self.have(clerk, context, by).await.map_err(MoveError::Fault)?;
+        self.ledger.booking(id).await?.ok_or(MoveError::Unknown(id))
+    }
+
+    async fn have(&self, clerk: Clerk, context_id: Option<ContextId>, by: &Caller) -> Result<(), Fault> {
+        let resident = Resident { name: self.agent.clone(), agent: Arc::new(clerk), push: true, tools: ToolMode::Full };
+        let scope = Scope { tenant: Tenant::none(), caller: by.clone(), agent: self.agent.clone() };
+        let id = MessageId::parse("transition").map_err(|e| Fault::InvalidRequest(e.to_string()))?;
+        let message = Message { context_id, ..Message::text(id, Role::User, "transition") };
+        let request = Box::new(SendMessage {
+            tenant: Tenant::none(),
+            message,
+            configuration: SendConfiguration::default(),
+            metadata: None,
+            alias: None,
+            wants_task: true,
+        });
+        match self.engine.send(&resident, Arc::new(scope), request, &Terms::default()).await? {
+            Sent::Task(task, _) if task.state == sabir_proto::TaskState::Completed => Ok(()),
+            Sent::Task(task, _) => Err(Fault::Internal(format!("the move ended as {}", task.state))),
+            Sent::Message(_) => Err(Fault::Internal("the move left no task".into())),
+        }
+    }
+}
+
+/// Moves one booking.
+struct Clerk {
+    booking: Booking,
+    venue: Option<Venue>,
+    to: BookingStatus,
+    ledger: Arc<dyn Ledger>,
+    patrons: Arc<dyn Patrons>,
+}
+
+impl Agent for Clerk {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let Self { booking, to, .. } = self;
+        let (booked, named) = (&booking.booked, event(*to));
+        let from = booking.status;
+        cx.effect(Effect::MoveBooking { booking: booking.id, from, to: *to, at: cx.now(), usage: None });
+        owe(&*self.ledger, cx, &booked.key, named, true).await?;
+        let mut shown = answer::booking(&booking.id.to_string(), self.venue.as_ref(), booked, *to, booking.created_at);
+        shown.insert("previous_status".into(), from.name().into());
+        let (prefix, correlation) = (self.patrons.holder(&booked.key).prefix, booked.correlation.clone());
+        let told = webhook::Told { event: named, prefix, correlation };
+        cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
+        Ok(Ending::complete())
+    }
+
+    fn is_carried(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,373 @@
+//! The agent that stands for the network: its intents are skills, what they take is a data part or plain words.
+//!
+//! Looking changes nothing and leaves no task. A booking is one step: the slot, the booking, its count, the record of its
+//! envelope and what subscribers are owed are committed with the task, or nothing is. What is refused for good is kept, so
+//! that whoever asks again hears the same; what may pass is not, so that a retry runs.
+
+mod elsewhere;
+
+use crate::answer;
+use crate::import::is_uuid;
+use crate::intent::{Ask, Order, Wanted};
+use crate::patron::{Patron, Patrons};
+use crate::webhook;
+use crate::words;
+use sabir_engine::{Agent, Context, Ending, Failure};
+use sabir_proto::agnt::{self, Aside, Intent, Problem, ProblemCode};
+use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Timestamp};
+use sabir_store::{
+    Booked, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError, Venue, VenueName,
+    VenueQuery,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What a confirmed booking costs, in cents of a dollar.
+pub const CONFIRM_CENTS: u32 = 25;
+/// The artifact that a booking leaves.
+pub const BOOKING: &str = "booking";
+
+/// What an operator says about the network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// Its id, such as `network:agnt`.
+    pub id: String,
+    /// What it calls its version.
+    pub version: String,
+    /// What a referral costs where the venue says nothing, in hundredths of a per cent.
+    pub fee: u32,
+    /// What a confirmed booking costs, in cents.
+    pub confirm_cents: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { id: "network:agnt".into(), version: "1.0".into(), fee: 700, confirm_cents: CONFIRM_CENTS }
+    }
+}
+
+/// The agent of a network.
+pub struct VenueAgent {
+    terms: Terms,
+    ledger: Arc<dyn Ledger>,
+    patrons: Arc<dyn Patrons>,
+    /// The ways to venues' own agents and to other networks, if there are any.
+    routes: Option<Arc<crate::route::Routes>>,
+}
+
+impl std::fmt::Debug for VenueAgent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VenueAgent").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+/// A request on its way through.
+struct Asked<'a> {
+    cx: &'a Context,
+    intent: Intent,
+    /// As it was said, for the record.
+    payload: Object,
+    aside: Option<Aside>,
+    patron: Patron,
+    /// The venue it is addressed to, where it is one.
+    at: Option<Venue>,
+    /// It was said in words, so it is answered in words as well.
+    spoken: bool,
+    now: Timestamp,
+}
+
+/// What an intent comes to.
+enum Outcome {
+    /// Something that was looked up.
+    Found(Value),
+    /// A booking.
+    Booked(Box<Made>),
+    /// A booking that another network has made.
+    Relayed(Object),
+}
+
+/// A booking as it is about to be committed.
+struct Made {
+    booking: NewBooking,
+    shown: Map<String, Value>,
+    place: String,
+}
+
+impl VenueAgent {
+    /// The agent of a network.
+    pub fn new(terms: Terms, ledger: Arc<dyn Ledger>, patrons: Arc<dyn Patrons>) -> Self {
+        Self { terms, ledger, patrons, routes: None }
+    }
+
+    /// What its operator says about it.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    async fn answer(&self, asked: &Asked<'_>) -> Result<Outcome, Problem> {
+        match Ask::read(asked.intent, &asked.payload)? {
+            Ask::Ping => {
+                let (aside, patron) = (asked.aside.as_ref(), &asked.patron);
+                let bound = aside.and_then(|aside| aside.agent_id.clone()).or_else(|| patron.agents.first().cloned());
+                let agent = bound.unwrap_or_else(|| asked.from());
+                let tier = aside.and_then(|aside| aside.tier.as_deref()).or(patron.tier.as_deref()).unwrap_or("none");
+                let active = self.ledger.active_venues();
+                Ok(Outcome::Found(answer::pong(active, tier, &agent, &self.terms.version)))
+            }
+            Ask::List(wanted) => {
+                let venues = self.venues(asked, &wanted).await?;
+                Ok(Outcome::Found(answer::list(venues.iter().map(answer::venue).collect())))
+            }
+            Ask::Search(wanted) => {
+                let mut offers = Vec::new();
+                for venue in self.venues(asked, &wanted).await? {
+                    let slots = self.ledger.slots(&venue.id).await.map_err(troubled)?;
+                    offers.push(answer::offer(&venue, &slots));
+                }
+                Ok(Outcome::Found(answer::search(offers, self.terms.fee, asked.now)))
+            }
+            Ask::Confirm(order) => Ok(Outcome::Booked(Box::new(self.book(asked, order).await?))),
+            Ask::Authorize(_) => Err(Problem::new(ProblemCode::UnknownIntent, "this network takes no payments")),
+        }
+    }
+
+    /// The venues that are wanted; of one that is asked itself, that one.
+    async fn venues(&self, asked: &Asked<'_>, wanted: &Wanted) -> Result<Vec<Venue>, Problem> {
+        if let Some(venue) = &asked.at {
+            return Ok(vec![venue.clone()]);
+        }
+        let Wanted { category, location, terms, limit } = wanted.clone();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let query = VenueQuery { category, location, terms, inactive: false, limit };
+        self.ledger.venues(&query).await.map_err(troubled)
+    }
+
+    /// A venue that can be booked, by its id or its slug.
+    async fn place(&self, asked: &Asked<'_>, name: &str) -> Result<Venue, Problem> {
+        let mut found = None;
+        if is_uuid(name) {
+            found = self.ledger.venue(VenueName::Id(&name.to_ascii_lowercase())).await.map_err(troubled)?;
+        }
+        if found.is_none() {
+            found = self.ledger.venue(VenueName::Slug(name)).await.map_err(troubled)?;
+        }
+        let venue = found.filter(|venue| venue.active).ok_or_else(|| unknown_venue(name))?;
+        match &asked.at {
+            Some(at) if at.id != venue.id => {
+                Err(crate::intent::invalid("venue_id: is another venue than the one this is addressed to"))
+            }
+            _ => Ok(venue),
+        }
+    }
+
+    async fn book(&self, asked: &Asked<'_>, order: Order) -> Result<Made, Problem> {
+        let venue = self.place(asked, &order.venue).await?;
+        let slots = self.ledger.slots(&venue.id).await.map_err(troubled)?;
+        let slot = choose(&slots, &order)?;
+        let aside = asked.aside.as_ref();
+        let booked = Booked {
+            venue: venue.id.clone(),
+            slot: slot.map(|slot| slot.id.clone()),
+            time: slot.map(|slot| slot.time.clone()).or(order.time),
+            party_size: order.party_size,
+            note: order.note,
+            key: asked.key(),
+            from: asked.from(),
+            correlation: aside.and_then(|aside| aside.correlation_id.clone()),
+        };
+        let (id, now) = (asked.cx.task_id(), asked.now);
+        let shown = answer::booking(&id.to_string(), Some(&venue), &booked, BookingStatus::Pending, now);
+        let record = |record: Interaction| Box::new(Interaction { booking: Some(id), ..record });
+        let passage = aside.and_then(|aside| aside.passage);
+        let usage = NewUsage {
+            intent: asked.intent.name().into(),
+            cents: self.terms.confirm_cents,
+            customer: asked.patron.customer.clone(),
+        };
+        let booking = NewBooking {
+            booked,
+            status: BookingStatus::Pending,
+            at: now,
+            held_until: None,
+            usage: Some(usage),
+            interaction: passage.and_then(|passage| self.patrons.record(passage)).map(record),
+        };
+        Ok(Made { booking, shown, place: venue.name })
+    }
+
+    /// Puts a booking, and whom it is told, into the step that ends the turn.
+    async fn commit(&self, asked: &Asked<'_>, made: Made) -> Result<Ending, Failure> {
+        let Made { booking, shown, place } = made;
+        let event = Some(webhook::CONFIRMED);
+        let (prefix, correlation) = (asked.patron.prefix.clone(), booking.booked.correlation.clone());
+        owe(&*self.ledger, asked.cx, &booking.booked.key, event, false).await?;
+        asked.cx.effect(Effect::Book(Box::new(booking)));
+        let told = webhook::Told { event, prefix, correlation };
+        asked.cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
+        let words = || format!("Booked {place}: {} is pending.", asked.cx.task_id());
+        Ok(if asked.spoken { Ending::complete_with(words()) } else { Ending::complete() })
+    }
+
+    /// The venue that a request is addressed to, if it is one of ours; `Err` if it is nobody here.
+    async fn addressee(&self, to: Option<&str>, now: Timestamp) -> Result<Option<Venue>, Problem> {
+        let Some(to) = to.filter(|to| *to != self.terms.id) else { return Ok(None) };
+        let found = self.ledger.venue(VenueName::Agent(to)).await.map_err(troubled)?;
+        match found.filter(|venue| venue.active) {
+            None if self.leads_elsewhere(to, now) => Ok(None),
+            found => found.map(Some).ok_or_else(|| elsewhere::nobody(to)),
+        }
+    }
+}
+
+impl Agent for VenueAgent {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let message = cx.message();
+        let Some((intent, payload, spoken)) = said(message) else {
+            return Ok(Ending::reply(words::HELP));
+        };
+        let refuse = |problem: &Problem| refusal(intent, spoken, problem);
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(problem) => return Ok(refuse(&problem)),
+        };
+        let aside = Aside::of(message);
+        let tenant = cx.tenant().as_str();
+        let to = aside.as_ref().and_then(|aside| aside.to.as_deref()).or((!tenant.is_empty()).then_some(tenant));
+        let at = match self.addressee(to, cx.now()).await {
+            Ok(at) => at,
+            Err(problem) => return Ok(refuse(&problem)),
+        };
+        let payload = addressed(payload, intent, at.as_ref(), aside.as_ref().is_none_or(|aside| aside.to.is_none()));
+        let (patron, now) = (self.patrons.patron(cx.caller()), cx.now());
+        let asked = Asked { cx, intent, payload, aside, patron, at, spoken, now };
+        match self.respond(&asked).await {
+            Ok(Outcome::Relayed(answer)) => {
+                cx.chunk(elsewhere::relayed(&answer), false, true).await?;
+                Ok(Ending::complete())
+            }
+            Ok(Outcome::Found(found)) => Ok(Ending::Reply(parts(&found, spoken))),
+            Ok(Outcome::Booked(made)) => self.commit(&asked, *made).await,
+            Err(problem) => Ok(refuse(&problem)),
+        }
+    }
+
+    fn is_carried(&self) -> bool {
+        // Its effects are the step's own, so a booking and its task are one commit; and those of a venue elsewhere are
+        // recognised there by the time of the envelope.
+        true
+    }
+}
+
+impl Asked<'_> {
+    /// Who asks: as the envelope says, or as the door knows.
+    fn from(&self) -> String {
+        let said = self.aside.as_ref().and_then(|aside| aside.from.clone());
+        said.unwrap_or_else(|| self.cx.caller().name().to_owned())
+    }
+
+    /// Whose booking it is.
+    fn key(&self) -> String {
+        self.patron.key.clone().unwrap_or_else(|| self.cx.caller().name().to_owned())
+    }
+}
+
+/// What a message asks for: the skill it names with its data part, or what its words say.
+fn said(message: &Message) -> Option<(Intent, Result<Object, Problem>, bool)> {
+    let named = message.skill();
+    let intent = named.as_deref().and_then(Intent::parse);
+    if named.is_some() && intent.is_none() {
+        return None;
+    }
+    if let (Some(intent), Some(data)) = (intent, agnt::data(&message.parts)) {
+        let wrong = |_| crate::intent::invalid("the payload must be an object");
+        return Some((intent, Object::new(data.clone()).map_err(wrong), false));
+    }
+    let (intent, payload) = words::understand(intent, &message.joined_text())?;
+    let wrong = |_| crate::intent::invalid("the payload cannot be read");
+    Some((intent, Object::from_map(&payload).map_err(wrong), true))
+}
+
+/// Whoever speaks A2A to a venue need not name it again.
+fn addressed(payload: Object, intent: Intent, at: Option<&Venue>, may_omit: bool) -> Object {
+    let Some(venue) = at.filter(|_| may_omit && intent == Intent::BookingConfirm) else { return payload };
+    let mut members = payload.to_map();
+    members.entry("venue_id").or_insert_with(|| venue.id.clone().into());
+    Object::from_map(&members).unwrap_or(payload)
+}
+
+/// The slot that an order means; `None` for a venue without slots, and where neither a slot nor a time is named: the
+/// venue sees to it.
+fn choose<'a>(slots: &'a [Slot], order: &Order) -> Result<Option<&'a Slot>, Problem> {
+    let gone =
+        || Problem::new(ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another");
+    match (&order.slot, &order.time) {
+        (Some(id), time) => {
+            let slot = slots.iter().find(|slot| slot.id == *id).ok_or_else(gone)?;
+            if time.as_ref().is_some_and(|time| *time != slot.time) {
+                return Err(crate::intent::invalid("time: is not the time of the slot"));
+            }
+            if slot.taken >= slot.capacity { Err(gone()) } else { Ok(Some(slot)) }
+        }
+        (None, Some(time)) if !slots.is_empty() => {
+            let open = slots.iter().find(|slot| slot.time == *time && slot.taken < slot.capacity);
+            open.map(Some).ok_or_else(gone)
+        }
+        (None, _) => Ok(None),
+    }
+}
+
+/// Has the subscribers of a key told with the step that ends the turn.
+pub(crate) async fn owe(
+    ledger: &dyn Ledger,
+    cx: &Context,
+    key: &str,
+    named: Option<&str>,
+    moved: bool,
+) -> Result<(), StoreError> {
+    let subscriptions = ledger.subscriptions(Some(key)).await?;
+    let live = subscriptions.iter().filter(|one| one.ended.is_none());
+    let live: Vec<_> =
+        live.map(|one| webhook::Subscriber { id: &one.id, url: &one.url, events: &one.events }).collect();
+    for effect in webhook::owed(&live, named, moved, cx.now()) {
+        cx.effect(effect);
+    }
+    Ok(())
+}
+
+/// What a booking leaves in its task.
+pub(crate) fn booking_artifact(shown: &Value, told: &webhook::Told) -> Artifact {
+    let id = ArtifactId::parse(BOOKING).expect("a plain word is a legal id");
+    let mut artifact = Artifact::new(id, vec![Part::data(answer::data(shown))]);
+    artifact.metadata = told.metadata();
+    artifact
+}
+
+fn unknown_venue(name: &str) -> Problem {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    Problem::new(ProblemCode::VenueNotFound, format!("there is no venue {shown:?} that can be booked"))
+}
+
+/// The store failed, which may pass.
+fn troubled(error: StoreError) -> Problem {
+    tracing::error!(%error, "the ledger does not answer");
+    Problem::new(ProblemCode::Internal, "the ledger does not answer; try again")
+}
+
+/// A refusal. One that is final, of something that would have changed something, is kept.
+fn refusal(intent: Intent, spoken: bool, problem: &Problem) -> Ending {
+    let mut parts = vec![Part::data(answer::data(&answer::refusal(problem)))];
+    if spoken {
+        parts.insert(0, Part::text(problem.message.clone()));
+    }
+    let is_final = !problem.code.is_retryable();
+    if intent.has_effect() && is_final { Ending::Reject(parts) } else { Ending::Reply(parts) }
+}
+
+/// An answer, in words as well where it was asked for in words.
+fn parts(found: &Value, spoken: bool) -> Vec<Part> {
+    let mut parts = vec![Part::data(answer::data(found))];
+    if spoken {
+        parts.insert(0, Part::text(words::tell(found)));
+    }
+    parts
+}

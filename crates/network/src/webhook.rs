@@ -1,0 +1,135 @@
+//! Who is told of a booking: the subscriptions of the key it was made with.
+//!
+//! What is told goes the way of all push notifications: each subscription is a push configuration of the booking's own
+//! task, in the dialect [`DIALECT`], so it is committed with the booking, tried until it arrives, and kept as a dead letter
+//! where it never does. Of a later move there is a task of its own in the same conversation. A configuration is told one
+//! thing, and its id says which.
+
+use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
+use sabir_store::Effect;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The dialect in which subscribers are told.
+pub const DIALECT: &str = "agnt";
+/// A booking was made; its status says how it stands.
+pub const CONFIRMED: &str = "booking.confirmed";
+/// A booking has moved.
+pub const STATUS_CHANGED: &str = "booking.status_changed";
+/// Everything that subscribers can be told of.
+pub const EVENTS: [&str; 5] = [CONFIRMED, "booking.cancelled", "booking.completed", "booking.no_show", STATUS_CHANGED];
+/// Subscriptions of one key.
+pub const SUBSCRIPTIONS_MAX: usize = 16;
+/// Push configurations of one booking: each subscription is told at most two things.
+const CONFIGS_MAX: u32 = 2 * SUBSCRIPTIONS_MAX as u32;
+
+/// How the ids of configurations begin, and how those end that are told of any move.
+const PREFIX: &str = "webhook-";
+const CHANGED: &str = ".changed";
+/// Where an artifact says what subscribers are told besides what it holds.
+const TOLD: &str = "urn:sabir:agnt:told";
+
+/// What subscribers are told besides the booking itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The name of what happened, where it has one of its own.
+    pub event: Option<&'static str>,
+    /// The visible beginning of the key.
+    pub prefix: Option<String>,
+    /// What the caller knows the booking by.
+    pub correlation: Option<String>,
+}
+
+impl Told {
+    /// As the booking's artifact carries it.
+    pub fn metadata(&self) -> Option<Object> {
+        let mut told = Map::new();
+        let event = self.event.map(str::to_owned);
+        let members =
+            [("event", event), ("api_key_prefix", self.prefix.clone()), ("correlation_id", self.correlation.clone())];
+        told.extend(members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?)))));
+        let told = json!({TOLD: told});
+        told.as_object().and_then(|told| Object::from_map(told).ok())
+    }
+}
+
+/// A subscription as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub struct Subscriber<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Where it is told.
+    pub url: &'a str,
+    /// What it wants to be told of; everything when empty.
+    pub events: &'a [String],
+}
+
+impl Subscriber<'_> {
+    fn wants(&self, event: &str) -> bool {
+        self.events.is_empty() || self.events.iter().any(|wanted| wanted == event)
+    }
+}
+
+/// What subscribers are owed of a step: `named` where what happened has a name of its own, and `moved` where it was a
+/// move of a booking that is there already. A URL that cannot be called was refused when it was subscribed; one that is
+/// here all the same is passed over, since nobody loses a booking for it.
+pub fn owed(subscribers: &[Subscriber<'_>], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for subscriber in subscribers {
+        let Ok(host) = sabir_gateway::host_of(subscriber.url) else { continue };
+        let mut put = |id: String| {
+            let config = PushConfig { id: Some(id), url: subscriber.url.into(), token: None, authentication: None };
+            let (dialect, host) = (DIALECT.into(), host.clone());
+            effects.push(Effect::PutPush { config, dialect, host, at, configs_max: CONFIGS_MAX });
+        };
+        if named.is_some_and(|event| subscriber.wants(event)) {
+            put(format!("{PREFIX}{}", subscriber.id));
+        }
+        if moved && subscriber.wants(STATUS_CHANGED) {
+            put(format!("{PREFIX}{}{CHANGED}", subscriber.id));
+        }
+    }
+    effects
+}
+
+/// The subscription behind a configuration.
+pub fn subscription_of(config: &str) -> Option<&str> {
+    let id = config.strip_prefix(PREFIX)?;
+    Some(id.strip_suffix(CHANGED).unwrap_or(id)).filter(|id| !id.is_empty())
+}
+
+/// What a configuration is told of an event of its task. The same at every attempt, since it is made from the event alone;
+/// `None` for an event that is about no booking.
+pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>> {
+    let booking = match event.thaw()? {
+        sabir_proto::Event::Task(task) => task.artifacts.into_iter().find(is_booking)?,
+        sabir_proto::Event::ArtifactUpdate(update) => Some(update.artifact).filter(is_booking)?,
+        _ => return None,
+    };
+    let told = booking.metadata.as_ref()?.get(TOLD)?;
+    let named = told.get("event").and_then(Value::as_str);
+    let event = if config.ends_with(CHANGED) { STATUS_CHANGED } else { named? };
+    let mut data: Map<String, Value> = sabir_proto::agnt::data(&booking.parts)?.read().ok()?;
+    if let Some(venue) = data.get("venue").and_then(|venue| venue.get("id")).cloned() {
+        data.insert("venue_id".into(), venue);
+    }
+    for name in ["api_key_prefix", "correlation_id"] {
+        if let Some(value) = told.get(name).filter(|value| !value.is_null()) {
+            data.insert(name.into(), value.clone());
+        }
+    }
+    serde_json::to_vec(&Notice { event, timestamp: at, data }).ok()
+}
+
+/// The body, in the shape of *Standard Webhooks*.
+#[derive(Serialize)]
+struct Notice<'a> {
+    #[serde(rename = "type")]
+    event: &'a str,
+    timestamp: Timestamp,
+    data: Map<String, Value>,
+}
+
+fn is_booking(artifact: &Artifact) -> bool {
+    artifact.artifact_id.as_str() == crate::BOOKING
+}

@@ -1,0 +1,119 @@
+//! What the server says beside a message to the network: who it lets speak, and how the message came.
+
+use super::Hop;
+use crate::{Json, Message, Object};
+use serde::{Deserialize, Serialize};
+
+/// The member of a message's metadata. The server writes it, and takes away what anybody else has written there.
+pub const ASIDE: &str = "urn:sabir:agnt";
+
+/// How a message came to the network. Nothing in it is part of what is said but the recipient: a retry may leave less
+/// time and go by another name at its caller, and is the same message.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Aside {
+    /// The number of its passage through the door: by it the agent gets the record that goes with a booking, and the door
+    /// tells a first answer from one that is given again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passage: Option<u64>,
+    /// The sender: as its envelope says, else the agent its key is bound to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The recipient: a network, or a venue's agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// What the caller knows it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// When it was sent, as it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<String>,
+    /// How much time is left for the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// The tier of the caller's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
+    /// The agent that the caller's key is bound to, if it is bound to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Who passed it on, oldest first; the last of them is proven.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Hop>,
+}
+
+impl Aside {
+    /// What was said beside a message.
+    pub fn of(message: &Message) -> Option<Self> {
+        let metadata = message.metadata.as_ref().filter(|metadata| metadata.as_str().contains(ASIDE))?;
+        serde_json::from_value(metadata.get(ASIDE)?).ok()
+    }
+
+    /// Says it beside a message, in place of what was said there.
+    pub fn put(&self, message: &mut Message) {
+        let mut members = message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
+        if let Ok(aside) = serde_json::to_value(self) {
+            members.insert(ASIDE.to_owned(), aside);
+        }
+        message.metadata = Object::from_map(&members).ok();
+    }
+
+    /// Takes away what anybody has said there.
+    pub fn strip(message: &mut Message) {
+        // The name may be written with escapes, so only a text without any is told by a look at it.
+        let clean = |text: &str| !text.contains(ASIDE) && !text.contains('\\');
+        let Some(metadata) = message.metadata.as_ref().filter(|metadata| !clean(metadata.as_str())) else { return };
+        let mut members = metadata.to_map();
+        if members.remove(ASIDE).is_some() {
+            message.metadata = if members.is_empty() { None } else { Object::from_map(&members).ok() };
+        }
+    }
+
+    /// Of what was said beside a message, what is part of it: the recipient.
+    pub fn settled(aside: &serde_json::Value) -> serde_json::Value {
+        aside.get("to").cloned().unwrap_or_default()
+    }
+}
+
+/// The object of a data part, where a message or an artifact has one.
+pub fn data(parts: &[crate::Part]) -> Option<&Json> {
+    parts.iter().find_map(|part| match &part.content {
+        crate::Content::Data(json) => Some(json),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MessageId, Role};
+
+    fn message(metadata: Option<&str>) -> Message {
+        let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
+        message.metadata = metadata.map(|text| Object::new(Json::parse(text).unwrap()).unwrap());
+        message
+    }
+
+    #[test]
+    fn what_is_put_is_read_back_and_leaves_the_rest_alone() {
+        let mut said = message(Some(r#"{"skillId":"network.ping"}"#));
+        let aside = Aside { from: Some("a".into()), ttl_ms: Some(5000), ..Aside::default() };
+        aside.put(&mut said);
+        assert_eq!(Aside::of(&said), Some(aside));
+        assert_eq!(said.skill().as_deref(), Some("network.ping"));
+        Aside::strip(&mut said);
+        assert_eq!(said, message(Some(r#"{"skillId":"network.ping"}"#)));
+    }
+
+    #[test]
+    fn what_a_stranger_says_there_is_taken_away_however_it_is_spelt() {
+        for text in [r#"{"urn:sabir:agnt":{"tier":"pro"}}"#, r#"{"\u0075rn:sabir:agnt":{"tier":"pro"}}"#] {
+            let mut said = message(Some(text));
+            Aside::strip(&mut said);
+            assert_eq!((Aside::of(&said), said.metadata), (None, None), "{text}");
+        }
+        let mut plain = message(None);
+        Aside::strip(&mut plain);
+        assert_eq!(plain, message(None));
+    }
+}

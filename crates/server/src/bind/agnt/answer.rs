@@ -1,0 +1,143 @@
+//! From what the agent says to what the envelope says.
+
+use super::internal;
+use sabir_proto::agnt::{Aside, Problem, ProblemCode, data};
+use sabir_proto::{Fault, Json, Object, Part, Reply, Sent, TaskState, TheirTask, View};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// What became of an envelope.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// The result, or why there is none.
+    pub(super) said: Result<Object, Problem>,
+    /// It was said before.
+    pub(super) replay: bool,
+    /// It was done now, and is in the log.
+    done: bool,
+    /// The agent has kept the record of it, with what it did.
+    pub(super) recorded: bool,
+}
+
+impl Outcome {
+    pub(super) const fn refused(problem: Problem) -> Self {
+        Self { said: Err(problem), replay: false, done: false, recorded: false }
+    }
+
+    /// Whether something was done for it that was not done before.
+    pub(super) const fn is_first(&self) -> bool {
+        self.done && !self.replay && self.said.is_ok()
+    }
+}
+
+/// What an agent's reply comes to. `number` is that of the passage that is answered.
+pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome {
+    match reply {
+        Ok(Reply::Sent(Sent::Message(message))) => {
+            Outcome { said: said(&message.parts), replay: false, done: false, recorded: false }
+        }
+        Ok(Reply::Sent(Sent::Task(task, _))) => match task.show(View::WHOLE) {
+            Some(task) => of_task(number, &task),
+            None => Outcome::refused(nonsense("its task is damaged")),
+        },
+        Ok(_) => Outcome::refused(nonsense("it answered something else than was asked")),
+        Err(fault) => Outcome::refused(refusal_of(&fault)),
+    }
+}
+
+fn of_task(number: u64, task: &TheirTask) -> Outcome {
+    // Whoever gets an answer to somebody else's passage has asked again.
+    let passage = task.history.first().and_then(Aside::of).and_then(|aside| aside.passage);
+    let replay = passage != Some(number);
+    let words = task.status.message.as_ref().map(|message| &*message.parts).unwrap_or_default();
+    let said = match task.status.state {
+        TaskState::Completed => {
+            let made = task.artifacts.iter().rev().find_map(|artifact| data(&artifact.parts));
+            made.map_or_else(|| said(words), object)
+        }
+        TaskState::InputRequired if data(words).is_some() => said(words),
+        TaskState::Rejected | TaskState::Failed if data(words).is_some() => {
+            said(words).and(Err(nonsense("it failed without saying why")))
+        }
+        state => {
+            let text: Vec<&str> = words.iter().filter_map(Part::as_text).collect();
+            let why = if text.is_empty() { format!("its task is {state}") } else { text.join(" ") };
+            Err(Problem::new(ProblemCode::Internal, why))
+        }
+    };
+    Outcome { said, replay, done: true, recorded: false }
+}
+
+/// Data, or else what was said in words: whoever is reached through the network need not know its ways.
+fn said(parts: &[Part]) -> Result<Object, Problem> {
+    if let Some(data) = data(parts) {
+        return object(data);
+    }
+    let words: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+    let text = Json::of(&serde_json::json!({"text": words.join("\n")})).and_then(Object::new).ok();
+    text.filter(|_| !words.is_empty()).ok_or_else(|| nonsense("it said nothing that is data"))
+}
+
+/// A result, unless it is an error as data.
+fn object(json: &Json) -> Result<Object, Problem> {
+    #[derive(Deserialize)]
+    struct Failed {
+        error: Shown,
+    }
+    #[derive(Deserialize)]
+    struct Shown {
+        code: String,
+        message: String,
+        retry_after_ms: Option<u64>,
+        details: Option<Object>,
+    }
+    let object = Object::new(json.clone()).map_err(|_| nonsense("it said data that is no object"))?;
+    if !object.as_str().contains("\"error\"") {
+        return Ok(object);
+    }
+    match json.read::<Failed>() {
+        Err(_) => Ok(object),
+        Ok(Failed { error }) => {
+            let code = ProblemCode::parse(&error.code, 0).unwrap_or(ProblemCode::Internal);
+            let retry_after = error.retry_after_ms.map(Duration::from_millis);
+            Err(Problem { code, message: error.message, retry_after, details: error.details })
+        }
+    }
+}
+
+fn nonsense(why: &str) -> Problem {
+    Problem::new(ProblemCode::Internal, format!("the network's agent did not answer as it should: {why}"))
+}
+
+/// A fault of the engine in the words of the envelope.
+pub(super) fn refusal_of(fault: &Fault) -> Problem {
+    let code = match fault {
+        Fault::Booking(problem) => return (**problem).clone(),
+        Fault::RetryConflict => ProblemCode::IdempotencyConflict,
+        Fault::InvalidParams(_) | Fault::ContentTypeNotSupported(_) => ProblemCode::InvalidPayload,
+        Fault::Unauthenticated(_) => ProblemCode::Unauthorized,
+        Fault::Forbidden(_) => ProblemCode::ScopeRequired,
+        Fault::TooMany { .. } => ProblemCode::RateLimited,
+        Fault::Unavailable(words) if words == sabir_engine::STILL_ACCEPTING => ProblemCode::InProgress,
+        fault => {
+            let problem = internal(fault);
+            return match fault.retry_after() {
+                Some(seconds) => problem.after(Duration::from_secs(seconds)),
+                None => problem,
+            };
+        }
+    };
+    let message = match code {
+        ProblemCode::IdempotencyConflict => {
+            "this sender has sent something else with this intent and timestamp; send it with a timestamp of its own"
+                .into()
+        }
+        _ => fault.to_string(),
+    };
+    let problem = Problem::new(code, message);
+    match (code, fault.retry_after()) {
+        (ProblemCode::InProgress, _) => problem.after(Duration::from_secs(1)),
+        (_, Some(seconds)) => problem.after(Duration::from_secs(seconds)),
+        (_, None) => problem,
+    }
+}

@@ -1,0 +1,41 @@
+//! `GET /a2a/v1/status`: whether the network can be reached, and what it offers. For everybody, and not counted.
+
+use crate::app::App;
+use crate::body::{Body, JSON, answer};
+use crate::host::TokioHost;
+use crate::network::Network;
+use http::header::{ALLOW, CACHE_CONTROL, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use sabir_engine::Host as _;
+use sabir_proto::agnt::{Intent, PROTOCOL};
+use serde_json::json;
+
+/// How long others may keep it.
+const KEPT: &str = "public, max-age=5";
+
+pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &Request<B>) -> Response<Body> {
+    if let Err((status, words)) = app.door.check_host(request.uri(), request.headers()) {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
+        return answer(status, JSON, json!({ "error": words }).to_string());
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let words = json!({"error": "the status is asked for by GET"});
+        let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, JSON, words.to_string());
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let healthy = !app.is_stopping() && !app.is_troubled() && !network.is_broken();
+    let status = json!({
+        "status": if healthy { "ok" } else { "degraded" },
+        "protocol": PROTOCOL,
+        "network": network.id,
+        "network_version": network.version,
+        "time": TokioHost.now(),
+        "intents": Intent::ALL.map(Intent::name),
+        "features": network.features(),
+        "breaker": {"global": network.breaker()},
+    });
+    let mut response = answer(StatusCode::OK, JSON, status.to_string());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(KEPT));
+    response
+}

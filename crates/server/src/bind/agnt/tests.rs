@@ -1,0 +1,163 @@
+mod late;
+
+use super::answer::{outcome, refusal_of};
+use super::*;
+use sabir_proto::{
+    Artifact, ArtifactId, ContextId, FrozenTask, Reply, Sent, Stamp, Task, TaskId, TaskState, TaskStatus, Timestamp,
+    View,
+};
+use std::net::SocketAddr;
+
+fn peer(address: &str, tls: bool, is_older_tls: bool) -> Peer {
+    let address: SocketAddr = address.parse().unwrap();
+    Peer { tls, is_older_tls, ..Peer::plain(address) }
+}
+
+#[test]
+fn keys_go_over_tls_and_in_production_over_no_other_than_the_latest() {
+    let code = |production, peer: &Peer| check_channel(production, peer).map_err(|problem| problem.code);
+    let refused = Err(ProblemCode::TlsRequired);
+    let (here, there) = ("127.0.0.1:9", "192.0.2.7:9");
+    assert_eq!(code(false, &peer(here, false, false)), Ok(()));
+    assert_eq!(code(false, &peer("[::1]:9", false, false)), Ok(()));
+    assert_eq!(code(false, &peer(there, false, false)), refused);
+    assert_eq!(code(true, &peer(here, false, false)), refused);
+    assert_eq!(code(true, &peer(there, true, false)), Ok(()));
+    assert_eq!(code(true, &peer(there, true, true)), refused);
+    assert_eq!(code(false, &peer(there, true, true)), Ok(()));
+}
+
+#[test]
+fn an_envelope_is_good_from_a_minute_before_its_time_to_five_after_it() {
+    let at = |text: &str| Moment::parse(text).unwrap();
+    let sent = at("2026-04-02T10:22:03.5Z");
+    let judge = |now: &str| check_time(Some(sent), at(now)).map_err(|problem| problem.code);
+    let stale = Err(ProblemCode::StaleTimestamp);
+    assert_eq!(judge("2026-04-02T10:27:03.5Z"), Ok(()));
+    assert_eq!(judge("2026-04-02T10:27:03.500000001Z"), stale);
+    assert_eq!(judge("2026-04-02T10:21:03.5Z"), Ok(()));
+    assert_eq!(judge("2026-04-02T10:21:03.499999999Z"), stale);
+    assert_eq!(check_time(None, sent), Ok(()));
+    // As far apart as two moments can be.
+    let ends = [Moment::from_nanos(i64::MIN), Moment::from_nanos(i64::MAX)];
+    assert!(check_time(Some(ends[0]), ends[1]).is_err() && check_time(Some(ends[1]), ends[0]).is_err());
+}
+
+#[test]
+fn the_time_for_an_answer_has_a_ceiling() {
+    assert_eq!(budget(1), Duration::from_millis(1));
+    assert_eq!(budget(15_001), TTL_MAX);
+    assert_eq!(budget(u64::MAX), TTL_MAX);
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+    assert_eq!(left(long_ago, 2999), Duration::ZERO);
+    assert!(left(long_ago, 9000) > Duration::from_secs(5));
+}
+
+#[test]
+fn only_the_exact_paths_are_the_envelopes() {
+    assert_eq!(Place::at("/a2a/v1"), Some(Place::Envelope));
+    assert_eq!(Place::at("/a2a/v1/status"), Some(Place::Status));
+    for path in ["/a2a", "/a2a/v1/", "/a2a/v10", "/a2a/v1/status/", "/agents/network/a2a/v1", "/"] {
+        assert_eq!(Place::at(path), None, "{path}");
+    }
+}
+
+fn data(text: &str) -> Part {
+    Part::data(Json::parse(text).unwrap())
+}
+
+/// A task of the passage with this number, which said or made this.
+fn task(number: u64, state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Reply<()> {
+    let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));
+    let mut asked = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
+    Aside { passage: Some(number), ..Aside::default() }.put(&mut asked);
+    let message = (!said.is_empty()).then(|| {
+        let mut message = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
+        message.parts = said;
+        message
+    });
+    let artifacts = match made.is_empty() {
+        true => Vec::new(),
+        false => vec![Artifact::new(ArtifactId::parse("booking").unwrap(), made)],
+    };
+    let task = Task {
+        id: TaskId::new(stamp, 1),
+        context_id: ContextId::new(stamp, 2),
+        status: TaskStatus { state, message, timestamp: Some(stamp.time()) },
+        metadata: None,
+        history: vec![asked],
+        artifacts,
+    };
+    Reply::Sent(Sent::Task(FrozenTask::freeze(&task), View::WHOLE))
+}
+
+const REFUSED: &str = r#"{"error":{"code":"slot_unavailable","message":"taken","retryable":false}}"#;
+
+#[test]
+fn what_an_agent_made_is_the_result_and_whoever_asks_again_is_told_so() {
+    let booked = || task(7, TaskState::Completed, vec![Part::text("Booked.")], vec![data(r#"{"booking_id":"b"}"#)]);
+    let first = outcome(7, Ok(booked()));
+    assert_eq!(first.said.as_ref().unwrap().as_str(), r#"{"booking_id":"b"}"#);
+    assert!(first.is_first() && !first.replay);
+    let again = outcome(8, Ok(booked()));
+    assert_eq!(again.said, first.said);
+    assert!(again.replay && !again.is_first());
+}
+
+#[test]
+fn an_error_as_data_is_a_refusal_wherever_it_stands() {
+    let mut direct = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
+    direct.parts = vec![data(r#"{"error":{"code":"circuit_open","message":"m","retry_after_ms":1500}}"#)];
+    let code = |reply: Reply<()>| outcome(7, Ok(reply)).said.map_err(|problem| (problem.code, problem.retry_after));
+    let after = Some(Duration::from_millis(1500));
+    assert_eq!(code(Reply::Sent(Sent::Message(Box::new(direct)))), Err((ProblemCode::CircuitOpen, after)));
+    let rejected = task(7, TaskState::Rejected, vec![data(REFUSED)], Vec::new());
+    assert_eq!(code(rejected), Err((ProblemCode::SlotUnavailable, None)));
+    // What is no answer is a failure of ours.
+    for reply in [
+        task(7, TaskState::Failed, vec![Part::text("it broke")], Vec::new()),
+        task(7, TaskState::Rejected, vec![data("{}")], Vec::new()),
+        task(7, TaskState::Working, Vec::new(), Vec::new()),
+        task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]),
+        task(7, TaskState::Completed, Vec::new(), vec![data("[1]")]),
+        Reply::Deleted,
+    ] {
+        assert_eq!(code(reply).unwrap_err().0, ProblemCode::Internal);
+    }
+    // A venue may be called that.
+    let named = task(7, TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
+    assert!(code(named).is_ok());
+}
+
+#[test]
+fn faults_have_their_codes() {
+    let full = Problem::new(ProblemCode::SlotUnavailable, "full");
+    for (fault, code) in [
+        (Fault::Booking(Box::new(full)), ProblemCode::SlotUnavailable),
+        (Fault::RetryConflict, ProblemCode::IdempotencyConflict),
+        (Fault::invalid("a", "b"), ProblemCode::InvalidPayload),
+        (Fault::Unavailable(sabir_engine::STILL_ACCEPTING.into()), ProblemCode::InProgress),
+        (Fault::Unavailable("disk full".into()), ProblemCode::Internal),
+        (Fault::Internal("ref".into()), ProblemCode::Internal),
+    ] {
+        assert_eq!(refusal_of(&fault).code, code, "{fault:?}");
+    }
+    let shed = refusal_of(&Fault::Shed { words: "w".into(), retry_after: 3 });
+    assert_eq!(shed.retry_after, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn the_retry_key_is_the_instant_and_not_its_spelling() {
+    let read = |stamp: &str, to: &str| {
+        let text = format!(
+            r#"{{"from":"a","to":"{to}","intent":"booking.confirm","timestamp":"{stamp}","payload":{{"venue_id":"v"}}}}"#
+        );
+        let envelope = Envelope::read(text.as_bytes()).unwrap();
+        retry_key(&envelope, envelope.timestamp.unwrap())
+    };
+    let key = read("2026-04-02T10:22:03Z", "network:agnt");
+    assert_eq!(read("2026-04-02T10:22:03.000+00:00", "network:agnt"), key);
+    // To whom is part of the content: the same tuple with another recipient is a conflict.
+    assert_eq!(read("2026-04-02T10:22:03Z", "elsewhere"), key);
+    assert_ne!(read("2026-04-02T10:22:03.000001Z", "network:agnt"), key);
+}

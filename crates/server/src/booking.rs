@@ -1,0 +1,142 @@
+//! The booking network's own agent: how it comes to be served, whom it knows, and where its venues come from.
+
+pub(crate) mod hooks;
+
+use crate::config::Config;
+use crate::config::booking::{AGENT, NetworkConfig};
+use crate::network::Passages;
+use sabir_engine::AnyAgent;
+use sabir_guard::authn::{Scheme, Who};
+use sabir_guard::config::AgntConfig;
+use sabir_network::import::{self, FILE_BYTES_MAX};
+use sabir_network::route::Routes;
+use sabir_network::{Patron, Patrons, Terms, VenueAgent};
+use sabir_proto::Caller;
+use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Puts the network among the agents of a configuration that has one.
+pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
+    let Some(network) = &config.network else { return Ok(()) };
+    network.terms()?;
+    if config.agent.iter().any(|agent| agent.name == AGENT) {
+        return Err(format!("[network] is the agent {AGENT:?}, and so is an [[agent]]; call that one otherwise"));
+    }
+    if let Some(signing_key) = &network.signing_key {
+        if config.auth.agnt.is_some() {
+            return Err("network.signing_key and [auth.agnt] are two places for one key; give it in one of them".into());
+        }
+        config.auth.agnt = Some(AgntConfig::of(signing_key.clone()));
+    }
+    let mut section = network.section();
+    // Whoever has nothing else to serve has it at the root.
+    section.default |= config.agent.is_empty();
+    config.agent.push(section);
+    Ok(())
+}
+
+/// The agent that stands for the network.
+pub(crate) fn agent(
+    network: &NetworkConfig,
+    ledger: Arc<dyn Ledger>,
+    patrons: Arc<dyn Patrons>,
+    routes: Arc<Routes>,
+) -> Result<Arc<dyn AnyAgent>, String> {
+    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons).with_routes(routes)))
+}
+
+/// Imports the file of a configuration, if it names one.
+pub(crate) async fn import_configured(
+    config: &Config,
+    network: &NetworkConfig,
+    ledger: &dyn Ledger,
+) -> Result<(), String> {
+    let Some(path) = &network.venues else { return Ok(()) };
+    let path = config.resolve(path);
+    let imported = import_file(&path, &network.terms()?, ledger).await.map_err(|e| format!("network.venues: {e}"))?;
+    let Imported { added, replaced } = imported;
+    tracing::info!(added, replaced, path = %path.display(), "imported venues");
+    Ok(())
+}
+
+/// Imports a file. The error names the file, and the row that is wrong.
+pub(crate) async fn import_file(path: &Path, terms: &Terms, ledger: &dyn Ledger) -> Result<Imported, String> {
+    let named = |problem: String| format!("{}: {problem}", path.display());
+    let size = std::fs::metadata(path).map_err(|e| named(e.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(named(format!("it has {size} bytes, over the limit of {FILE_BYTES_MAX}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| named(e.to_string()))?;
+    let rows = import::read(&text).map_err(|e| named(e.to_string()))?;
+    import::import(ledger, terms, rows).await.map_err(|e| named(e.to_string()))
+}
+
+/// Holders of keys, as the guard keeps them, and what the door knows of their envelopes.
+pub(crate) struct KeyHolders<K: ?Sized> {
+    keys: Arc<K>,
+    passages: Option<Arc<Passages>>,
+}
+
+impl<K: ?Sized> KeyHolders<K> {
+    pub(crate) fn new(keys: Arc<K>, passages: Option<Arc<Passages>>) -> Self {
+        Self { keys, passages }
+    }
+}
+
+impl<K: ?Sized> Clone for KeyHolders<K> {
+    fn clone(&self) -> Self {
+        Self { keys: self.keys.clone(), passages: self.passages.clone() }
+    }
+}
+
+impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
+    fn patron(&self, caller: &Caller) -> Patron {
+        match Who::parse(caller.name()) {
+            Some(who) if who.scheme == Scheme::ApiKey => self.holder(&who.name),
+            _ => Patron::default(),
+        }
+    }
+
+    fn holder(&self, key: &str) -> Patron {
+        let found = KeyId::parse(key).and_then(|id| self.keys.get(&id).ok().flatten());
+        let known = found.map(|key| Patron {
+            key: None,
+            prefix: Some(key.imprint.prefix.clone()),
+            tier: key.terms.tier.clone(),
+            agents: key.terms.scopes.iter().filter_map(|word| word.strip_prefix("from:")).map(str::to_owned).collect(),
+            customer: key.terms.customer.clone(),
+        });
+        Patron { key: Some(key.to_owned()), ..known.unwrap_or_default() }
+    }
+
+    fn record(&self, passage: u64) -> Option<Interaction> {
+        self.passages.as_ref()?.take(passage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_is_an_agent_and_no_other_has_its_name() {
+        let mut config = Config::read("[network]").unwrap();
+        enlist(&mut config).unwrap();
+        assert_eq!((config.agent[0].name.as_str(), config.agent[0].default), (AGENT, true));
+        let beside = "[network]\n[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true";
+        let mut config = Config::read(beside).unwrap();
+        enlist(&mut config).unwrap();
+        assert!(!config.agent[1].default);
+        let twice = "[network]\n[[agent]]\nname = \"network\"\nkind = \"echo\"";
+        assert!(enlist(&mut Config::read(twice).unwrap()).unwrap_err().contains("[network]"));
+        let mut signed = Config::read("[network]\nsigning_key = \"env:A2A_SIGNING_KEY\"").unwrap();
+        enlist(&mut signed).unwrap();
+        assert!(signed.auth.agnt.is_some());
+        signed.agent.clear();
+        assert!(enlist(&mut signed).unwrap_err().contains("network.signing_key"));
+        let mut none = Config::read("").unwrap();
+        enlist(&mut none).unwrap();
+        assert!(none.agent.is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! `[network]`: the booking network of this server. Without the section there is none, and `/a2a/v1` is no path.
+
+use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
+use super::neighbours::{CoverageConfig, PeerConfig};
+use sabir_guard::config::Reference;
+use sabir_network::Terms;
+use sabir_network::import::hundredths;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// The agent that the network is.
+pub const AGENT: &str = "network";
+
+/// `[network]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Its id, which envelopes are addressed to.
+    pub id: String,
+    /// A name for people.
+    pub name: String,
+    /// What it calls its version.
+    pub version: String,
+    /// A file of venues that is imported at every start.
+    pub venues: Option<PathBuf>,
+    /// What a referral costs where a venue says nothing, in per cent.
+    pub fee_pct: f64,
+    /// What a confirmed booking costs, in cents of a dollar.
+    pub confirm_cents: u32,
+    /// What envelopes are signed with, as `env:NAME` or `file:PATH`.
+    pub signing_key: Option<Reference>,
+    /// Also served at the root.
+    pub default: bool,
+    /// How often an envelope may be passed on, at most 8 times.
+    pub hops_max: usize,
+    /// The networks beside it, and venues' agents that want a key.
+    pub peer: Vec<PeerConfig>,
+    /// What it has and where, as its record says.
+    pub coverage: CoverageConfig,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        let terms = Terms::default();
+        Self {
+            id: terms.id,
+            name: "Booking network".into(),
+            version: terms.version,
+            venues: None,
+            fee_pct: 7.0,
+            confirm_cents: terms.confirm_cents,
+            signing_key: None,
+            default: false,
+            hops_max: sabir_network::via::HOPS_MAX,
+            peer: Vec::new(),
+            coverage: CoverageConfig::default(),
+        }
+    }
+}
+
+impl NetworkConfig {
+    /// What the network keeps to, or what cannot be meant.
+    pub(crate) fn terms(&self) -> Result<Terms, String> {
+        let id = self.id.as_str();
+        let is_word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        if !id.starts_with("network:") || !is_word(&id["network:".len()..]) || id.chars().count() > 256 {
+            return Err(format!("network.id = {id:?} is not network: and a word, such as \"network:agnt\""));
+        }
+        let fee = hundredths(self.fee_pct)
+            .ok_or_else(|| format!("network.fee_pct = {} is no share in per cent, such as 7.0", self.fee_pct))?;
+        if self.version.trim().is_empty() || self.version.chars().any(char::is_control) {
+            return Err("network.version: must be a word, such as \"1.0\"".into());
+        }
+        Ok(Terms { id: self.id.clone(), version: self.version.clone(), fee, confirm_cents: self.confirm_cents })
+    }
+
+    /// The section that the network would have among the agents. What stands behind it is made by the server.
+    pub(crate) fn section(&self) -> AgentConfig {
+        let skills = sabir_network::skills().into_iter().map(SkillConfig::from).collect();
+        let modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
+        let description = "Finds venues and books them: network.ping, venue.list, booking.search and booking.confirm, \
+                           each with a data part or in plain words.";
+        AgentConfig {
+            default: self.default,
+            card: CardConfig {
+                name: Some(self.name.clone()),
+                description: Some(description.into()),
+                version: Some(self.version.clone()),
+                skills,
+                input_modes: modes.clone(),
+                output_modes: modes,
+                // What subscribers are told goes the way of all push notifications.
+                capabilities: CapabilitiesConfig { push_notifications: true, ..CapabilitiesConfig::default() },
+                ..CardConfig::default()
+            },
+            ..AgentConfig::new(AGENT, Kind::Echo)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        let usual = NetworkConfig::default();
+        assert_eq!(usual.terms().unwrap().fee, 700);
+        let with = |change: fn(&mut NetworkConfig)| {
+            let mut config = NetworkConfig::default();
+            change(&mut config);
+            config.terms().unwrap_err()
+        };
+        assert!(with(|c| c.id = "agnt".into()).contains("network.id"));
+        assert!(with(|c| c.id = "network:".into()).contains("network.id"));
+        assert!(with(|c| c.id = "network:a b".into()).contains("network.id"));
+        assert!(with(|c| c.fee_pct = 101.0).contains("network.fee_pct"));
+        assert!(with(|c| c.fee_pct = f64::NAN).contains("network.fee_pct"));
+        assert!(with(|c| c.version = " ".into()).contains("network.version"));
+    }
+
+    #[test]
+    fn its_skills_are_its_intents() {
+        let section = NetworkConfig::default().section();
+        let ids: Vec<&str> = section.card.skills.iter().map(|skill| skill.id.as_str()).collect();
+        assert_eq!(ids, ["network.ping", "venue.list", "booking.search", "booking.confirm", "payment.authorize"]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What was counted, for whoever watches: how many bookings ever, and whether that is as many as there are.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use sabir_store::Ledger;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How often bookings are compared with what was counted for them.
+const COMPARED_EVERY: Duration = Duration::from_secs(60);
+
+/// Shows what was counted: from the ledger itself, so that a restart does not begin at nothing.
+pub(crate) fn register(ledger: &Arc<dyn Ledger>, registry: &mut Registry) {
+    registry.register_collector(Box::new(Metered(ledger.clone())));
+    let drift = Gauge::default();
+    let help = "How many more events were counted than bookings made; anything but 0 is a fault";
+    registry.register("a2a_metering_drift", help, drift.clone());
+    drop(tokio::spawn(compare(Arc::downgrade(ledger), drift)));
+}
+
+struct Metered(Arc<dyn Ledger>);
+
+impl std::fmt::Debug for Metered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metered").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Metered {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let counter = ConstCounter::new(self.0.metered());
+        let help = "Bookings that were counted, ever";
+        let metric = encoder.encode_descriptor("a2a_metered_events", help, None, counter.metric_type())?;
+        counter.encode(metric)
+    }
+}
+
+/// Compares as long as there is a ledger.
+async fn compare(ledger: Weak<dyn Ledger>, drift: Gauge) {
+    loop {
+        let Some(open) = ledger.upgrade() else { return };
+        // It counts rows, which takes its time, and may not keep a request waiting.
+        let counted = tokio::task::spawn_blocking(move || open.tally());
+        let tally = match counted.await {
+            Ok(answer) => answer.await,
+            Err(_) => return,
+        };
+        match tally {
+            Ok(tally) => {
+                let off = tally.drift();
+                if off != 0 && drift.get() != off {
+                    tracing::error!(drift = off, "bookings and what was counted for them differ; sabir billing check");
+                }
+                drift.set(off);
+            }
+            Err(error) => tracing::warn!(%error, "what was counted cannot be compared with bookings"),
+        }
+        tokio::time::sleep(COMPARED_EVERY).await;
+    }
+}

@@ -1,0 +1,89 @@
+//! Envelopes on their way through, and what the door knows of them.
+//!
+//! The record of a booking is committed with the booking, and only the door knows where its envelope came from and how it
+//! was signed. So the door hands in the record as far as it goes, under a number that goes with the message, and the
+//! agent takes it out when it books. What nobody took the door writes down itself.
+
+use sabir_store::Interaction;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// All envelopes that are on their way and may change something.
+#[derive(Debug)]
+pub(crate) struct Passages {
+    inside: Mutex<HashMap<u64, (Instant, Box<Interaction>)>>,
+    numbers: AtomicU64,
+}
+
+impl Passages {
+    pub(crate) fn new() -> Self {
+        // Anywhere: what an earlier process numbered is in the log, and must not be taken for ours.
+        Self { inside: Mutex::default(), numbers: AtomicU64::new(RandomState::new().hash_one(0)) }
+    }
+
+    /// A number that no other envelope has.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lets one in, which arrived then. It is inside until its ticket is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, number: u64, arrived: Instant, record: Interaction) -> Ticket {
+        self.inside().insert(number, (arrived, Box::new(record)));
+        Ticket { passages: self.clone(), number }
+    }
+
+    /// The record of the envelope with this number, as one that went well. It is told once, to whoever writes it.
+    pub(crate) fn take(&self, number: u64) -> Option<Interaction> {
+        let (arrived, mut record) = self.inside().remove(&number)?;
+        record.latency_ms = u32::try_from(arrived.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Some(*record)
+    }
+
+    fn inside(&self) -> MutexGuard<'_, HashMap<u64, (Instant, Box<Interaction>)>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One envelope that is on its way.
+#[derive(Debug)]
+#[must_use = "a passage ends when its ticket is dropped"]
+pub(crate) struct Ticket {
+    passages: Arc<Passages>,
+    number: u64,
+}
+
+impl Ticket {
+    /// Whether somebody has taken its record, to write it with what was done.
+    pub(crate) fn is_taken(&self) -> bool {
+        !self.passages.inside().contains_key(&self.number)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.passages.inside().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_told_once_and_a_passage_ends_with_its_ticket() {
+        let passages = Arc::new(Passages::new());
+        let enter = || {
+            let (number, record) = (passages.number(), Interaction { status: "ok".into(), ..Interaction::default() });
+            (number, passages.enter(number, Instant::now(), record))
+        };
+        let ((first, one), (_, two)) = (enter(), enter());
+        assert!(!one.is_taken());
+        assert_eq!(passages.take(first).unwrap().status, "ok");
+        assert!(one.is_taken() && !two.is_taken() && passages.take(first).is_none());
+        drop((one, two));
+        assert!(passages.inside().is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! The ledger of the booking network, in the task log's own file.
+
+mod booking;
+mod interaction;
+mod network;
+mod payment;
+mod subscription;
+mod usage;
+mod venue;
+
+use super::writer::Writer;
+use super::{Backend, SqliteLog, lock, store_error};
+use crate::ledger::{
+    Booking, BookingQuery, ImportError, Imported, Interaction, InteractionQuery, Ledger, Slot, Venue, VenueListing,
+    VenueName, VenueQuery,
+};
+use crate::{Answer, StoreError};
+use rusqlite::Connection;
+use sabir_proto::{TaskId, Timestamp};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is known of the ledger without reading it.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Bookings that were counted.
+    pub(super) metered: AtomicU64,
+    /// Venues that are active.
+    pub(super) venues: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn load(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let counted = connection.query_row("SELECT count(*) FROM usage", [], |row| row.get(0))?;
+        self.metered.store(super::unsigned(counted), Ordering::Release);
+        self.load_venues(connection)
+    }
+
+    fn load_venues(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let count = connection.query_row("SELECT count(*) FROM venue WHERE active = 1", [], |row| row.get(0))?;
+        self.venues.store(super::unsigned(count), Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Changes the ledger in a transaction of its own, on disk when this answers. The inner error leaves no trace.
+    fn alter<T, E>(
+        &mut self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>>,
+    ) -> Result<Result<T, E>, StoreError> {
+        let shared = self.shared.clone();
+        let _turn = lock(&shared.turn);
+        let outcome = self.tighten().and_then(|()| {
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            let changed = change(&self.connection)?;
+            if changed.is_ok() {
+                self.connection.prepare_cached("COMMIT")?.execute([])?;
+            }
+            Ok(changed)
+        });
+        self.roll_back();
+        let outcome = outcome.map_err(|e| store_error(&e));
+        self.felt(&outcome);
+        outcome
+    }
+
+    /// Like [`Writer::alter`], where nothing is refused.
+    fn alter_plainly<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.alter(|connection| change(connection).map(Ok))?
+    }
+
+    /// Counts venues again, once they have changed.
+    fn count_venues(&self) -> Result<(), StoreError> {
+        self.shared.ledger.load_venues(&self.connection).map_err(|e| store_error(&e))
+    }
+}
+
+impl SqliteLog {
+    /// Has the writer do something, in its turn.
+    fn work<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, E> + Send + 'static,
+    ) -> Answer<T, E> {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.work(work),
+            Backend::Inline(writer) => Answer::now(work(&mut lock(writer))),
+        }
+    }
+}
+
+impl SqliteLog {
+    /// Changes one row; false where there was none to change.
+    fn change_one(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static) -> Answer<bool> {
+        self.work(move |writer| writer.alter_plainly(change).map(|changed| changed > 0))
+    }
+}
+
+impl Ledger for SqliteLog {
+    fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError> {
+        self.work(move |writer| {
+            let imported = writer.alter(|connection| venue::import(connection, venues))?;
+            writer.count_venues()?;
+            imported
+        })
+    }
+
+    fn enable_venue(&self, slug: &str, active: bool) -> Answer<bool> {
+        let slug = slug.to_owned();
+        self.work(move |writer| {
+            let found = writer.alter_plainly(|connection| venue::enable(connection, &slug, active))?;
+            writer.count_venues()?;
+            Ok(found)
+        })
+    }
+
+    fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>> {
+        Answer::now(self.readers.with(|r| venue::find(&r.connection, name)))
+    }
+
+    fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>> {
+        Answer::now(self.readers.with(|r| venue::search(&r.connection, query)))
+    }
+
+    fn active_venues(&self) -> u64 {
+        self.shared.ledger.venues.load(Ordering::Acquire)
+    }
+
+    fn slots(&self, venue: &str) -> Answer<Vec<Slot>> {
+        Answer::now(self.readers.with(|r| venue::slots(&r.connection, venue)))
+    }
+
+    fn booking(&self, id: TaskId) -> Answer<Option<Booking>> {
+        Answer::now(self.readers.with(|r| booking::find(&r.connection, id)))
+    }
+
+    fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>> {
+        Answer::now(self.readers.with(|r| booking::list(&r.connection, query)))
+    }
+
+    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>> {
+        Answer::now(self.readers.with(|r| booking::held(&r.connection, until, limit)))
+    }
+
+    fn metered(&self) -> u64 {
+        self.shared.ledger.metered.load(Ordering::Acquire)
+    }
+
+    fn record(&self, interaction: Interaction) -> bool {
+        match &self.writing {
+            Backend::Threaded { queue, .. } => queue.record(interaction),
+            Backend::Inline(writer) => lock(writer).record(interaction),
+        }
+    }
+
+    fn interactions(&self, query: &InteractionQuery) -> Answer<Vec<Interaction>> {
+        Answer::now(self.readers.with(|r| interaction::list(&r.connection, query)))
+    }
+}

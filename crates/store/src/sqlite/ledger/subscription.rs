@@ -1,0 +1,77 @@
+//! Webhook subscriptions.
+
+use super::super::SqliteLog;
+use crate::Answer;
+use crate::ledger::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscription, Subscriptions};
+use rusqlite::{OptionalExtension, Row, params};
+use sabir_proto::{Secret, Timestamp};
+
+const COLUMNS: &str = "id, key, url, events, secret, previous, previous_until, created_at, ended";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Subscription> {
+    let events: String = row.get(3)?;
+    let previous = row.get::<_, Option<String>>(5)?.zip(row.get::<_, Option<i64>>(6)?);
+    Ok(Subscription {
+        id: row.get(0)?,
+        key: row.get(1)?,
+        url: row.get(2)?,
+        events: serde_json::from_str(&events).unwrap_or_default(),
+        secret: Secret::new(row.get::<_, String>(4)?),
+        previous: previous.map(|(secret, until)| (Secret::new(secret), Timestamp::from_millis(until))),
+        created_at: Timestamp::from_millis(row.get(7)?),
+        ended: row.get(8)?,
+    })
+}
+
+impl Subscriptions for SqliteLog {
+    fn subscribe(&self, new: Subscription) -> Answer<(), SubscribeError> {
+        self.work(move |writer| {
+            writer.alter(|connection| {
+                let sql = "SELECT count(*) FROM subscription WHERE key = ?1";
+                let count: u32 = connection.prepare_cached(sql)?.query_row([&new.key], |row| row.get(0))?;
+                if count as usize >= SUBSCRIPTIONS_PER_KEY_MAX {
+                    return Ok(Err(SubscribeError::TooMany));
+                }
+                let sql = "INSERT INTO subscription (id, key, url, events, secret, created_at)
+                           VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+                let events = serde_json::to_string(&new.events).unwrap_or_else(|_| "[]".into());
+                let row = params![new.id, new.key, new.url, events, new.secret.expose(), new.created_at.millis()];
+                let added = connection.prepare_cached(sql)?.execute(row)?;
+                Ok(if added == 1 { Ok(()) } else { Err(SubscribeError::Taken) })
+            })?
+        })
+    }
+
+    fn subscription(&self, id: &str) -> Answer<Option<Subscription>> {
+        let sql = format!("SELECT {COLUMNS} FROM subscription WHERE id = ?1");
+        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_row([id], read).optional()))
+    }
+
+    fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>> {
+        let which = if key.is_some() { "key = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT {COLUMNS} FROM subscription WHERE {which} ORDER BY created_at, id");
+        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([key], read)?.collect()))
+    }
+
+    fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool> {
+        let id = id.to_owned();
+        self.change_one(move |connection| {
+            let sql = "UPDATE subscription SET previous = secret, previous_until = ?3, secret = ?2 WHERE id = ?1";
+            connection.prepare_cached(sql)?.execute(params![id, secret.expose(), until.millis()])
+        })
+    }
+
+    fn end_subscription(&self, id: &str, why: Option<&str>) -> Answer<bool> {
+        let (id, why) = (id.to_owned(), why.map(str::to_owned));
+        self.change_one(move |connection| {
+            connection.prepare_cached("UPDATE subscription SET ended = ?2 WHERE id = ?1")?.execute((id, why))
+        })
+    }
+
+    fn unsubscribe(&self, id: &str) -> Answer<bool> {
+        let id = id.to_owned();
+        self.change_one(move |connection| {
+            connection.prepare_cached("DELETE FROM subscription WHERE id = ?1")?.execute([id])
+        })
+    }
+}

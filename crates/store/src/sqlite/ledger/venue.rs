@@ -1,0 +1,318 @@
+//! Venues: found by what they say, in the order of their keys.
+//!
+//! A venue's key is its place among all venues, so whatever the index of words finds comes in the right order and reading
+//! stops when there is enough. There is room between keys for those that come later; where it is used up, all places are
+//! given anew.
+
+use crate::ledger::{
+    Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery, Wanted, folded,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// The room between two keys, when places are given anew.
+const GAP: i64 = 1 << 20;
+/// From this many venues in one import on, all places are given anew.
+const ANEW_FROM: usize = 1000;
+/// Characters that the index of words needs.
+const INDEXED_CHARS_MIN: usize = 3;
+/// Between two texts that are indexed as one; in no name.
+const BETWEEN: char = '\u{1f}';
+
+const COLUMNS: &str =
+    "v.id, v.slug, v.name, v.agent_id, v.category, v.description, v.area, v.city, v.tags, v.price_range,
+    v.priority_rank, v.endpoint, v.settings, v.basis_points, v.floor_cents, v.flat_cents, v.active";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Venue> {
+    let tags: String = row.get(8)?;
+    Ok(Venue {
+        id: row.get(0)?,
+        slug: row.get(1)?,
+        name: row.get(2)?,
+        agent_id: row.get(3)?,
+        category: row.get(4)?,
+        description: row.get(5)?,
+        area: row.get(6)?,
+        city: row.get(7)?,
+        tags: serde_json::from_str(&tags).unwrap_or_default(),
+        price_range: row.get(9)?,
+        priority_rank: row.get(10)?,
+        endpoint: row.get(11)?,
+        settings: row.get(12)?,
+        fee: Fee { basis_points: row.get(13)?, floor_cents: row.get(14)?, flat_cents: row.get(15)? },
+        active: row.get(16)?,
+    })
+}
+
+pub(super) fn find(connection: &Connection, name: VenueName<'_>) -> rusqlite::Result<Option<Venue>> {
+    let (column, text) = match name {
+        VenueName::Id(id) => ("id", id),
+        VenueName::Slug(slug) => ("slug", slug),
+        VenueName::Agent(agent) => ("agent_id", agent),
+    };
+    let sql = format!("SELECT {COLUMNS} FROM venue v WHERE v.{column} = ?1");
+    connection.prepare_cached(&sql)?.query_row([text], read).optional()
+}
+
+pub(super) fn search(connection: &Connection, query: &VenueQuery) -> rusqlite::Result<Vec<Venue>> {
+    let wanted = query.wanted();
+    let words = matching(&wanted);
+    let (sql, asked) = match (&words, &wanted.category) {
+        _ if query.inactive => (format!("SELECT {COLUMNS} FROM venue v ORDER BY v.n"), None),
+        (Some(words), _) => (
+            format!(
+                "SELECT {COLUMNS} FROM venue_text t CROSS JOIN venue v ON v.n = t.rowid
+                 WHERE venue_text MATCH ?1 ORDER BY t.rowid"
+            ),
+            Some(words),
+        ),
+        (None, Some(category)) => (
+            format!(
+                "SELECT {COLUMNS} FROM venue v INDEXED BY venue_category
+                 WHERE v.active = 1 AND v.category_key = ?1 ORDER BY v.n"
+            ),
+            Some(category),
+        ),
+        (None, None) => {
+            (format!("SELECT {COLUMNS} FROM venue v INDEXED BY venue_active WHERE v.active = 1 ORDER BY v.n"), None)
+        }
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = match asked {
+        Some(asked) => statement.query([asked])?,
+        None => statement.query([])?,
+    };
+    let (mut found, mut in_vain) = (Vec::new(), 0);
+    while found.len() < query.limit
+        && (in_vain < SCAN_ROWS_MAX || query.inactive)
+        && let Some(row) = rows.next()?
+    {
+        let venue = read(row)?;
+        if wanted.fits(&venue) {
+            found.push(venue);
+        } else {
+            in_vain += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// A question to the index of words, for as much of the query as it knows. Quoted: words of a caller are not words of a
+/// language.
+fn matching(wanted: &Wanted) -> Option<String> {
+    let places = wanted.location.iter().map(|place| ("place", place));
+    let terms = wanted.terms.iter().map(|term| ("words", term));
+    let mut question = String::new();
+    for (column, text) in places.chain(terms).filter(|(_, text)| is_indexed(text)) {
+        and(&mut question, column, text);
+    }
+    // By itself the category has a better index.
+    if let Some(category) = wanted.category.as_ref().filter(|text| is_indexed(text) && !question.is_empty()) {
+        and(&mut question, "category", category);
+    }
+    (!question.is_empty()).then_some(question)
+}
+
+fn and(question: &mut String, column: &str, text: &str) {
+    if !question.is_empty() {
+        question.push_str(" AND ");
+    }
+    question.push_str(column);
+    question.push_str(" : \"");
+    question.push_str(&text.replace('"', "\"\""));
+    question.push('"');
+}
+
+fn is_indexed(text: &str) -> bool {
+    text.chars().count() >= INDEXED_CHARS_MIN && !text.contains('\0')
+}
+
+pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Vec<Slot>> {
+    let sql = "SELECT id, time, capacity, taken FROM slot WHERE venue = ?1 AND capacity > 0 ORDER BY time, id";
+    let slot =
+        |row: &Row<'_>| Ok(Slot { id: row.get(0)?, time: row.get(1)?, capacity: row.get(2)?, taken: row.get(3)? });
+    connection.prepare_cached(sql)?.query_map([venue], slot)?.collect()
+}
+
+pub(super) fn import(
+    connection: &Connection,
+    mut listings: Vec<VenueListing>,
+) -> rusqlite::Result<Result<Imported, ImportError>> {
+    let mut imported = Imported::default();
+    let mut anew = listings.len() >= ANEW_FROM;
+    listings.sort_by(|a, b| a.venue.place().cmp(&b.venue.place()));
+    if let Some(twice) = twice(&listings) {
+        return Ok(Err(twice));
+    }
+    // Those that are replaced go first, or two venues could not change names with each other.
+    for listing in &mut listings {
+        let sql = "SELECT n, id FROM venue WHERE slug = ?1";
+        let known = connection
+            .prepare_cached(sql)?
+            .query_row([&listing.venue.slug], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)));
+        match known.optional()? {
+            Some((n, id)) => {
+                listing.venue.id = id;
+                connection.prepare_cached("DELETE FROM venue WHERE n = ?1")?.execute([n])?;
+                connection.prepare_cached("DELETE FROM venue_text WHERE rowid = ?1")?.execute([n])?;
+                imported.replaced += 1;
+            }
+            None => imported.added += 1,
+        }
+    }
+    for VenueListing { venue, slots } in &listings {
+        if let Some(taken) = taken(connection, venue)? {
+            return Ok(Err(taken));
+        }
+        let n = match if anew { None } else { place(connection, venue)? } {
+            Some(n) => n,
+            None => {
+                anew = true;
+                let sql = "SELECT max(ifnull(max(n), 0), 0) + 1 FROM venue";
+                connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?
+            }
+        };
+        put(connection, n, venue)?;
+        if !anew {
+            index(connection, n, venue)?;
+        }
+        put_slots(connection, &venue.id, slots)?;
+    }
+    if anew {
+        give_places_anew(connection)?;
+    }
+    Ok(Ok(imported))
+}
+
+/// What two venues of one import both have.
+fn twice(listings: &[VenueListing]) -> Option<ImportError> {
+    let mut seen = std::collections::HashSet::new();
+    for VenueListing { venue, .. } in listings {
+        for (what, text) in [("slug", &venue.slug), ("id", &venue.id), ("agent_id", &venue.agent_id)] {
+            if !seen.insert((what, text)) {
+                return Some(ImportError::Taken { slug: venue.slug.clone(), what });
+            }
+        }
+    }
+    None
+}
+
+/// What another venue has that this one wants.
+fn taken(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<ImportError>> {
+    for (what, text) in [("id", &venue.id), ("agent_id", &venue.agent_id)] {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM venue WHERE {what} = ?1)");
+        if connection.prepare_cached(&sql)?.query_row([text], |row| row.get(0))? {
+            return Ok(Some(ImportError::Taken { slug: venue.slug.clone(), what }));
+        }
+    }
+    Ok(None)
+}
+
+/// A key between those of its neighbours; none where there is no room.
+fn place(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<i64>> {
+    let neighbour = |sql: &str| {
+        let place = params![venue.below(), venue.name, venue.id];
+        connection.prepare_cached(sql)?.query_row(place, |row| row.get::<_, i64>(0)).optional()
+    };
+    let before = neighbour(
+        "SELECT n FROM venue INDEXED BY venue_place WHERE (below, name, id) < (?1, ?2, ?3)
+         ORDER BY below DESC, name DESC, id DESC LIMIT 1",
+    )?;
+    let after = neighbour(
+        "SELECT n FROM venue INDEXED BY venue_place WHERE (below, name, id) > (?1, ?2, ?3)
+         ORDER BY below, name, id LIMIT 1",
+    )?;
+    Ok(match (before, after) {
+        (before, None) => before.unwrap_or(0).checked_add(GAP),
+        (None, Some(after)) => (after > 1).then_some(after / 2),
+        (Some(before), Some(after)) => (after - before > 1).then_some(before + (after - before) / 2),
+    })
+}
+
+fn put(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO venue (n, id, slug, agent_id, name, category, description, area, city, tags, price_range,
+                   priority_rank, below, endpoint, settings, basis_points, floor_cents, flat_cents, active, category_key)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+    connection.prepare_cached(sql)?.execute(params![
+        n,
+        venue.id,
+        venue.slug,
+        venue.agent_id,
+        venue.name,
+        venue.category,
+        venue.description,
+        venue.area,
+        venue.city,
+        serde_json::to_string(&venue.tags).unwrap_or_else(|_| "[]".into()),
+        venue.price_range,
+        venue.priority_rank,
+        venue.below(),
+        venue.endpoint,
+        venue.settings,
+        venue.fee.basis_points,
+        venue.fee.floor_cents,
+        venue.fee.flat_cents,
+        venue.active,
+        venue.category.to_ascii_lowercase(),
+    ])?;
+    Ok(())
+}
+
+/// Puts what an active venue says into the index.
+fn index(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
+    if !venue.active {
+        return Ok(());
+    }
+    let joined = |texts: &[Option<&str>]| {
+        let texts: Vec<String> = texts.iter().flatten().map(|text| folded(text)).collect();
+        texts.join(BETWEEN.encode_utf8(&mut [0; 4]))
+    };
+    let words = joined(&[Some(&venue.name), venue.description.as_deref(), Some(&venue.category)]);
+    let place = joined(&[venue.area.as_deref(), venue.city.as_deref()]);
+    let sql = "INSERT INTO venue_text (rowid, words, place, category) VALUES (?1, ?2, ?3, ?4)";
+    connection.prepare_cached(sql)?.execute(params![n, words, place, venue.category.to_ascii_lowercase()])?;
+    Ok(())
+}
+
+fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::Result<()> {
+    let names = serde_json::to_string(&slots.iter().map(|slot| &*slot.id).collect::<Vec<_>>()).unwrap_or_default();
+    // One that has bookings stays, so that it is not booked anew should it come back.
+    let sql = "UPDATE slot SET capacity = 0 WHERE venue = ?1 AND id NOT IN (SELECT value FROM json_each(?2))";
+    connection.prepare_cached(sql)?.execute([venue, &names])?;
+    let sql = "DELETE FROM slot WHERE venue = ?1 AND taken = 0 AND id NOT IN (SELECT value FROM json_each(?2))";
+    connection.prepare_cached(sql)?.execute([venue, &names])?;
+    let sql = "INSERT INTO slot (venue, id, time, capacity, taken) VALUES (?1, ?2, ?3, ?4, 0)
+               ON CONFLICT DO UPDATE SET time = ?3, capacity = ?4";
+    let mut statement = connection.prepare_cached(sql)?;
+    for slot in slots {
+        statement.execute(params![venue, slot.id, slot.time, slot.capacity])?;
+    }
+    Ok(())
+}
+
+/// Gives every venue a new key, and the index new rows.
+fn give_places_anew(connection: &Connection) -> rusqlite::Result<()> {
+    // Out of the way first: a key that is wanted may be another's.
+    connection.execute_batch("UPDATE venue SET n = -n; INSERT INTO venue_text (venue_text) VALUES ('delete-all');")?;
+    let sql = "SELECT n FROM venue INDEXED BY venue_place ORDER BY below, name, id";
+    let keys: Vec<i64> = connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut update = connection.prepare("UPDATE venue SET n = ?2 WHERE n = ?1")?;
+    let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM venue v WHERE v.n = ?1"))?;
+    for (old, new) in keys.into_iter().zip((1..).map(|i| i * GAP)) {
+        update.execute((old, new))?;
+        index(connection, new, &select.query_row([new], read)?)?;
+    }
+    Ok(())
+}
+
+pub(super) fn enable(connection: &Connection, slug: &str, active: bool) -> rusqlite::Result<bool> {
+    let sql = format!("SELECT {COLUMNS}, v.n FROM venue v WHERE v.slug = ?1");
+    let found = connection.prepare_cached(&sql)?.query_row([slug], |row| Ok((read(row)?, row.get::<_, i64>(17)?)));
+    let Some((mut venue, n)) = found.optional()? else { return Ok(false) };
+    if venue.active != active {
+        venue.active = active;
+        connection.prepare_cached("UPDATE venue SET active = ?2 WHERE n = ?1")?.execute((n, active))?;
+        connection.prepare_cached("DELETE FROM venue_text WHERE rowid = ?1")?.execute([n])?;
+        index(connection, n, &venue)?;
+    }
+    Ok(true)
+}
