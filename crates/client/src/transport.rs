@@ -19,7 +19,7 @@ use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
 use crate::error::Whose;
-use crate::{Error, Said, TransportCode};
+use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
@@ -42,6 +42,8 @@ pub(crate) struct Line {
     pub(crate) active: Vec<String>,
     /// What the agent means by the bytes of a file.
     pub(crate) files: Files,
+    /// How often a request is made at most.
+    pub(crate) attempts: u32,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers, once one did.
@@ -103,6 +105,7 @@ impl Line {
             active: Vec::new(),
             files: Files::Bytes,
             wanted,
+            attempts: retry::ATTEMPTS_MAX,
             answering: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
         }

@@ -143,6 +143,11 @@ impl Guard {
         Ok(Permit { call, identity })
     }
 
+    /// Whether a caller's credential is for an agent at all, whatever it is for there.
+    pub fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+        scope::is_for(rules, identity)
+    }
+
     /// Whether a caller may use a skill; for cards that show each caller what is there for it.
     pub fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
         scope::may_use(rules, identity, skill)

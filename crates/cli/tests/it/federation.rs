@@ -315,3 +315,34 @@ fn a_venue_that_fails_again_and_again_is_left_alone_and_nothing_is_booked() {
         town.home.open_database().query_row("SELECT count(*) FROM booking", [], |row| row.get(0)).unwrap();
     assert_eq!(booked, 0);
 }
+
+#[test]
+fn networks_are_listed_published_added_and_taken_out_by_command() {
+    let towns = [row(&["a"]).remove(0), row(&["z"]).remove(0)];
+    let [a, z] = &towns;
+    let (_a, _z) = (a.start(), z.start());
+    let run = |arguments: &[&str]| finished(a.tool(arguments).spawn().unwrap());
+    eventually("both have published themselves", || {
+        [a, z].iter().all(|town| !town.get("/registry/v1/search")["networks"].as_array().unwrap().is_empty())
+    });
+    let (at_a, at_z) = (a.url(), z.url());
+    let published = run(&["network", "publish", "--to", &at_z, "-a", &at_a]);
+    assert_eq!(published.fields("Record"), ["taken"], "{published:#?}");
+    let added = run(&["network", "add", &at_a, "-a", &at_z]);
+    assert_eq!(added.fields("Record"), ["unchanged"], "{added:#?}");
+    let list = ["network", "list", "-a", &at_z, "--location", "canggu", "--category", "restaurant"];
+    let listed = run(&list);
+    assert_eq!(listed.fields("Network"), ["network:a", "network:z"], "{listed:#?}");
+    assert_eq!(listed.fields("  Published at"), ["network:z", "network:z"]);
+    let key = a.home.path("card.pem").display().to_string();
+    let other = z.home.path("card.pem").display().to_string();
+    let forged = run(&["network", "remove", "network:a", "--key", &other, "-a", &at_z]);
+    assert_eq!(forged.code, 4, "{forged:#?}");
+    let removed = run(&["network", "remove", "network:a", "--key", &key, "-a", &at_z]);
+    assert_eq!(removed.fields("Removed"), ["network:a"], "{removed:#?}");
+    assert_eq!(run(&list).fields("Network"), ["network:z"]);
+    let gone = run(&["network", "remove", "network:a", "--key", &key, "-a", &at_z, "-o", "json"]);
+    assert_eq!(gone.json()["error"]["code"], "SABIR_ERR_NO_NETWORK", "{gone:#?}");
+    let nowhere = run(&["network", "list"]);
+    assert_eq!(nowhere.code, 2, "{nowhere:#?}");
+}
