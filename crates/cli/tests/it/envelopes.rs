@@ -42,7 +42,8 @@ fn home(more: &str) -> Arc<Home> {
 fn key(home: &Home, flags: &[&str]) -> String {
     let data = home.data().display().to_string();
     let config = home.path("sabir.toml").display().to_string();
-    let ran = Desk::new().run(&[&["key", "create", "-o", "json", "--config", &config, "--data", &data], flags].concat());
+    let ran =
+        Desk::new().run(&[&["key", "create", "-o", "json", "--config", &config, "--data", &data], flags].concat());
     ran.ok();
     ran.json()["key"].as_str().unwrap().to_owned()
 }

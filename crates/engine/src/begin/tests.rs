@@ -5,8 +5,8 @@ use crate::engine::{Claimed, Engine, Resident};
 use crate::host::{BoxFuture, Host};
 use crate::{Limits, Metrics};
 use sabir_proto::{
-    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Seq, Task, TaskState, Tenant,
-    Terms, Timestamp,
+    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, Seq, Task, TaskState,
+    Tenant, Terms, Timestamp,
 };
 use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
@@ -243,6 +243,8 @@ fn a_turn_that_is_carried_becomes_a_task_when_it_asks_for_a_commit() {
     let Poll::Ready(Ok(Sent::Task(task, _))) = poll(send) else { panic!("it has ended") };
     let task = task.thaw().unwrap();
     assert_eq!((task.status.state, task.artifacts.len()), (TaskState::Completed, 1));
-    let Poll::Ready(Ok(events)) = poll(pin!(log.events(task.id, Seq(0), 10))) else { panic!("a log in memory answers") };
+    let Poll::Ready(Ok(events)) = poll(pin!(log.events(task.id, Seq(0), 10))) else {
+        panic!("a log in memory answers")
+    };
     assert_eq!(events.len(), 3, "the task, its artifact and its end, in two steps");
 }

@@ -14,15 +14,25 @@ fn what_is_no_envelope_is_refused_by_name() {
         envelope[name] = value;
         envelope.to_string()
     };
-    let deep = format!(r#"{{"from":"a","intent":"network.ping","payload":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-    let nested = format!(r#"{{"from":"a","intent":"network.ping","payload":{{"a":{}{}}}}}"#, "[".repeat(40), "]".repeat(40));
+    let deep = format!(
+        r#"{{"from":"a","intent":"network.ping","payload":{{"a":{}{}}}}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    let nested =
+        format!(r#"{{"from":"a","intent":"network.ping","payload":{{"a":{}{}}}}}"#, "[".repeat(40), "]".repeat(40));
     let large = with("agent_context", json!({"x": "y".repeat(17 << 10)}));
     let rows: Vec<(&str, String, u16, &str)> = vec![
         ("not JSON", "{".into(), 400, "invalid_envelope"),
         ("nothing", String::new(), 400, "invalid_envelope"),
         ("a list", "[]".into(), 422, "invalid_envelope"),
         ("twice", r#"{"from":"a","from":"b","intent":"network.ping"}"#.into(), 400, "invalid_envelope"),
-        ("twice inside", r#"{"from":"a","intent":"network.ping","payload":{"x":1,"x":1}}"#.into(), 400, "invalid_envelope"),
+        (
+            "twice inside",
+            r#"{"from":"a","intent":"network.ping","payload":{"x":1,"x":1}}"#.into(),
+            400,
+            "invalid_envelope",
+        ),
         ("both names", r#"{"from":"a","from_agent":"a","intent":"network.ping"}"#.into(), 422, "invalid_envelope"),
         ("a typo", with("ttlms", json!(1)), 422, "invalid_envelope"),
         ("no sender", r#"{"intent":"network.ping"}"#.into(), 422, "invalid_envelope"),
@@ -47,7 +57,12 @@ fn what_is_no_envelope_is_refused_by_name() {
         ("an intent that is none", with("intent", json!("Booking Cancel")), 422, "invalid_envelope"),
         ("a member of a ping", with("payload", json!({"x": 1})), 422, "invalid_payload"),
         ("a reserved member", with("payload", json!({"_x": 1})), 422, "invalid_payload"),
-        ("hops of nobody", with("via", json!([{"agent": "n", "at": 1, "kid": "k", "ttl_ms": 1, "sig": "00"}])), 403, "agent_mismatch"),
+        (
+            "hops of nobody",
+            with("via", json!([{"agent": "n", "at": 1, "kid": "k", "ttl_ms": 1, "sig": "00"}])),
+            403,
+            "agent_mismatch",
+        ),
     ];
     for (what, body, status, code) in rows {
         let reply = sabir.ask(&request(&key, body));

@@ -174,7 +174,10 @@ fn both_tongues_meet_the_same_lines() {
     let booked = booked.json();
     assert_eq!(booked["task"]["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(booked["task"]["artifacts"][0]["artifactId"], "booking");
-    assert_eq!(say(Some(&free), Some("network.ping"), json!({"data": {}})).json()["message"]["parts"][0]["data"]["tier"], "free");
+    assert_eq!(
+        say(Some(&free), Some("network.ping"), json!({"data": {}})).json()["message"]["parts"][0]["data"]["tier"],
+        "free"
+    );
     // Words say what they ask for, so whoever may only look can look.
     assert_eq!(say(Some(&free), None, json!({"text": "venues in Canggu"})).status, 200);
     assert_eq!(say(Some(&free), None, json!({"text": "book warung"})).status, 403);
@@ -203,7 +206,8 @@ fn every_envelope_is_recorded_and_no_secret_is() {
     };
     eventually("all five are written", || audit().len() == 5);
     let rows = audit();
-    let find = |status: &str| rows.iter().find(|row| row["status"] == status).unwrap_or_else(|| panic!("{status}: {rows:#?}"));
+    let find =
+        |status: &str| rows.iter().find(|row| row["status"] == status).unwrap_or_else(|| panic!("{status}: {rows:#?}"));
     let ok = find("ok");
     assert_eq!((&ok["correlationId"], &ok["tier"], &ok["httpStatus"]), (&json!("c-9"), &json!("pro"), &json!(200)));
     assert_eq!(find("duplicate")["bookingId"], ok["bookingId"]);

@@ -1,0 +1,5 @@
+//! The network with everything around it but a server.
+
+mod billing;
+mod payments;
+mod processors;
