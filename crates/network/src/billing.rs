@@ -72,8 +72,13 @@ pub async fn preview(ledger: &dyn Ledger, now: Timestamp) -> Result<Vec<Batch>, 
     Ok(batches)
 }
 
-/// Bills everything that was counted before now.
-pub async fn run(ledger: &dyn Ledger, biller: &dyn Biller, host: &dyn Host) -> Result<Run, StoreError> {
+/// Bills everything that was counted before now. What is not begun within the time stays open for the next run.
+pub async fn run(
+    ledger: &dyn Ledger,
+    biller: &dyn Biller,
+    host: &dyn Host,
+    within: Option<Duration>,
+) -> Result<Run, StoreError> {
     let began = host.now();
     ledger.claim_usage(began, began).await?;
     let mut run = Run::default();
@@ -81,6 +86,11 @@ pub async fn run(ledger: &dyn Ledger, biller: &dyn Biller, host: &dyn Host) -> R
         if let BatchStanding::Manual(why) = &batch.standing {
             let why = why.clone();
             run.manual.push((batch, why));
+            continue;
+        }
+        let passed = Duration::from_millis(u64::try_from(host.now().millis() - began.millis()).unwrap_or(0));
+        if within.is_some_and(|within| passed > within) {
+            run.open.push((batch, "there was no time for it; run again".into()));
             continue;
         }
         match see_to(ledger, biller, &batch, host).await? {

@@ -8,6 +8,7 @@ use crate::network::Passages;
 use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_network::import::{self, FILE_BYTES_MAX};
+use sabir_network::payment::Cashier;
 use sabir_network::{Patron, Patrons, Terms, VenueAgent};
 use sabir_proto::Caller;
 use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
@@ -33,8 +34,9 @@ pub(crate) fn agent(
     network: &NetworkConfig,
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
+    cashier: Cashier,
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons)))
+    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons).with_cashier(cashier)))
 }
 
 /// Imports the file of a configuration, if it names one.

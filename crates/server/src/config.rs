@@ -10,6 +10,7 @@ pub mod handoff;
 pub mod http;
 pub mod network;
 pub mod openai;
+pub mod payment;
 pub mod push;
 pub mod registry;
 pub mod retention;

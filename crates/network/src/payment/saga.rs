@@ -23,12 +23,21 @@ pub(crate) struct Purchase<'a> {
     pub(crate) key: String,
     /// What is booked with it, as it would be booked without a payment.
     pub(crate) booking: Option<NewBooking>,
-    /// Whom the booking is told, once it is made …
-    pub(crate) told: Vec<Effect>,
-    /// … and what.
-    pub(crate) artifact: Option<Artifact>,
+    /// Who is told what of the booking, once it is made …
+    pub(crate) made: Option<Notice>,
+    /// … and if it is called off after that.
+    pub(crate) called_off: Option<Notice>,
     /// The record of the envelope.
     pub(crate) record: Option<Box<Interaction>>,
+}
+
+/// What subscribers are told of a booking.
+#[derive(Debug, Clone)]
+pub(crate) struct Notice {
+    /// Who is owed it.
+    pub(crate) owed: Vec<Effect>,
+    /// What it is.
+    pub(crate) artifact: Artifact,
 }
 
 /// How the saga ends.
@@ -148,7 +157,10 @@ impl Saga<'_> {
                         let paid = Payment { receipt: Some(receipt.to_string()), ..payment };
                         return self.end(End::Paid, &paid, PaymentStatus::Captured).await;
                     }
-                    Err(Refused::Declined(words, _)) => self.call_off(&payment, PaymentStatus::Voiding, &words),
+                    Err(Refused::Declined(words, _)) => {
+                        self.call_off(&payment, PaymentStatus::Voiding, &words);
+                        self.tell(self.purchase.called_off.as_ref()).await?;
+                    }
                     // Nobody knows whether the money is ours, so neither is the booking taken away nor the money given
                     // back. Somebody has to look.
                     Err(Refused::Unknown(words)) => {
@@ -223,12 +235,17 @@ impl Saga<'_> {
                 at: self.now(),
                 usage: booking.usage.clone(),
             });
-            self.purchase.told.iter().cloned().for_each(|effect| cx.effect(effect));
         }
-        if let Some(artifact) = &self.purchase.artifact {
-            cx.chunk(artifact.clone(), false, true).await?;
-        }
+        self.tell(self.purchase.made.as_ref()).await?;
         self.move_to(PaymentStatus::Authorizing, PaymentStatus::Authorized, Some(promise.reference.clone()), None);
+        Ok(())
+    }
+
+    async fn tell(&self, notice: Option<&Notice>) -> Result<(), Failure> {
+        if let Some(Notice { owed, artifact }) = notice.cloned() {
+            owed.into_iter().for_each(|effect| self.purchase.cx.effect(effect));
+            self.purchase.cx.chunk(artifact, false, true).await?;
+        }
         Ok(())
     }
 

@@ -2,11 +2,12 @@
 
 use super::{Asked, Made, VenueAgent, booking_artifact, owed, refusal, troubled};
 use crate::answer;
-use crate::payment::{Offer, Purchase};
+use crate::booking;
+use crate::payment::{Notice, Offer, Purchase};
 use crate::webhook;
 use sabir_engine::{Ending, Failure};
 use sabir_proto::agnt::{Problem, ProblemCode};
-use sabir_store::{BookingStatus, Interaction, NewBooking, VenueName};
+use sabir_store::{BookingStatus, Interaction, NewBooking, StoreError, VenueName};
 use serde_json::Value;
 
 impl VenueAgent {
@@ -24,22 +25,30 @@ impl VenueAgent {
             Ok(bought) => bought,
             Err(problem) => return Ok(refuse(&problem)),
         };
-        let (event, key) = (Some(webhook::CONFIRMED), asked.key());
-        let told = match &made {
-            Some(_) => owed(&*self.ledger, &key, event, false, asked.now).await?,
-            None => Vec::new(),
-        };
-        let artifact = made.as_ref().map(|made| {
-            let correlation = made.booking.booked.correlation.clone();
-            let told = webhook::Told { event, prefix: asked.patron.prefix.clone(), correlation };
-            booking_artifact(&Value::Object(made.shown.clone()), &told)
-        });
-        let booking = made.map(|made| made.booking);
-        let purchase = Purchase { cx: asked.cx, ledger: &*self.ledger, key, booking, told, artifact, record };
+        let (mut told, mut called_off) = (None, None);
+        if let Some(made) = &made {
+            told = Some(self.notice(asked, made, BookingStatus::Pending).await?);
+            called_off = Some(self.notice(asked, made, BookingStatus::Cancelled).await?);
+        }
+        let (key, booking) = (asked.key(), made.map(|made| made.booking));
+        let purchase = Purchase { cx: asked.cx, ledger: &*self.ledger, key, booking, made: told, called_off, record };
         Ok(match self.cashier.take(offer, purchase).await? {
             Ok(ending) => ending,
             Err(problem) => refuse(&problem),
         })
+    }
+
+    /// What subscribers are told of a booking that stands like this.
+    async fn notice(&self, asked: &Asked<'_>, made: &Made, status: BookingStatus) -> Result<Notice, StoreError> {
+        let (event, moved) = match status {
+            BookingStatus::Cancelled => (booking::event(status), true),
+            _ => (Some(webhook::CONFIRMED), false),
+        };
+        let mut shown = made.shown.clone();
+        shown.insert("status".into(), status.name().into());
+        let (prefix, correlation) = (asked.patron.prefix.clone(), made.booking.booked.correlation.clone());
+        let artifact = booking_artifact(&Value::Object(shown), &webhook::Told { event, prefix, correlation });
+        Ok(Notice { owed: owed(&*self.ledger, &asked.key(), event, moved, asked.now).await?, artifact })
     }
 
     /// What is booked with a payment, and the record of its envelope. After a crash what was booked is in the ledger, and

@@ -146,7 +146,7 @@ impl World {
         let url = Url::parse("https://stripe.example/").unwrap();
         let stripe = Stripe::new(url, Secret::new("sk"), Arc::new(self.stand_in.clone()));
         let meter = Meter { stripe, event_name: "bookings".into(), id: id.map(str::to_owned) };
-        wait(billing::run(&self.log, &meter, &self.clock)).unwrap()
+        wait(billing::run(&self.log, &meter, &self.clock, None)).unwrap()
     }
 
     fn billed(&self) -> u64 {
@@ -172,6 +172,7 @@ fn everything_is_billed_once_by_payer_and_day() {
     let run = world.run(None);
     assert_eq!((run.synced.len(), run.open.len(), run.manual.len(), world.billed()), (3, 0, 0, 4));
     assert_eq!(world.run(None), Run::default(), "nothing is left to do");
+    assert_eq!(world.stand_in.0.lock().unwrap().asked, 3);
     world.book(Some("x"));
     assert_eq!((world.run(None).synced.len(), world.billed()), (1, 5), "later ones are a batch of their own");
     let tally = wait(world.log.tally()).unwrap();
@@ -252,11 +253,11 @@ fn a_run_that_dies_is_taken_up_by_the_next() {
     }
     let mortal = Mortal(Mutex::new(1), world.stand_in.clone());
     {
-        let mut run = std::pin::pin!(billing::run(&world.log, &mortal, &world.clock));
+        let mut run = std::pin::pin!(billing::run(&world.log, &mortal, &world.clock, None));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(run.as_mut().poll(&mut cx).is_pending());
     }
     let left = Mortal(Mutex::new(9), world.stand_in.clone());
-    let run = wait(billing::run(&world.log, &left, &world.clock)).unwrap();
+    let run = wait(billing::run(&world.log, &left, &world.clock, None)).unwrap();
     assert_eq!((run.synced.len(), world.billed()), (2, 3));
 }

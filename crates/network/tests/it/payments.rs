@@ -236,6 +236,7 @@ fn payload(amount: u64) -> Value {
 fn data(task: &Task) -> Value {
     let words = task.status.message.iter().flat_map(|message| &message.parts);
     let made = task.artifacts.iter().rev().flat_map(|artifact| &artifact.parts);
+    let made = made.filter(|_| task.status.state == TaskState::Completed);
     let json = made.chain(words).find_map(|part| data_of(part)).expect("an answer is data");
     serde_json::from_str(json.as_str()).unwrap()
 }
@@ -275,7 +276,10 @@ fn whatever_is_declined_gives_everything_back() {
         let task = world.send("k", &payload(2500)).unwrap();
         assert_eq!(code(&task), "payment_declined", "{note}");
         world.check(&task, note);
-        assert_eq!(world.send("k", &payload(2500)).unwrap().id, task.id, "{note}: a retry hears the same");
+        // Whoever never answers is asked for longer than a retry is known.
+        if !mood.dead {
+            assert_eq!(world.send("k", &payload(2500)).unwrap().id, task.id, "{note}: a retry hears the same");
+        }
     }
 }
 
@@ -306,7 +310,7 @@ fn limits_and_rooms_are_kept_before_anybody_is_asked() {
     once["token"]["outcome"] = json!("0xabc");
     assert_eq!(world.send("e", &once).unwrap().status.state, TaskState::Completed);
     assert_eq!(refused("f", &once), ProblemCode::PaymentDeclined, "what was used once is used up");
-    let mut other = payload(1);
+    let mut other = nothing.clone();
     other["token"] = json!({"type": "x402", "payload": {}});
     assert_eq!(code(&world.send("g", &other).unwrap()), "payment_declined");
     let mut wrong = payload(1);

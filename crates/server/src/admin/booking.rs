@@ -4,13 +4,16 @@
 //! and where none does the file is opened here; the answers are the same.
 
 use super::AdminError;
+use super::billing::{self as bills, BatchView, TallyView};
 use crate::booking::{self, KeyHolders, hooks};
+use crate::cash;
 use crate::config::booking::AGENT;
 use crate::config::{Config, store_path};
-use crate::gate;
+use crate::gate::{self, ConfiguredSecrets};
 use crate::host::TokioHost;
 use crate::operator;
-use sabir_engine::{Engine, Limits, Metrics, TaskLog};
+use sabir_engine::{Engine, Host as _, Limits, Metrics, TaskLog};
+use sabir_network::billing::{self, Biller};
 use sabir_network::import::{self, VenueRow};
 use sabir_network::{Office, Patrons, Terms};
 use sabir_proto::{AgentName, Caller, TaskId, Timestamp};
@@ -113,6 +116,13 @@ pub enum NetworkOrder {
         /// Its id.
         id: String,
     },
+    /// Send what was counted to the biller.
+    Bill {
+        /// Or only say what would be sent.
+        dry_run: bool,
+    },
+    /// Compare what was booked with what was counted.
+    Tally,
 }
 
 /// What an order comes to.
@@ -138,6 +148,10 @@ pub enum NetworkSaid {
     Subscriptions(Vec<SubscriptionView>),
     /// One subscription; `None` where there is none of that name.
     Subscription(Option<Box<SubscriptionView>>),
+    /// Batches, and what became of them.
+    Billed(Vec<BatchView>),
+    /// How far the books agree.
+    Tallied(TallyView),
     /// It could not be done.
     Failed(String),
 }
@@ -253,6 +267,8 @@ pub(crate) struct Bureau {
     pub(crate) terms: Terms,
     pub(crate) office: Office,
     pub(crate) production: bool,
+    /// Whoever bills what was counted.
+    pub(crate) biller: Option<Arc<dyn Biller>>,
 }
 
 impl Bureau {
@@ -267,7 +283,8 @@ impl Bureau {
         let terms = config.network.as_ref().map_or_else(|| Ok(Terms::default()), |network| network.terms())?;
         let agent = AgentName::parse(AGENT).map_err(|e| e.to_string())?;
         let office = Office { engine, log, ledger, patrons, agent };
-        Ok(Self { terms, office, production: config.is_production() })
+        let biller = cash::biller(config, &ConfiguredSecrets::new(config))?;
+        Ok(Self { terms, office, production: config.is_production(), biller })
     }
 }
 
@@ -379,6 +396,17 @@ impl Bureau {
             NetworkOrder::Unsubscribe { id } => {
                 NetworkSaid::Subscription(hooks::remove(ledger, &id).await?.map(Box::new))
             }
+            NetworkOrder::Bill { dry_run: true } => {
+                let batches = billing::preview(ledger, TokioHost.now()).await.map_err(failed)?;
+                NetworkSaid::Billed(bills::previewed(batches))
+            }
+            NetworkOrder::Bill { dry_run: false } => {
+                let biller = self.biller.as_ref();
+                let biller = biller.ok_or("nobody bills here: [network.billing] is not in the configuration")?;
+                let run = billing::run(ledger, &**biller, &TokioHost, Some(cash::ORDER_TIME)).await;
+                NetworkSaid::Billed(bills::ran(run.map_err(failed)?))
+            }
+            NetworkOrder::Tally => NetworkSaid::Tallied(bills::tallied(ledger.tally().await.map_err(failed)?)),
         })
     }
 

@@ -1,6 +1,7 @@
 //! `[network]`: the booking network of this server. Without the section there is none, and `/a2a/v1` is no path.
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
+use super::payment::{BillingConfig, PaymentsConfig};
 use sabir_guard::config::Reference;
 use sabir_network::Terms;
 use sabir_network::import::hundredths;
@@ -30,6 +31,10 @@ pub struct NetworkConfig {
     pub signing_key: Option<Reference>,
     /// Also served at the root.
     pub default: bool,
+    /// Whose money is taken.
+    pub payments: PaymentsConfig,
+    /// Who bills what was counted.
+    pub billing: Option<BillingConfig>,
 }
 
 impl Default for NetworkConfig {
@@ -44,6 +49,8 @@ impl Default for NetworkConfig {
             confirm_cents: terms.confirm_cents,
             signing_key: None,
             default: false,
+            payments: PaymentsConfig::default(),
+            billing: None,
         }
     }
 }
