@@ -29,7 +29,7 @@ impl Agent for Booking {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: false, recovery: Recovery::Resume }
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 }
 

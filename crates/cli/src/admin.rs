@@ -20,6 +20,7 @@ pub(crate) mod rank;
 mod span;
 pub(crate) mod venue;
 pub(crate) mod webhook;
+pub(crate) mod wire;
 
 use crate::output::Output;
 use crate::problem::{Code, Problem, Stop};

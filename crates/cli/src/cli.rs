@@ -73,6 +73,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::task::List>("task list", Group::Talk, Takes::Settings),
     entry::<call::task::Cancel>("task cancel", Group::Talk, Takes::Settings),
     entry::<call::task::Subscribe>("task subscribe", Group::Talk, Takes::Settings),
+    entry::<admin::wire::Wire>("task wire", Group::Administer, Takes::Output),
     entry::<call::task::Download>("task download", Group::Talk, Takes::Settings),
     entry::<call::push::Create>("task push-config create", Group::Talk, Takes::Settings),
     entry::<call::push::Get>("task push-config get", Group::Talk, Takes::Settings),

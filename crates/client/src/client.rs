@@ -1,6 +1,7 @@
 //! The client: what is the same for every agent it calls.
 
 use crate::agent::Agent;
+use crate::audience::Audience;
 use crate::cache::Cache;
 use crate::choose::{Binding, Version, choose_for};
 use crate::credentials::{Attached, Credentials, describe};
@@ -31,6 +32,7 @@ struct Settings {
     prefer: Vec<Binding>,
     version: Version,
     credentials: Credentials,
+    audience: Option<Audience>,
     parameters: HeaderMap,
     extensions: Vec<String>,
     mode: signature::Mode,
@@ -86,6 +88,12 @@ impl Builder {
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         let certificate = self.settings.credentials.certificate || credentials.certificate;
         self.settings.credentials = Credentials { certificate, ..credentials };
+        self
+    }
+
+    /// Who may see them; whoever is called, unless said otherwise. A card that leads to somebody else makes no line.
+    pub fn audience(mut self, audience: Audience) -> Self {
+        self.settings.audience = Some(audience);
         self
     }
 
@@ -201,6 +209,11 @@ impl Client {
         let chosen = choose_for(&found, &settings.prefer, settings.version, signs_bodies)?;
         let extensions = self.activate(&found)?;
         let attached = attached?;
+        if (attached.any || certificate)
+            && let Some(audience) = &settings.audience
+        {
+            audience.admit(&chosen)?;
+        }
         // Cards of XPR have no word for its signatures, which are how its agents are called.
         let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
         if attached.unasked && !usual {
@@ -224,6 +237,16 @@ impl Client {
         line.extensions = extensions;
         line.active.clone_from(&settings.extensions);
         Ok(Agent::new(self.clone(), found, line))
+    }
+
+    /// Refuses a card by which credentials would go where they may not, whether or not there are any yet.
+    pub fn admit(&self, found: &Found) -> Result<(), Error> {
+        let settings = &*self.settings;
+        match (&settings.audience, choose_for(found, &settings.prefer, settings.version, false)) {
+            (Some(audience), Ok(chosen)) => audience.admit(&chosen),
+            // What cannot be called at all is said by whoever calls it.
+            _ => Ok(()),
+        }
     }
 
     /// The extensions to ask for: those the caller supports and the agent offers. One that the agent requires and the

@@ -32,6 +32,7 @@
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
 mod agent;
+mod audience;
 mod authorise;
 mod cache;
 mod catalog;
@@ -49,6 +50,7 @@ mod events;
 mod observe;
 mod one_call;
 mod probe;
+pub mod redact;
 mod reference;
 mod retry;
 mod said;
@@ -59,6 +61,7 @@ mod transport;
 mod wait;
 
 pub use agent::{Agent, message_id, send_message, text_message};
+pub use audience::Audience;
 pub use authorise::{Authorise, Leaving, Proof};
 pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
 pub use client::{Builder, Client, Download};

@@ -7,6 +7,7 @@
 
 use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 use crate::metrics::Metrics;
+use crate::wire::WireLog;
 use sabir_client::{Error, TransportCode, Whose};
 use sabir_proto::{Code, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ pub struct Hub {
     breaker: Mutex<Breaker>,
     origin: Instant,
     metrics: Metrics,
+    wire: WireLog,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
     ahead: Mutex<Duration>,
@@ -60,12 +62,13 @@ pub struct Standing {
 impl Hub {
     /// A way out that works as far as anybody knows.
     pub fn new(metrics: Metrics) -> Arc<Self> {
-        Self::with(Rules::HUB, metrics)
+        Self::with(Rules::HUB, metrics, WireLog::off())
     }
 
-    /// The same with other rules.
-    pub fn with(rules: Rules, metrics: Metrics) -> Arc<Self> {
+    /// The same with other rules, and with what is said on it kept.
+    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog) -> Arc<Self> {
         Arc::new(Self {
+            wire,
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
@@ -80,6 +83,11 @@ impl Hub {
         let circuit = Circuit { name, upstream, breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
         circuit.show(State::Closed);
         Arc::new(circuit)
+    }
+
+    /// Where what is said is kept.
+    pub(crate) const fn wire(&self) -> &WireLog {
+        &self.wire
     }
 
     /// Where the breaker that all share stands.

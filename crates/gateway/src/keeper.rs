@@ -4,10 +4,13 @@ use crate::scout::{Voucher, Way};
 use sabir_client::{Error, Found, Version, choose};
 use sabir_engine::BoxFuture;
 
+/// Whether an agent may be called by its card, with the interface first that is called; why not, in words.
+pub type May<'a> = &'a (dyn Fn(&Found) -> Result<(), String> + Sync);
+
 /// Keeps the cards of one agent. Asked whenever one was fetched, and when none can be.
 pub trait Keeper: std::fmt::Debug + Send + Sync + 'static {
-    /// The card to use, now that this one was found.
-    fn settle(&self, found: Found, voucher: Voucher) -> BoxFuture<'_, Result<Found, Error>>;
+    /// The card to use, now that this one was found. What `may` refuses is never kept.
+    fn settle<'a>(&'a self, found: Found, voucher: Voucher, may: May<'a>) -> BoxFuture<'a, Result<Found, Error>>;
 
     /// The card to use while none can be found.
     fn kept(&self) -> Option<Found>;

@@ -36,6 +36,7 @@ mod outbound;
 mod remote;
 mod scout;
 mod uuid;
+pub mod wire;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;
@@ -48,7 +49,7 @@ pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
-pub use keeper::{Keeper, by_way, way};
+pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};

@@ -36,6 +36,7 @@ use crate::circuit::{Hub, Standing};
 use crate::health::{Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::Scout;
+use crate::wire;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
@@ -232,7 +233,8 @@ impl std::fmt::Debug for RemoteAgent {
 
 impl Agent for RemoteAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        Work::take_up(self, cx).run().await
+        let task = cx.task_id();
+        wire::about(task, Work::take_up(self, cx).run()).await
     }
 
     fn nature(&self) -> Nature {
@@ -263,10 +265,10 @@ impl Agent for RemoteAgent {
     }
 
     async fn call_off(&self, canceled: Canceled) -> CalledOff {
-        self.call_off_there(&canceled).await
+        wire::about(canceled.task, self.call_off_there(&canceled)).await
     }
 
     async fn remind(&self, canceled: Canceled) -> bool {
-        self.remind_them(&canceled).await
+        wire::about(canceled.task, self.remind_them(&canceled)).await
     }
 }

@@ -113,6 +113,11 @@ impl Scout {
         Ok(())
     }
 
+    /// Refuses a card by which what we show would go where it may not.
+    pub fn admit(&self, found: &Found) -> Result<(), String> {
+        self.client.admit(found).map_err(|error| error.to_string())
+    }
+
     /// The first interface of a card, in its own order, that answers; and what became of those before it.
     pub async fn try_out(&self, found: &Found) -> Result<(Way, Vec<Tried>), Unfit> {
         let mut tried = Vec::new();

@@ -362,6 +362,17 @@ const fn usual_overlap() -> u64 {
 }
 
 impl AgntConfig {
+    /// One key, and nothing else out of the ordinary.
+    pub fn of(signing_key: Reference) -> Self {
+        Self {
+            signing_key,
+            derivation: DerivationConfig::Raw,
+            next: Vec::new(),
+            previous: Vec::new(),
+            require_binding: false,
+        }
+    }
+
     /// The keys, with what is asked of payloads under them. What is wrong is said with the name of the setting.
     pub fn seals(&self, secrets: &dyn Secrets) -> Result<Seals, String> {
         let derivation = match self.derivation {

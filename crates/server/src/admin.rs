@@ -28,7 +28,8 @@ pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub(crate) use desk::see_to;
 pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 pub use files::{
-    Checked, Copied, CopyError, Looked, Over, backup, check, guard_beside, prunable, prune, restore, store_at,
+    Checked, Copied, CopyError, Looked, Over, backup, check, exchanges, guard_beside, prunable, prune, restore,
+    store_at,
 };
 pub use keys::{Issued, KeyOrder, standing};
 pub(crate) use letters::carry_out;

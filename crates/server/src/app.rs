@@ -27,6 +27,7 @@ use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
 use sabir_gateway::Hub;
+use sabir_gateway::wire::WireLog;
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -99,6 +100,8 @@ pub(crate) struct App {
     /// What agent-native servers call themselves back with.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
+    /// Where what is said to us and by us is kept.
+    pub(crate) wire: WireLog,
     /// The booking network, if there is one here.
     pub(crate) network: Option<Arc<Network>>,
     /// Where we are reached, as cards say.
@@ -178,7 +181,8 @@ impl Server {
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
-        let hub = Hub::new(upstream_metrics);
+        let wire = config.wire_log().map_err(StartError::Config)?;
+        let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone());
         let ours = authorities(&public, address);
         let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
@@ -193,7 +197,7 @@ impl Server {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
         let keeper = Keeper::new(&config, kept, &metrics);
-        route.start_deliveries(Arc::new(courier));
+        route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
         let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
             .map_err(StartError::Config)?;
         let nightly = config.network.as_ref().and_then(|network| network.billing.as_ref()).is_some_and(|b| b.nightly);
@@ -221,6 +225,7 @@ impl Server {
             pulse,
             process_secret,
             directory,
+            wire,
             network,
             public,
             registry,

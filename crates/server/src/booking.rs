@@ -7,6 +7,7 @@ use crate::config::booking::{AGENT, NetworkConfig};
 use crate::network::Passages;
 use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Scheme, Who};
+use sabir_guard::config::AgntConfig;
 use sabir_network::import::{self, FILE_BYTES_MAX};
 use sabir_network::payment::Cashier;
 use sabir_network::{Patron, Patrons, Terms, VenueAgent};
@@ -21,6 +22,12 @@ pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
     network.terms()?;
     if config.agent.iter().any(|agent| agent.name == AGENT) {
         return Err(format!("[network] is the agent {AGENT:?}, and so is an [[agent]]; call that one otherwise"));
+    }
+    if let Some(signing_key) = &network.signing_key {
+        if config.auth.agnt.is_some() {
+            return Err("network.signing_key and [auth.agnt] are two places for one key; give it in one of them".into());
+        }
+        config.auth.agnt = Some(AgntConfig::of(signing_key.clone()));
     }
     let mut section = network.section();
     // Whoever has nothing else to serve has it at the root.
@@ -97,7 +104,7 @@ impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
             key: None,
             prefix: Some(key.imprint.prefix.clone()),
             tier: key.terms.tier.clone(),
-            agents: key.terms.agents.clone(),
+            agents: key.terms.scopes.iter().filter_map(|word| word.strip_prefix("from:")).map(str::to_owned).collect(),
             customer: key.terms.customer.clone(),
         });
         Patron { key: Some(key.to_owned()), ..known.unwrap_or_default() }
@@ -123,6 +130,11 @@ mod tests {
         assert!(!config.agent[1].default);
         let twice = "[network]\n[[agent]]\nname = \"network\"\nkind = \"echo\"";
         assert!(enlist(&mut Config::read(twice).unwrap()).unwrap_err().contains("[network]"));
+        let mut signed = Config::read("[network]\nsigning_key = \"env:A2A_SIGNING_KEY\"").unwrap();
+        enlist(&mut signed).unwrap();
+        assert!(signed.auth.agnt.is_some());
+        signed.agent.clear();
+        assert!(enlist(&mut signed).unwrap_err().contains("network.signing_key"));
         let mut none = Config::read("").unwrap();
         enlist(&mut none).unwrap();
         assert!(none.agent.is_empty());

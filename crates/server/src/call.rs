@@ -15,6 +15,7 @@
 use crate::app::{App, Rules, Served};
 use crate::handed;
 use crate::watched::Watched;
+use crate::wire;
 use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms, Timestamp};
 use sabir_store::Scope;
@@ -70,7 +71,10 @@ impl App {
         }
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
         let permit = self.permit(served, cleared, call, knock.now).await?;
-        let (reply, scope) = self.route.serve(served, permit, &terms).await?;
+        let named = wire::named(permit.call()).cloned();
+        let outcome = self.route.serve(served, permit, &terms).await;
+        wire::about(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        let (reply, scope) = outcome?;
         let reply = match reply {
             Reply::Stream(watched) => Reply::Stream(watched.showing(Handoffs::of(&active))),
             reply => Handoffs::of(&active).show(reply),

@@ -13,9 +13,11 @@
 //! | here | the agents as entries, and the answers |
 //! | `search` | which entries are wanted |
 //! | `page` | entries for people |
+//! | `venues` | the venues of the booking network as entries |
 
 mod page;
 mod search;
+mod venues;
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
@@ -124,14 +126,17 @@ impl Health {
 }
 
 /// `GET /catalog`
-pub(crate) fn list(app: &App, query: &str, headers: &HeaderMap) -> Response<Body> {
+pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Response<Body> {
     let wanted = match Wanted::parse(query) {
         Ok(wanted) => wanted,
         Err(problem) => {
             return answer(StatusCode::BAD_REQUEST, JSON, json!({"error": problem}).to_string());
         }
     };
-    let Page { entries, total, next } = wanted.pick(entries(app));
+    let mut everybody = entries(app);
+    everybody.extend(venues::entries(app, &wanted).await);
+    everybody.sort_by(|one, other| one.name.cmp(&other.name));
+    let Page { entries, total, next } = wanted.pick(everybody);
     let mut response = if prefers_page(headers) {
         let mut page = answer(StatusCode::OK, HTML, page::write(&wanted, &entries, total, next.as_deref()));
         let policy = HeaderValue::from_static(NOTHING_BUT_WORDS);

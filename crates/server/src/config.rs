@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod booking;
+pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
@@ -25,6 +26,7 @@ mod platform;
 use crate::arriving::for_large;
 use agent::AgentConfig;
 use booking::NetworkConfig;
+use debug::DebugConfig;
 use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
@@ -59,6 +61,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
+    /// What is kept for whoever looks for a fault.
+    pub debug: DebugConfig,
     /// Who may call.
     pub auth: AuthConfig,
     /// Bounds.
@@ -536,6 +540,9 @@ mod tests {
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "false")]).auth.required, Some(false));
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "no")]).auth.required, Some(true));
         assert_eq!(config("", &[("A2A_TOOL_MODE", "readonly")]).limits.tool_mode, ToolModeConfig::ReadOnly);
+        let signing = |text: &str| config(text, &[("A2A_SIGNING_KEY", "k")]).network.map(|n| n.signing_key.is_some());
+        assert_eq!((signing(""), signing("[network]")), (None, Some(true)));
+        assert_eq!(signing("[network]\n[auth.agnt]\nsigning_key = \"env:OTHER\""), Some(false));
         let misspelt = parse("", &[("A2A_TOOL_MODE", "read-only")]).unwrap_err().to_string();
         assert!(misspelt.starts_with("A2A_TOOL_MODE"), "{misspelt}");
         assert_eq!(accepts(&config("", &[("SABIR_AUTH__JWT__SECRET", "env:X")])), ["jwt"]);

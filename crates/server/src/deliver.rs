@@ -9,7 +9,7 @@ use crate::gate::ConfiguredSecrets;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use room::Room;
-use sabir_engine::{BoxFuture, Host as _, Outcome, Parcel, TaskLog, machine};
+use sabir_engine::{BoxFuture, Courier, Delivered, Host as _, Outcome, Parcel, TaskLog, machine};
 use sabir_gateway::{Bodies, OwnSecrets, Seal, Tls, Webhooks, Written};
 use sabir_guard::entrance::Secrets as _;
 use sabir_guard::sign::webhook::WebhookSecret;
@@ -44,6 +44,35 @@ fn secrets(config: &Config) -> Result<Vec<WebhookSecret>, String> {
         SecretRef::parse(reference).map_err(|_| wrong("a secret is given as file:PATH or env:NAME".into()))?;
     let text = ConfiguredSecrets::new(config).reveal(&reference).map_err(wrong)?;
     WebhookSecret::read_all(&text).map_err(|fault| wrong(fault.to_string()))
+}
+
+/// Delivers, and ends subscriptions of the booking network whose receivers want no more.
+pub(crate) struct Deliveries {
+    pub(crate) webhooks: Webhooks,
+    pub(crate) ledger: Arc<dyn Ledger>,
+}
+
+impl Courier for Deliveries {
+    fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
+        self.webhooks.host_of(url)
+    }
+
+    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+        let subscription = (&*parcel.dialect == webhook::DIALECT)
+            .then(|| webhook::subscription_of(parcel.config.id.as_deref()?).map(str::to_owned))
+            .flatten();
+        let (delivery, ledger) = (self.webhooks.deliver(parcel), self.ledger.clone());
+        Box::pin(async move {
+            let delivered = delivery.await;
+            if let (Outcome::Gone { status }, Some(id)) = (&delivered.outcome, subscription) {
+                let why = format!("its receiver answered HTTP {status}");
+                if let Err(error) = ledger.end_subscription(&id, Some(&why)).await {
+                    tracing::error!(%error, id, "a subscription could not be ended");
+                }
+            }
+            delivered
+        })
+    }
 }
 
 /// Writes events in the dialect in which a webhook was registered.

@@ -71,6 +71,7 @@ mod sse;
 mod stack;
 mod tls;
 mod watched;
+mod wire;
 
 pub use app::{Server, StartError};
 pub use config::Config;

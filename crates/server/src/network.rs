@@ -6,11 +6,11 @@ mod passages;
 pub(crate) use metered::register as register_metered;
 pub(crate) use passages::{Passages, Ticket};
 
-use crate::app::Served;
+use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
 use sabir_guard::{Identity, Seals};
 use sabir_network::words::understand;
-use sabir_proto::agnt::Aside;
+use sabir_proto::agnt::{Aside, Intent};
 use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
 use std::sync::Arc;
@@ -46,6 +46,14 @@ impl Network {
     /// Whether an agent is the network's.
     pub(crate) fn is(&self, served: &Served) -> bool {
         served.resident.name.as_str() == self.agent
+    }
+
+    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills and
+    /// stands behind the same door as the network. One with a door of its own is reached through that alone.
+    pub(crate) fn addressee(&self, app: &App, own: &Arc<Served>, to: &str, intent: Intent) -> Option<Arc<Served>> {
+        let found = app.agent(to).filter(|served| !self.is(served))?;
+        let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
+        (has_skill && Arc::ptr_eq(&found.rules.entrance, &own.rules.entrance)).then_some(found)
     }
 
     /// Says beside a message in another dialect who its sender is, and what it asks for where its words tell: the guard

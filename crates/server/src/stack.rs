@@ -19,6 +19,7 @@ use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
+use crate::wire;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
 };
@@ -112,7 +113,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                 Ok(body) => {
                     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
                     let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
-                    jsonrpc::serve(app, arrived, body).await
+                    wire::listen(app, &parts, body.body.clone(), jsonrpc::serve(app, arrived, body)).await
                 }
                 Err(untaken) => untaken.answer(jsonrpc::refuse_early),
             }
@@ -132,7 +133,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             None => not_found("no card is signed here, so there are no keys"),
         },
         ("GET" | "HEAD", CATALOG) if at.is_none() => {
-            catalog::list(app, request.uri().query().unwrap_or(""), request.headers())
+            Box::pin(catalog::list(app, request.uri().query().unwrap_or(""), request.headers())).await
         }
         ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
@@ -177,7 +178,9 @@ async fn http_json(
         return match v03::rest::route(&parts.method, path) {
             v03::rest::Routed::Operation(route, _) => {
                 match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
-                    Ok(body) => rest_v03::serve(app, at, route, head, body).await,
+                    Ok(body) => {
+                        wire::listen(app, &parts, body.body.clone(), rest_v03::serve(app, at, route, head, body)).await
+                    }
                     Err(untaken) => untaken.answer(rest_v03::refuse_early),
                 }
             }
@@ -189,7 +192,9 @@ async fn http_json(
     }
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
-            Ok(body) => rest::serve(app, at, (route, tenant), head, body).await,
+            Ok(body) => {
+                wire::listen(app, &parts, body.body.clone(), rest::serve(app, at, (route, tenant), head, body)).await
+            }
             Err(untaken) => untaken.answer(rest::refuse_early),
         },
         Routed::WrongMethod(allowed) => wrong_method(allowed),

@@ -223,3 +223,49 @@ fn what_belongs_to_another_kind_is_refused_at_the_start() {
         assert!(said.contains(named) && !said.contains("plain-text"), "{config}: {said}");
     }
 }
+
+#[test]
+fn what_an_agent_really_said_is_kept_where_it_went_wrong() {
+    let url = stub::serve(|asked| match asked.path.as_str() {
+        "/rpc" if asked.body.contains("fine") => {
+            let id = asked.json()["id"].clone();
+            let task = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}});
+            (200, "application/json", json!({"jsonrpc": "2.0", "id": id, "result": {"task": task}}).to_string())
+        }
+        "/rpc" => (400, "application/json", r#"{"oops":"no such thing","access_token":"hush-hush-hush"}"#.into()),
+        _ => {
+            let host = asked.header("host").unwrap_or_default().to_owned();
+            (200, "application/json", stub::card(&format!("http://{host}")))
+        }
+    });
+    let section = format!(
+        "[[agent]]\nname = \"far\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\nbearer = \"file:token\"\n\
+         [egress]\nallow = [\"127.0.0.0/8\"]\n"
+    );
+    let home = Home::new(&section);
+    std::fs::write(home.path("token"), "ours-and-nobody-elses").unwrap();
+    let sabir = Sabir::at(&home);
+    let fine = sabir.send("/", &saying("fine"));
+    assert_eq!(state(&fine), "TASK_STATE_COMPLETED");
+    let failed = sabir.send("/", &saying("go"));
+    assert_eq!(state(&failed), "TASK_STATE_FAILED");
+    let wire = |task: &Value| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sabir"));
+        command.args(["task", "wire", task["id"].as_str().unwrap(), "-o", "json", "--data"]);
+        let ran = command.arg(home.data()).env_clear().output().unwrap();
+        serde_json::from_slice::<Value>(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
+    };
+    let mut kept = Value::Null;
+    eventually("both legs are kept", || {
+        kept = wire(&failed);
+        kept["exchanges"].as_array().is_some_and(|all| all.len() == 2)
+    });
+    let (upstream, caller) = (&kept["exchanges"][0], &kept["exchanges"][1]);
+    assert_eq!((&upstream["leg"], &caller["leg"]), (&json!("upstream"), &json!("caller")));
+    assert_eq!(upstream["answer"]["status"], 400);
+    assert!(upstream["answer"]["body"].as_str().unwrap().contains("no such thing"), "{upstream}");
+    assert!(caller["answer"]["body"].as_str().unwrap().contains("TASK_STATE_FAILED"), "{caller}");
+    let text = kept.to_string();
+    assert!(!text.contains("hush-hush") && !text.contains("nobody-elses"), "{text}");
+    assert_eq!(wire(&fine)["exchanges"], json!([]));
+}

@@ -33,7 +33,11 @@ fn an_upstream_that_fails_is_left_alone_and_the_others_are_not() {
 
 #[test]
 fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
-    let hub = Hub::with(Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB }, Metrics::default());
+    let hub = Hub::with(
+        Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB },
+        Metrics::default(),
+        WireLog::off(),
+    );
     let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, name, Rules { failures: 1, ..QUICK }));
     [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
     assert_eq!(hub.state(), State::Open);

@@ -2,6 +2,7 @@
 
 use super::replica::{Replica, Room};
 use crate::circuit::Passage;
+use crate::wire::Heard;
 use sabir_client::{Agent, Error, Events, Follow, Said};
 use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
 use std::sync::Arc;
@@ -53,16 +54,23 @@ impl Line {
 
     async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let (passage, _room) = self.replica.pass()?;
-        let answer = call.await;
+        let (answer, heard) = self.replica.wire.listen(call).await;
         passage.judge(answer.as_ref().err());
+        if let Some(heard) = heard {
+            heard.end(answer.as_ref().err().map(ToString::to_string));
+        }
         answer.inspect_err(|error| self.doubt(error))
     }
 
     async fn open(&self, call: impl Future<Output = Result<Events, Error>>) -> Result<Stream, Error> {
         let (passage, room) = self.replica.pass()?;
-        match call.await {
-            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now(), _room: room }),
+        let (opened, heard) = self.replica.wire.listen(call).await;
+        match opened {
+            Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now(), heard, _room: room }),
             Err(error) => {
+                if let Some(heard) = heard {
+                    heard.end(Some(error.to_string()));
+                }
                 passage.judge(Some(&error));
                 self.doubt(&error);
                 Err(error)
@@ -102,12 +110,25 @@ pub(super) struct Stream {
     /// Until they have said something: that a stream could be opened is not yet an answer.
     passage: Option<Passage>,
     opened: Instant,
+    /// What was said so far, where that is kept.
+    heard: Option<Heard>,
     /// As long as it is listened to, it is a call under way.
     _room: Room,
 }
 
 impl Stream {
     pub(super) async fn next(&mut self) -> Result<Option<TheirEvent>, Error> {
+        let Some(mut heard) = self.heard.take() else { return self.said().await };
+        let said = heard.listen(self.said()).await;
+        match &said {
+            Ok(Some(_)) => self.heard = Some(heard),
+            Ok(None) => heard.end(None),
+            Err(error) => heard.end(Some(error.to_string())),
+        }
+        said
+    }
+
+    async fn said(&mut self) -> Result<Option<TheirEvent>, Error> {
         let mut next = std::pin::pin!(self.events.next());
         let said = match self.passage.take() {
             None => next.await,
@@ -123,6 +144,13 @@ impl Stream {
             },
         };
         said.map(|said| said.map(|said: Said<TheirEvent>| said.value)).transpose()
+    }
+
+    /// It has told all that is wanted of it.
+    pub(super) fn close(mut self) {
+        if let Some(heard) = self.heard.take() {
+            heard.end(None);
+        }
     }
 
     /// After which event to go on, where they number them.

@@ -7,12 +7,12 @@ use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
-use sabir_client::{Agent, Client, Egress, Error, Reference, Timeouts, Version};
+use crate::wire::WireLog;
+use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use url::Url;
 
 /// How long a check may take.
 const CHECK_TIME: Duration = Duration::from_secs(10);
@@ -70,14 +70,13 @@ pub(super) struct Replica {
     client: Client,
     reference: Reference,
     kept: RwLock<Option<(Instant, Agent)>>,
-    /// Where else what we show may go; `None` where we show nothing.
-    origins: Option<Vec<String>>,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
     fetching: tokio::sync::Mutex<()>,
     keeper: Option<Arc<dyn Keeper>>,
     on_behalf: Option<OnBehalf>,
+    pub(super) wire: WireLog,
 }
 
 impl Replica {
@@ -95,13 +94,20 @@ impl Replica {
         let silence = upstream.patience.silence.unwrap_or(Duration::from_secs(3600));
         // Some agents hold their answer back until they are done, whatever they are asked.
         let timeouts = Timeouts { answer: silence.max(Duration::from_secs(10)), ..Timeouts::default() };
-        let client = Client::builder()
+        let mut client = Client::builder()
             .egress(upstream.egress.clone())
             .timeouts(timeouts)
             .version(Version::Any)
             .tls(upstream.tls.clone())
-            .credentials(upstream.credentials.clone())
-            .build()?;
+            .credentials(upstream.credentials.clone());
+        if let Some(observer) = hub.wire().observer() {
+            client = client.observer(observer);
+        }
+        let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
+        if let (true, Reference::Origin(home) | Reference::At(home)) = (shows, &reference) {
+            client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
+        }
+        let client = client.build()?;
         // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (&reference, upstream.places.len()) {
             (Reference::Origin(url) | Reference::At(url), 2..) => {
@@ -112,8 +118,6 @@ impl Replica {
         };
         let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
-        let shows = !upstream.credentials.is_empty() || upstream.tls.identity.is_some() || upstream.on_behalf.is_some();
-        let origins = shows.then(|| upstream.origins.clone());
         // What other places show is theirs alone: one may be a version on trial.
         let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
         let on_behalf = upstream.on_behalf.clone();
@@ -126,11 +130,11 @@ impl Replica {
             client,
             reference,
             kept,
-            origins,
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
             on_behalf,
+            wire: hub.wire().clone(),
         })
     }
 
@@ -239,20 +243,6 @@ impl Replica {
         self.keep(agent);
     }
 
-    /// A card says where its agent is, and whoever can change the card could have our credentials sent anywhere. They go to
-    /// the host that the operator wrote down, and to origins that stand beside it.
-    fn may_be_shown_to(&self, url: &Url) -> Result<(), Error> {
-        let (Some(origins), Reference::Origin(place) | Reference::At(place)) = (&self.origins, &self.reference) else {
-            return Ok(());
-        };
-        let home = url.host() == place.host() && (url.scheme() == "https" || place.scheme() == "http");
-        let origin = url.origin().ascii_serialization();
-        if home || origins.iter().any(|allowed| allowed.trim_end_matches('/') == origin) {
-            return Ok(());
-        }
-        Err(Error::Usage(format!("its card leads to {origin}, where its credentials are not to be shown")))
-    }
-
     /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
         let agent = match &self.keeper {
@@ -260,10 +250,10 @@ impl Replica {
             Some(keeper) => {
                 let found = self.client.card(&self.reference).await?;
                 let voucher = vouch(&self.client, &found).await;
-                self.client.agent(keeper.settle(found, voucher).await?)?
+                let may = |found: &Found| self.client.admit(found).map_err(|error| error.to_string());
+                self.client.agent(keeper.settle(found, voucher, &may).await?)?
             }
         };
-        self.may_be_shown_to(&agent.chosen().url)?;
         if !self.first_version.load(Ordering::Relaxed) {
             return Ok(agent);
         }

@@ -351,6 +351,7 @@ impl<'a> Work<'a> {
                 return Ok(Some(ending));
             }
             if let Some(ending) = self.event(said, last).await? {
+                events.close();
                 return Ok(Some(ending));
             }
         }

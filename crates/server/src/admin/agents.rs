@@ -154,6 +154,7 @@ impl Admin {
         }
         let (way, tried) = if order.untried {
             let none = || AgentError::Unfit("its card offers no interface that we speak".into());
+            remote.scout().admit(&found).map_err(AgentError::Unfit)?;
             (sabir_gateway::way(&found).ok_or_else(none)?, Vec::new())
         } else {
             remote.scout().try_out(&found).await.map_err(unfit)?
@@ -212,7 +213,9 @@ impl Admin {
         let made = workshop.remote(&entry, &parse(name)?, used).map_err(AgentError::Settings)?;
         let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
         let (found, voucher) = look(&workshop, &remote).await?;
-        Ok(keeper.weigh(&found, &voucher).await.map_err(AgentError::Unfit)?)
+        let scout = remote.scout();
+        let may = |found: &Found| scout.admit(found);
+        Ok(keeper.weigh(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
     }
 
     /// Has the card that is held used from now on.

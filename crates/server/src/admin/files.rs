@@ -6,12 +6,19 @@
 use super::{AdminError, now};
 use crate::config::{Config, store_path};
 use crate::retention::before;
+use sabir_gateway::wire;
 use sabir_proto::AgentName;
 use sabir_store::sqlite::{self, SqliteGuard, SqliteLog};
 pub use sabir_store::sqlite::{Checked, Copied, CopyError, Looked, Over};
 use sabir_store::{OpenError, Retention as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// What was kept of what was said about a task, oldest first, as JSON.
+pub fn exchanges(config: &Config, task: &str) -> Result<Vec<serde_json::Value>, AdminError> {
+    let path = config.wire_directory().map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
+    Ok(wire::read(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
+}
 
 /// Where the store of a configuration is.
 pub fn store_at(config: &Config) -> Result<PathBuf, AdminError> {

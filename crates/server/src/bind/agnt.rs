@@ -15,6 +15,7 @@ mod metrics;
 mod record;
 mod status;
 mod visit;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ pub(crate) const DIALECT: &str = "agnt";
 pub(crate) enum Place {
     Envelope,
     Status,
+    Webhooks,
 }
 
 impl Place {
@@ -72,6 +74,7 @@ impl Place {
         match path.strip_prefix(PATH)? {
             "" => Some(Self::Envelope),
             "/status" => Some(Self::Status),
+            rest if webhooks::is_here(rest) => Some(Self::Webhooks),
             _ => None,
         }
     }
@@ -85,8 +88,10 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
     peer: &Peer,
 ) -> Response<Body> {
-    if place == Place::Status {
-        return status::serve(app, network, &request);
+    match place {
+        Place::Status => return status::serve(app, network, &request),
+        Place::Webhooks => return webhooks::serve(app, network, request, peer).await,
+        Place::Envelope => {}
     }
     let (parts, body) = request.into_parts();
     let mut visit = Visit::begin(app, network, peer);
@@ -155,10 +160,11 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         ..Terms::default()
     };
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
+    let addressee = network.addressee(app, &served, &envelope.to, intent).unwrap_or(served);
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
-        let reply = app.route.serve(&served, permit, &terms).await;
+        let reply = app.route.serve(&addressee, permit, &terms).await;
         let mut outcome = outcome(number, reply.map(|(reply, _)| reply));
         // What is done is in the log with its record, and what is not took its record along.
         outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());

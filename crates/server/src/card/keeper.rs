@@ -8,7 +8,7 @@ use super::drift;
 use crate::config::registry::OnDrift;
 use crate::host::TokioHost;
 use sabir_engine::{BoxFuture, Host as _};
-use sabir_gateway::{Error, Found, Voucher, Way, is_ours};
+use sabir_gateway::{Error, Found, May, Voucher, Way, is_ours};
 use sabir_proto::{AgentName, Fault};
 use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl Keeper {
     }
 
     /// Decides about a card that was found.
-    pub(crate) async fn weigh(&self, found: &Found, voucher: &Voucher) -> Result<Settled, String> {
+    pub(crate) async fn weigh(&self, found: &Found, voucher: &Voucher, may: May<'_>) -> Result<Settled, String> {
         if voucher.wrong {
             return Err(format!("its signature {}", voucher.words));
         }
@@ -84,6 +84,7 @@ impl Keeper {
             return Err(format!("it points to {}, which is this server itself", way.address));
         }
         let way = before.as_ref().map_or(way.clone(), |before| stay(before, found, way));
+        may(&sabir_gateway::by_way(found.clone(), &way))?;
         let mut card = drift::noticed(&self.agent, (found, voucher), way, before.as_ref(), TokioHost.now());
         let same = |b: &KeptCard| b.seen.digest == card.digest && b.seen.pin.signer == card.pin.signer;
         let is_same = before.as_ref().is_some_and(same);
@@ -137,9 +138,9 @@ impl Keeper {
 }
 
 impl sabir_gateway::Keeper for Keeper {
-    fn settle(&self, found: Found, voucher: Voucher) -> BoxFuture<'_, Result<Found, Error>> {
+    fn settle<'a>(&'a self, found: Found, voucher: Voucher, may: May<'a>) -> BoxFuture<'a, Result<Found, Error>> {
         Box::pin(async move {
-            let settled = self.weigh(&found, &voucher).await;
+            let settled = self.weigh(&found, &voucher, may).await;
             self.tell(&settled);
             match settled {
                 // As it was found, with what only a fresh one tells, such as who served it.

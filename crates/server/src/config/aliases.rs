@@ -1,7 +1,7 @@
 //! Variables of the systems that we stand in for: a deployment that sets them keeps what it meant.
 //!
 //! They override the file, as `SABIR_*` do, with one exception. `A2A_SECRET` and `A2A_API_KEY` name a new way in, so
-//! they only fill what is absent: a file that lists what it takes, or that names an issuer for its tokens, is not
+//! they only fill what is absent, and so does `A2A_SIGNING_KEY`: a file that lists what it takes, or that names an issuer for its tokens, is not
 //! widened by a variable that somebody exported for another program.
 
 use toml::{Table, Value};
@@ -9,10 +9,11 @@ use toml::{Table, Value};
 /// What a variable means to a configuration.
 type Apply = fn(&mut Table, &str) -> Result<(), String>;
 
-pub(super) const ALIASES: [(&str, Apply); 7] = [
+pub(super) const ALIASES: [(&str, Apply); 8] = [
     ("A2A_SECRET", secret),
     ("A2A_API_KEY", api_key),
     ("A2A_AUTH_REQUIRED", required),
+    ("A2A_SIGNING_KEY", signing_key),
     ("A2A_MIN_KYC_LEVEL", |table, value| xpr(table, "min_kyc", value)),
     ("A2A_MIN_TRUST_SCORE", |table, value| xpr(table, "min_trust", value)),
     ("A2A_RATE_LIMIT", rate),
@@ -49,6 +50,15 @@ fn api_key(table: &mut Table, _: &str) -> Result<(), String> {
     let auth = section(table, &["auth"])?;
     if takes(auth, "legacy_key") && !auth.contains_key("legacy_key") {
         put(section(auth, &["legacy_key"])?, "env", "A2A_API_KEY".into())?;
+    }
+    Ok(())
+}
+
+/// Only where there is a network, and nobody has said which key it signs with.
+fn signing_key(table: &mut Table, _: &str) -> Result<(), String> {
+    let said = table.get("auth").and_then(|auth| auth.get("agnt")).is_some();
+    if table.contains_key("network") && !said {
+        section(table, &["network"])?.entry("signing_key").or_insert_with(|| "env:A2A_SIGNING_KEY".into());
     }
     Ok(())
 }

@@ -68,8 +68,14 @@ fn of_task(number: u64, task: &TheirTask) -> Outcome {
     Outcome { said, replay, done: true, recorded: false }
 }
 
+/// Data, or else what was said in words: whoever is reached through the network need not know its ways.
 fn said(parts: &[Part]) -> Result<Object, Problem> {
-    data(parts).map_or_else(|| Err(nonsense("it said nothing that is data")), object)
+    if let Some(data) = data(parts) {
+        return object(data);
+    }
+    let words: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+    let text = Json::of(&serde_json::json!({"text": words.join("\n")})).and_then(Object::new).ok();
+    text.filter(|_| !words.is_empty()).ok_or_else(|| nonsense("it said nothing that is data"))
 }
 
 /// A result, unless it is an error as data.

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::sync::{PoisonError, RwLock};
 
 /// What is shown instead.
-pub(crate) const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 /// Shorter values are not looked for: they would turn up in innocent words.
 const SECRET_BYTES_MIN: usize = 8;
 /// Headers whose first word is the scheme, which may be shown.
@@ -51,7 +51,7 @@ const SECRET_FIELDS: [&str; 2] = ["code", "assertion"];
 
 /// What is known to be secret in this run.
 #[derive(Default)]
-pub(crate) struct Redactor {
+pub struct Redactor {
     /// The values to look for, longest first.
     values: RwLock<Vec<String>>,
     /// Names of headers, parameters and cookies that hold secrets, in lower case.
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Redactor {
 
 impl Redactor {
     /// From now on this value is taken out of every text.
-    pub(crate) fn learn(&self, secret: &str) {
+    pub fn learn(&self, secret: &str) {
         if secret.len() < SECRET_BYTES_MIN {
             return;
         }
@@ -81,7 +81,7 @@ impl Redactor {
     }
 
     /// From now on a header, query parameter or cookie of this name is hidden.
-    pub(crate) fn learn_name(&self, name: &str) {
+    pub fn learn_name(&self, name: &str) {
         self.names.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_ascii_lowercase());
     }
 
@@ -90,7 +90,7 @@ impl Redactor {
     }
 
     /// A text without the secrets of this run.
-    pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         let mut clean = Cow::Borrowed(text);
         for value in values.iter().filter(|value| text.contains(value.as_str())) {
@@ -100,7 +100,7 @@ impl Redactor {
     }
 
     /// The value of a header or of gRPC metadata.
-    pub(crate) fn header(&self, name: &str, value: &str) -> String {
+    pub fn header(&self, name: &str, value: &str) -> String {
         let lower = name.to_ascii_lowercase();
         if SCHEMED.contains(&lower.as_str()) {
             return match value.split_once(' ') {
@@ -115,13 +115,13 @@ impl Redactor {
     }
 
     /// The value of a service parameter: hidden unless it is known to be harmless.
-    pub(crate) fn parameter(&self, name: &str, value: &str) -> String {
+    pub fn parameter(&self, name: &str, value: &str) -> String {
         let open = OPEN_PARAMETERS.contains(&name.to_ascii_lowercase().as_str());
         if open { self.text(value).into_owned() } else { REDACTED.to_owned() }
     }
 
     /// An address without user information and without secrets in its query. Any other text passes as it is.
-    pub(crate) fn url(&self, url: &str) -> String {
+    pub fn url(&self, url: &str) -> String {
         let Some((scheme, rest)) = url.split_once("://") else { return self.text(url).into_owned() };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
@@ -144,7 +144,7 @@ impl Redactor {
     }
 
     /// A body as it may be logged. What looks like neither JSON nor a form only loses the values we know.
-    pub(crate) fn body(&self, body: &str) -> String {
+    pub fn body(&self, body: &str) -> String {
         let start = body.trim_start();
         let clean = if start.starts_with(['{', '[']) || start.contains(": ") || start.starts_with("data:") {
             Cow::Owned(self.members(body))

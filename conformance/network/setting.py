@@ -1,0 +1,136 @@
+"""What the checks have in common: a server with a booking network, keys for it, and a look at what it keeps.
+
+    with network(world) as net:
+        pro = net.caller('pro')
+        pro.good('booking.confirm', {'venue_id': 'venue-0007'})
+        net.rows(names.BOOKINGS)
+
+Commands of the server stand in this file only; the rest of what is its own is in `names.py`.
+"""
+
+import contextlib
+import json
+import pathlib
+import re
+import tempfile
+
+import names
+import venues as sample
+from envelope import NETWORK, Caller, envelope
+from names import AGENTS, CURRENT, PREVIOUS, PREVIOUS_ENV, SIGNING_ENV, VERSION, config, read_metrics, total
+from registry import equal
+from server import until
+
+__all__ = ['CURRENT', 'KEY', 'PREVIOUS', 'PREVIOUS_ENV', 'VERSION', 'importing', 'network', 'scratch', 'shared', 'total']
+# What a key for the network looks like.
+KEY = re.compile(r'agnt_(live|test)_[0-9A-Za-z]{32}')
+
+
+class Network:
+    """A running network: its server, its keys and its rows."""
+
+    def __init__(self, server, venues, id=NETWORK):
+        self.server, self.venues, self.id = server, venues, id
+        self.callers = {}
+
+    # --- Who calls ------------------------------------------------------------------------------------------------
+
+    def key(self, tier='pro', scopes=('full',), agents=(), *words):
+        """Issues a key; the document that `sabir key create` prints."""
+        flags = ['--owner', 'judge', '--tier', tier]
+        for scope in scopes:
+            flags += ['--scope', scope]
+        for agent in agents:
+            flags += ['--from', agent]
+        return self.server.command('key', 'create', *flags, *words)
+
+    def caller(self, tier='pro', scopes=('full',), agents=(), sender='judge', words=()):
+        """A caller with a key of these terms; the same terms have the same key."""
+        terms = (tier, tuple(scopes), tuple(agents), tuple(words))
+        if terms not in self.callers:
+            issued = self.key(tier, scopes, agents, *words)
+            self.callers[terms] = issued
+            # A running server takes it within a second.
+            probe = Caller(self.server.address, issued['key'], network=self.id)
+            until(lambda: probe.raw(json.dumps(envelope('network.ping', to=self.id)).encode(),
+                                    [('Content-Type', 'application/json')]).code != 'unauthorized', 'the key is taken')
+        return self.with_key(self.callers[terms]['key'], sender)
+
+    def key_id(self, tier='pro', scopes=('full',), agents=(), words=()):
+        return self.callers[tier, tuple(scopes), tuple(agents), tuple(words)]['id']
+
+    def with_key(self, key, sender='judge'):
+        return Caller(self.server.address, key, sender, self.id)
+
+    # --- Commands -------------------------------------------------------------------------------------------------
+
+    def command(self, *words, **more):
+        return self.server.command(*words, **more)
+
+    def bookings(self, *words):
+        return self.command('booking', 'list', *words)['bookings']
+
+    def booking(self, id):
+        return self.command('booking', 'show', id)
+
+    def transition(self, id, to):
+        return self.command('booking', 'transition', id, to)
+
+    def webhook(self, key_id, url, *events):
+        """Registers a webhook for a key; the document, with the secret that is shown once."""
+        return self.command('webhook', 'add', '--key', key_id, '--url', url, *(w for e in events for w in ('--event', e)))
+
+    # --- What it keeps ----------------------------------------------------------------------------------------------
+
+    @property
+    def database(self):
+        return self.server.scratch / 'data' / 'sabir.db'
+
+    def rows(self, query, *values):
+        return names.rows(self.database, query, *values)
+
+    def interactions(self, **wanted):
+        """Rows of the documented view, newest last; they ride on the next commit, so a moment may pass."""
+        where = ' AND '.join(f'{name} = ?' for name in wanted) or '1'
+        return self.rows(f'SELECT * FROM interactions WHERE {where} ORDER BY received_at', *wanted.values())
+
+    def metrics(self):
+        answer = self.server.call('GET', '/metrics')
+        equal('GET /metrics', answer.status, 200)
+        return read_metrics(answer.body.decode())
+
+
+@contextlib.contextmanager
+def network(world, venues=None, more='', section='', ring='', env=None, id=NETWORK, signing=True, **rest):
+    """A server with a network of these venues; 240 of them unless told otherwise."""
+    venues = sample.sample() if venues is None else venues
+    text = config(section, ring, more, id, signing)
+    environment = {SIGNING_ENV: CURRENT.hex(), PREVIOUS_ENV: PREVIOUS.hex(), **(env or {})}
+    server = world.server(text, agents=rest.pop('agents', AGENTS), env=environment, **rest)
+    server.given('venues.json', json.dumps(venues, ensure_ascii=False))
+    with server:
+        yield Network(server, venues, id)
+
+
+def shared(world):
+    """A network that checks may share which leave nothing behind that others would trip over: reads, and refusals."""
+
+    def make():
+        stack = contextlib.ExitStack()
+        net = stack.enter_context(network(world))
+        net.close = stack.close
+        return net
+
+    return world.once('network', make)
+
+
+def importing(world, venues, text=None):
+    """Runs `sabir venue import` on a file beside no server: the finished process, and the server that was not started."""
+    server = world.server(config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()})
+    file = server.given('import.json', text if text is not None else json.dumps(venues))
+    return server.sabir('venue', 'import', file, '--config', server.config, '-o', 'json'), server
+
+
+def scratch(world, name):
+    return pathlib.Path(tempfile.mkdtemp(prefix=f'{name}-', dir=world.scratch))
+

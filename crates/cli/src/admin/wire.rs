@@ -1,0 +1,76 @@
+//! `sabir task wire`: what was really said about a task.
+
+use super::{Place, problem};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
+use crate::render::Floor;
+use clap::Args;
+use sabir_server::admin::exchanges;
+use serde_json::{Value, json};
+
+/// Show what was said on the wire about a task: by its caller to the server, and by the server to an agent elsewhere.
+///
+/// A server keeps exchanges that ended in an error, unless [debug] wire says "all" or "off". Secrets are taken out before
+/// they are kept, long bodies are cut, and the oldest go when there are 64 MiB of them. Events of a caller's stream are
+/// those of the task (sabir task get), and what is said over gRPC is not kept.
+///
+/// This looks into the files of a server, whether it runs or not.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir task wire 0198c0de-…\n  \
+    sabir task wire 0198c0de-… --data /var/lib/sabir -o json")]
+pub(crate) struct Wire {
+    /// The task, by the id that the server gave it.
+    #[arg(value_name = "TASK_ID")]
+    task: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Wire {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let kept = exchanges(&self.place.config()?, &self.task).map_err(problem)?;
+        if out.is_json() {
+            out.document(&json!({"exchanges": kept}).to_string())?;
+        } else if kept.is_empty() {
+            let words = format!("nothing is kept of what was said about {}", self.task);
+            let hint = "errors are kept by default; wire = \"all\" in [debug] keeps everything from then on";
+            return Err(Problem::new(Code::Vendor("SABIR_ERR_NOT_KEPT"), words).hint(hint).into());
+        }
+        out.text(|floor| {
+            kept.iter().for_each(|exchange| show(floor, exchange));
+            floor.field("Total", &kept.len().to_string());
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+fn show(floor: &mut Floor, exchange: &Value) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    floor.field("Leg", &text(&exchange["leg"]));
+    let (request, answer) = (&exchange["request"], &exchange["answer"]);
+    floor.field("Request", &format!("{} {}", text(&request["method"]), text(&request["url"])));
+    floor.field("Headers", &headers(&request["headers"]));
+    floor.field("Body", &text(&request["body"]));
+    if let Some(status) = answer["status"].as_u64() {
+        floor.field("Answer", &format!("{status} after {} ms", answer["tookMs"]));
+        floor.field("Headers", &headers(&answer["headers"]));
+        floor.field("Body", &text(&answer["body"]));
+    }
+    for event in exchange["events"].as_array().into_iter().flatten() {
+        floor.field("Event", &text(event));
+    }
+    if let Some(left_out) = exchange["eventsLeftOut"].as_u64() {
+        floor.field("Events left out", &left_out.to_string());
+    }
+    if let Some(problem) = exchange["problem"].as_str() {
+        floor.field("Problem", problem);
+    }
+}
+
+fn headers(headers: &Value) -> String {
+    let lines = headers.as_object().into_iter().flatten();
+    lines.map(|(name, value)| format!("{name}: {}", value.as_str().unwrap_or_default())).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,172 @@
+//! `/a2a/v1/webhooks`: holders of `full` keys see to their own subscriptions.
+//!
+//! | Request | What |
+//! |---|---|
+//! | `POST /a2a/v1/webhooks` | `{"url", "events"?}`: subscribes; the secret is in the answer, and in no other |
+//! | `GET /a2a/v1/webhooks` | the subscriptions of the key |
+//! | `POST /a2a/v1/webhooks/{id}/rotate` | another secret; the present one signs as well for a day |
+//! | `DELETE /a2a/v1/webhooks/{id}` | no more |
+//!
+//! Somebody else's subscription is one that does not exist.
+
+use super::Head;
+use crate::app::App;
+use crate::body::{Body, JSON, answer};
+use crate::booking::hooks;
+use crate::network::Network;
+use crate::peer::Peer;
+use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use sabir_proto::agnt::{Problem, ProblemCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For how long two secrets sign.
+const OVERLAP: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of what is asked for.
+const WISH_BYTES_MAX: usize = 16 << 10;
+/// The scope that it takes.
+const SCOPE: &str = "full";
+
+/// What can be subscribed to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wish {
+    url: String,
+    #[serde(default)]
+    events: Vec<String>,
+}
+
+/// What is asked for.
+enum Ask<'a> {
+    List,
+    Subscribe,
+    Rotate(&'a str),
+    Remove(&'a str),
+}
+
+/// Whether a path is one of these, below that of the envelope.
+pub(super) fn is_here(rest: &str) -> bool {
+    rest == "/webhooks" || rest.starts_with("/webhooks/")
+}
+
+/// Serves one request.
+pub(super) async fn serve(
+    app: &Arc<App>,
+    network: &Network,
+    request: Request<Incoming>,
+    peer: &Peer,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    match Box::pin(see_to(app, network, &parts, body, peer)).await {
+        Ok((status, said)) => respond(status, &said),
+        Err(Turned::Method) => {
+            let mut response =
+                respond(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": {"message": "GET, POST or DELETE"}}));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            response
+        }
+        Err(Turned::Away(problem)) => {
+            let status = StatusCode::from_u16(problem.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let mut response = respond(status, &sabir_network::answer::refusal(&problem));
+            if status == StatusCode::UNAUTHORIZED {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    }
+}
+
+/// Why nothing was done.
+enum Turned {
+    Method,
+    Away(Problem),
+}
+
+impl From<Problem> for Turned {
+    fn from(problem: Problem) -> Self {
+        Self::Away(problem)
+    }
+}
+
+async fn see_to(
+    app: &Arc<App>,
+    network: &Network,
+    parts: &Parts,
+    body: Incoming,
+    peer: &Peer,
+) -> Result<(StatusCode, Value), Turned> {
+    if let Err((_, words)) = app.door.check_host(&parts.uri, &parts.headers) {
+        return Err(Problem::new(ProblemCode::InvalidEnvelope, words).into());
+    }
+    super::check_channel(app.production, peer)?;
+    let ask = asked(&parts.method, parts.uri.path())?;
+    let key = holder(app, network, parts, peer).await?;
+    let ledger = &*network.ledger;
+    let trouble = |words: String| Problem::new(ProblemCode::InvalidPayload, words);
+    let own = |id: &str| {
+        let (id, key) = (id.to_owned(), key.clone());
+        async move {
+            let found =
+                ledger.subscription(&id).await.map_err(|e| Problem::new(ProblemCode::Internal, e.to_string()))?;
+            found
+                .filter(|one| one.key == key)
+                .map(drop)
+                .ok_or_else(|| Problem::new(ProblemCode::VenueNotFound, "there is no such webhook"))
+        }
+    };
+    Ok(match ask {
+        Ask::List => (StatusCode::OK, json!({"webhooks": hooks::list(ledger, Some(&key)).await.map_err(trouble)?})),
+        Ask::Subscribe => {
+            let taken = crate::stack::collect(app, &parts.headers, body, WISH_BYTES_MAX).await;
+            let taken = taken.map_err(|untaken| trouble(untaken.fault.to_string()))?;
+            let wish: Wish = serde_json::from_slice(&taken.body).map_err(|e| trouble(e.to_string()))?;
+            let made = hooks::subscribe(ledger, &key, &wish.url, wish.events, app.production).await.map_err(trouble)?;
+            (StatusCode::CREATED, json!(made))
+        }
+        Ask::Rotate(id) => {
+            own(id).await?;
+            (StatusCode::OK, json!(hooks::rotate(ledger, id, OVERLAP).await.map_err(trouble)?))
+        }
+        Ask::Remove(id) => {
+            own(id).await?;
+            (StatusCode::OK, json!(hooks::remove(ledger, id).await.map_err(trouble)?))
+        }
+    })
+}
+
+fn asked<'a>(method: &Method, path: &'a str) -> Result<Ask<'a>, Turned> {
+    let rest = path.split_once("/webhooks").map_or("", |(_, rest)| rest).trim_start_matches('/');
+    match (method, rest.split_once('/')) {
+        (&Method::GET, None) if rest.is_empty() => Ok(Ask::List),
+        (&Method::POST, None) if rest.is_empty() => Ok(Ask::Subscribe),
+        (&Method::POST, Some((id, "rotate"))) => Ok(Ask::Rotate(id)),
+        (&Method::DELETE, None) if !rest.is_empty() => Ok(Ask::Remove(rest)),
+        _ => Err(Turned::Method),
+    }
+}
+
+/// The id of the key that is shown, if it may see to webhooks.
+async fn holder(app: &Arc<App>, network: &Network, parts: &Parts, peer: &Peer) -> Result<String, Problem> {
+    let served = app.agent(&network.agent);
+    let served = served.ok_or_else(|| Problem::new(ProblemCode::Internal, "the network is not here at present"))?;
+    let knock = Head { uri: &parts.uri, headers: &parts.headers, peer }.knock(app, None);
+    let admitted = app.guard.admit_key(&served.rules, &knock).await.map_err(|refusal| refusal.problem())?;
+    let key = admitted.identity().key();
+    let key = key.ok_or_else(|| Problem::new(ProblemCode::Unauthorized, "webhooks belong to keys"))?;
+    let scopes = &key.terms.scopes;
+    if !scopes.is_empty() && !scopes.iter().any(|scope| scope == SCOPE) {
+        return Err(Problem::new(ProblemCode::ScopeRequired, "webhooks are seen to with a key of the scope full"));
+    }
+    Ok(key.id.to_string())
+}
+
+fn respond(status: StatusCode, said: &Value) -> Response<Body> {
+    let mut response = answer(status, JSON, said.to_string());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
