@@ -14,6 +14,7 @@ pub(crate) mod card;
 pub(crate) mod chat;
 pub(crate) mod config;
 mod curl;
+pub(crate) mod envelope;
 mod explain;
 mod follow;
 mod handoff;

@@ -80,6 +80,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<call::push::List>("task push-config list", Group::Talk, Takes::Settings),
     entry::<call::push::Delete>("task push-config delete", Group::Talk, Takes::Settings),
     entry::<call::push::Listen>("task push-config listen", Group::Talk, Takes::Settings),
+    entry::<call::envelope::Send>("envelope send", Group::Talk, Takes::Settings),
     entry::<call::auth::Login>("auth login", Group::Talk, Takes::Settings),
     entry::<call::auth::Status>("auth status", Group::Talk, Takes::Settings),
     entry::<call::auth::Logout>("auth logout", Group::Talk, Takes::Settings),
@@ -131,6 +132,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
     entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
     entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
+    entry::<admin::audit::Envelopes>("audit envelopes", Group::Administer, Takes::Output),
     entry::<admin::inbox::List>("inbox list", Group::Administer, Takes::Output),
     entry::<admin::inbox::Show>("inbox show", Group::Administer, Takes::Output),
     entry::<admin::inbox::Reply>("inbox reply", Group::Administer, Takes::Output),
@@ -154,6 +156,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("card", "Read cards, check who vouches for them, and vouch for one's own"),
     ("task", "Look at tasks and steer them"),
     ("task push-config", "Have an agent notify a webhook about a task"),
+    ("envelope", "Talk to a booking network in its own envelopes"),
     ("auth", "Log in to agents"),
     ("config", "See what is configured"),
     ("agent", "Put agents that are elsewhere behind a server, and see to their cards"),
@@ -166,7 +169,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("webhook", "Have somebody told of what happens to the bookings of a key"),
     ("inbox", "See what waits for somebody, across all agents of a server, and answer it"),
     ("push", "See what a server owes to webhooks; task push-config registers them with an agent"),
-    ("audit", "See who was refused and who changed what"),
+    ("audit", "See who was refused, who changed what, and what came to the booking network"),
     ("db", "Look after the files of a server"),
 ];
 

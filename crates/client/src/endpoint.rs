@@ -39,6 +39,10 @@ impl Endpoint {
         Ok(Self { door: Door::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)? })
     }
 
+    pub(crate) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
     /// Sends a request and waits for the head of its answer, whatever its status. `bytes_max` bounds all that may follow.
     pub async fn send(&self, asking: Asking, bytes_max: usize) -> Result<Arriving, Error> {
         let answer = self.door.send(asking.outgoing, As::Nobody).await?;

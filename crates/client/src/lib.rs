@@ -27,6 +27,7 @@
 //! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
 //! | [`signature`] | who vouches for a card |
 //! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
+//! | [`envelope`] | envelopes of AGNT's booking network: stamped once, signed, sent until they are answered |
 //! | [`xpr`] | signing requests as an account of XPR Network |
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
@@ -85,6 +86,7 @@ pub use transfer::{Trail, is_interface_of};
 pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 
+pub mod envelope;
 pub mod native_token;
 pub mod oauth;
 pub mod signature;

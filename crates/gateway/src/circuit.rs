@@ -6,7 +6,7 @@
 //! Absent on purpose: what survives a restart. A hub that starts has called nobody yet, and finds out soon enough.
 
 use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SHARED};
 use crate::wire::WireLog;
 use sabir_client::{Error, TransportCode, Whose};
 use sabir_proto::{Code, Fault};
@@ -177,13 +177,13 @@ impl Circuit {
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
         self.show(state);
-        self.hub.metrics.circuit("hub", hub_state);
+        self.hub.metrics.circuit(SHARED, hub_state);
         if tripped {
             self.hub.metrics.tripped(&self.name);
             tracing::warn!(upstream = %self.name, "an upstream fails again and again; it is left alone for a while");
         }
         if hub_tripped {
-            self.hub.metrics.tripped("hub");
+            self.hub.metrics.tripped(SHARED);
             tracing::error!("several upstreams fail together; none is called for a while");
         }
     }
@@ -202,6 +202,15 @@ impl Passage {
     /// The same, going by how it failed, if it did.
     pub(crate) fn judge(self, error: Option<&Error>) {
         let verdict = self.circuit.judge(error);
+        self.report(&verdict);
+    }
+
+    /// The same for a failure of what lies between us and everybody: nothing is held against this one.
+    pub(crate) fn blame_the_way(self, error: &Error) {
+        let verdict = match self.circuit.judge(Some(error)) {
+            Verdict::Down(_) => Verdict::Down(Blame::Ours),
+            other => other,
+        };
         self.report(&verdict);
     }
 

@@ -12,6 +12,7 @@
 //! | `keeper` | which card of an agent elsewhere counts |
 //! | `scout` | looking at an agent before anybody calls it |
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | `envoy` | envelopes to venues' own agents and to other booking networks |
 //! | [`handoff`] | tasks that leave for another server |
 //! | `errand` | questions to services that are no agents: processors of payments, billers, chains |
 //! | `destination` | which URLs of webhooks are called at all |
@@ -26,6 +27,7 @@ mod circuit;
 mod courier;
 mod delegate;
 mod destination;
+mod envoy;
 mod errand;
 mod grant;
 pub mod handoff;
@@ -46,6 +48,7 @@ pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Written};
 pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
+pub use envoy::{CIRCUITS_MAX, Envoy, MARGIN, Mailing, Peer};
 pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
@@ -53,6 +56,8 @@ pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
+/// The words of the booking network's envelopes.
+pub use sabir_client::envelope::{Envelope, Hop, Moment, NETWORK, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.

@@ -7,6 +7,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+/// The breaker that all share, among the names.
+pub(crate) const SHARED: &str = "hub";
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Upstream {
     upstream: String,
@@ -18,11 +21,35 @@ pub struct Metrics {
     circuits: Family<Upstream, Gauge>,
     trips: Family<Upstream, Counter>,
     refused: Family<Upstream, Counter>,
+    /// Where there may be thousands, and their names are nobody's business.
+    nameless: Option<Nameless>,
+}
+
+/// What is shown of the venues of a booking network.
+#[derive(Debug, Clone, Default)]
+struct Nameless {
+    shared_trips: Counter,
+    trips: Counter,
+    shared: Gauge,
 }
 
 impl Metrics {
+    /// Those of a booking network: all venues together, under the network's own names.
+    pub fn of_venues() -> Self {
+        Self { nameless: Some(Nameless::default()), ..Self::default() }
+    }
+
     /// Makes them visible under their names.
     pub fn register(&self, registry: &mut Registry) {
+        if let Some(nameless) = &self.nameless {
+            let help = "Times the circuit breaker has opened that all venues share";
+            registry.register("agnt_a2a_cb_opened", help, nameless.shared_trips.clone());
+            let help = "Times the circuit breaker of a venue has opened";
+            registry.register("agnt_a2a_venue_cb_opened", help, nameless.trips.clone());
+            let help = "State of the circuit breaker that all venues share: 0 closed, 1 half-open, 2 open";
+            registry.register("agnt_a2a_cb_state", help, nameless.shared.clone());
+            return;
+        }
         let help = "State of a circuit breaker: 0 closed, 1 half-open, 2 open";
         registry.register("sabir_upstream_circuit", help, self.circuits.clone());
         registry.register("sabir_upstream_trips", "Times a circuit breaker has opened", self.trips.clone());
@@ -36,14 +63,28 @@ impl Metrics {
             State::HalfOpen => 1,
             State::Open => 2,
         };
+        if let Some(nameless) = &self.nameless {
+            if upstream == SHARED {
+                nameless.shared.set(number);
+            }
+            return;
+        }
         self.circuits.get_or_create(&of(upstream)).set(number);
     }
 
     pub(crate) fn tripped(&self, upstream: &str) {
+        if let Some(nameless) = &self.nameless {
+            let counter = if upstream == SHARED { &nameless.shared_trips } else { &nameless.trips };
+            counter.inc();
+            return;
+        }
         self.trips.get_or_create(&of(upstream)).inc();
     }
 
     pub(crate) fn refused(&self, upstream: &str) {
+        if self.nameless.is_some() {
+            return;
+        }
         self.refused.get_or_create(&of(upstream)).inc();
     }
 }

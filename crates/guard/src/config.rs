@@ -11,6 +11,7 @@ use crate::guard::Seals;
 use sabir_proto::Timestamp;
 use sabir_store::{NotAReference, SecretRef};
 use serde::{Deserialize, Deserializer};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `[auth]`, or `[agent.auth]`, which replaces it for one agent.
@@ -399,7 +400,7 @@ impl AgntConfig {
             ring = ring.with_previous(&key, derivation, rotated_at, overlap).map_err(named(name))?;
         }
         let binding = if self.require_binding { agnt::Binding::Required } else { agnt::Binding::IfPresent };
-        Ok(Seals { ring, binding })
+        Ok(Seals { ring: Arc::new(ring), binding })
     }
 }
 

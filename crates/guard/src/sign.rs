@@ -10,6 +10,7 @@
 //! new key can be announced before the old one goes.
 
 mod covers;
+pub mod detached;
 mod key;
 mod older;
 mod public;

@@ -19,18 +19,26 @@
 //! | `import` | venues from a file |
 //! | `patron` | who asks |
 //! | `card` | what the network says it can do |
+//! | `record`, `registry` | what networks say about themselves, and who covers what |
+//! | `via`, `route` | envelopes that are passed on, and the ways out |
+//! | `federation` | keeping up with the networks beside us |
 
 pub mod answer;
 pub mod billing;
 pub mod booking;
 mod card;
 mod errand;
+pub mod federation;
 pub mod import;
 pub mod intent;
 pub mod patron;
 pub mod payment;
+pub mod record;
+pub mod registry;
+pub mod route;
 mod transition;
 mod venue;
+pub mod via;
 pub mod webhook;
 pub mod words;
 

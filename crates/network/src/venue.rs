@@ -4,6 +4,7 @@
 //! envelope and what subscribers are owed are committed with the task, or nothing is. What is refused for good is kept, so
 //! that whoever asks again hears the same; what may pass is not, so that a retry runs.
 
+mod elsewhere;
 mod pay;
 
 use crate::answer;
@@ -53,6 +54,8 @@ pub struct VenueAgent {
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
     cashier: Cashier,
+    /// The ways to venues' own agents and to other networks, if there are any.
+    routes: Option<Arc<crate::route::Routes>>,
 }
 
 impl std::fmt::Debug for VenueAgent {
@@ -82,6 +85,8 @@ enum Outcome {
     Found(Value),
     /// A booking.
     Booked(Box<Made>),
+    /// A booking that another network has made.
+    Relayed(Object),
 }
 
 /// A booking as it is about to be committed.
@@ -94,7 +99,7 @@ struct Made {
 impl VenueAgent {
     /// The agent of a network.
     pub fn new(terms: Terms, ledger: Arc<dyn Ledger>, patrons: Arc<dyn Patrons>) -> Self {
-        Self { terms, ledger, patrons, cashier: Cashier::default() }
+        Self { terms, ledger, patrons, cashier: Cashier::default(), routes: None }
     }
 
     /// Takes payments as well.
@@ -219,10 +224,13 @@ impl VenueAgent {
     }
 
     /// The venue that a request is addressed to, if it is one of ours; `Err` if it is nobody here.
-    async fn addressee(&self, to: Option<&str>) -> Result<Option<Venue>, Problem> {
+    async fn addressee(&self, to: Option<&str>, now: Timestamp) -> Result<Option<Venue>, Problem> {
         let Some(to) = to.filter(|to| *to != self.terms.id) else { return Ok(None) };
         let found = self.ledger.venue(VenueName::Agent(to)).await.map_err(troubled)?;
-        found.filter(|venue| venue.active).map(Some).ok_or_else(|| unknown_venue(to))
+        match found.filter(|venue| venue.active) {
+            None if self.leads_elsewhere(to, now) => Ok(None),
+            found => found.map(Some).ok_or_else(|| elsewhere::nobody(to)),
+        }
     }
 }
 
@@ -240,17 +248,23 @@ impl Agent for VenueAgent {
         let aside = Aside::of(message);
         let tenant = cx.tenant().as_str();
         let to = aside.as_ref().and_then(|aside| aside.to.as_deref()).or((!tenant.is_empty()).then_some(tenant));
-        let at = match self.addressee(to).await {
+        let at = match self.addressee(to, cx.now()).await {
             Ok(at) => at,
             Err(problem) => return Ok(refuse(&problem)),
         };
         let payload = addressed(payload, intent, at.as_ref(), aside.as_ref().is_none_or(|aside| aside.to.is_none()));
         let (patron, now) = (self.patrons.patron(cx.caller()), cx.now());
         let asked = Asked { cx, intent, payload, aside, patron, at, spoken, now };
-        if asked.intent == Intent::PaymentAuthorize {
+        // Money is taken here, or passed on with everything else.
+        let ours = asked.at.is_some() || asked.to().is_none_or(|to| to == self.terms.id);
+        if asked.intent == Intent::PaymentAuthorize && ours {
             return Box::pin(self.pay(&asked)).await;
         }
-        match self.answer(&asked).await {
+        match self.respond(&asked).await {
+            Ok(Outcome::Relayed(answer)) => {
+                cx.chunk(elsewhere::relayed(&answer), false, true).await?;
+                Ok(Ending::complete())
+            }
             Ok(Outcome::Found(found)) => Ok(Ending::Reply(parts(&found, spoken))),
             Ok(Outcome::Booked(made)) => self.commit(&asked, *made).await,
             Err(problem) => Ok(refuse(&problem)),

@@ -4,8 +4,10 @@
 //! these words.
 
 mod aside;
+mod hop;
 
 pub use aside::{ASIDE, Aside, data};
+pub use hop::Hop;
 
 use crate::Object;
 use std::fmt;

@@ -11,6 +11,7 @@ mod billing;
 mod booking;
 mod cards;
 mod desk;
+mod envelope;
 mod files;
 mod keys;
 mod letters;
@@ -27,6 +28,7 @@ pub use booking::{
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
 pub(crate) use desk::see_to;
 pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
+pub use envelope::{EnvelopeQuery, EnvelopeView};
 pub use files::{
     Checked, Copied, CopyError, Looked, Over, backup, check, exchanges, guard_beside, prunable, prune, restore,
     store_at,

@@ -78,6 +78,8 @@ pub struct Server {
     drain: Duration,
     keeper: Option<Keeper>,
     registrar: Registrar,
+    /// The booking network, as it is configured.
+    section: Option<booking::NetworkConfig>,
 }
 
 /// What every request sees.
@@ -166,14 +168,15 @@ impl Server {
         let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
             .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let network = open_network(&config, &gate, booked.clone(), &mut registry).map_err(StartError::Config)?;
+        let network = open_network(&config, &gate, booked.clone(), &mut registry).await.map_err(StartError::Config)?;
         let passages = network.as_ref().map(|network| network.passages.clone());
         let holders = KeyHolders::new(kept_for_guard.clone(), passages);
-        if let Some(section) = &config.network {
+        if let (Some(section), Some(network)) = (&config.network, &network) {
             let patrons = Arc::new(holders.clone());
             let cashier = cash::cashier(&config, gate.secrets()).map_err(StartError::Config)?;
-            let stands =
-                crate::booking::agent(section, booked.clone(), patrons, cashier).map_err(StartError::Config)?;
+            let routes = network.federation.routes().clone();
+            let stands = crate::booking::agent(section, booked.clone(), patrons, (cashier, routes))
+                .map_err(StartError::Config)?;
             crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
             own.entry(booking::AGENT.to_owned()).or_insert(stands);
         }
@@ -232,7 +235,8 @@ impl Server {
             stopping: AtomicBool::new(false),
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar })
+        let section = config.network.clone();
+        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar, section })
     }
 
     /// The address it listens on.
@@ -254,6 +258,7 @@ impl Server {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
         let keeper = self.keeper;
+        let beside = crate::federation::follow(self.app.clone(), self.section);
         let keeping = async move {
             match keeper {
                 Some(keeper) => keeper.run().await,
@@ -272,6 +277,7 @@ impl Server {
             () = keeping => {}
             () = self.registrar.follow() => {}
             () = operator => {}
+            () = beside => {}
         }
         app.route.stop().await;
     }
@@ -363,7 +369,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
 }
 
 /// The booking network, where one is configured.
-fn open_network(
+async fn open_network(
     config: &Config,
     gate: &Gate,
     ledger: Arc<dyn sabir_store::Ledger>,
@@ -374,7 +380,10 @@ fn open_network(
     let metrics = EnvelopeMetrics::register(registry);
     network::register_metered(&ledger, registry);
     let names = (&*section.id, &*section.version, booking::AGENT);
-    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics))))
+    let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
+    let beside = (kept, registry);
+    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;
+    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics, Arc::new(federation)))))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.

@@ -123,7 +123,7 @@ mod tests {
     use crate::gate::ConfiguredSecrets;
 
     fn config(text: &str) -> Config {
-        Config::from_toml(text).unwrap()
+        Config::read(text).unwrap()
     }
 
     #[test]

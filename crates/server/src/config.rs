@@ -9,6 +9,7 @@ pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
+pub mod neighbours;
 pub mod network;
 pub mod openai;
 pub mod payment;

@@ -8,7 +8,11 @@ pub(crate) use passages::{Passages, Ticket};
 
 use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
+use sabir_gateway::Outbound;
+use sabir_guard::config::Accept;
+use sabir_guard::entrance::Posture;
 use sabir_guard::{Identity, Seals};
+use sabir_network::federation::Federation;
 use sabir_network::words::understand;
 use sabir_proto::agnt::{Aside, Intent};
 use sabir_proto::{Call, Object};
@@ -29,6 +33,8 @@ pub(crate) struct Network {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Envelopes that are on their way.
     pub(crate) passages: Arc<Passages>,
+    /// The networks beside it, and the ways to them.
+    pub(crate) federation: Arc<Federation<Outbound>>,
 }
 
 impl Network {
@@ -37,10 +43,11 @@ impl Network {
         seals: Option<Arc<Seals>>,
         ledger: Arc<dyn Ledger>,
         metrics: EnvelopeMetrics,
+        federation: Arc<Federation<Outbound>>,
     ) -> Self {
         let passages = Arc::new(Passages::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
-        Self { id, version, agent, seals, metrics, ledger, passages }
+        Self { id, version, agent, seals, metrics, ledger, passages, federation }
     }
 
     /// Whether an agent is the network's.
@@ -48,12 +55,16 @@ impl Network {
         served.resident.name.as_str() == self.agent
     }
 
-    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills and
-    /// stands behind the same door as the network. One with a door of its own is reached through that alone.
-    pub(crate) fn addressee(&self, app: &App, own: &Arc<Served>, to: &str, intent: Intent) -> Option<Arc<Served>> {
+    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills, and
+    /// whose door opens to this key as well. One with a door of its own is reached through that alone.
+    pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<Served>> {
         let found = app.agent(to).filter(|served| !self.is(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
-        (has_skill && Arc::ptr_eq(&found.rules.entrance, &own.rules.entrance)).then_some(found)
+        let door = &found.rules.entrance;
+        let takes_keys = door.posture() == Posture::Open || door.accepts().contains(&Accept::ApiKey);
+        let tied_to = sender.key().map(|key| &*key.terms.agents).unwrap_or_default();
+        let may = tied_to.is_empty() || tied_to.iter().any(|agent| agent == to);
+        (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.entrance)).then_some(found)
     }
 
     /// Says beside a message in another dialect who its sender is, and what it asks for where its words tell: the guard
@@ -95,6 +106,6 @@ impl Network {
 
     /// How the breaker stands that all venues share.
     pub(crate) fn breaker(&self) -> &'static str {
-        "closed"
+        self.federation.routes().envoy().state().name()
     }
 }

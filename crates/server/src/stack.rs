@@ -19,6 +19,7 @@ use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
 use crate::peer::Peer;
+use crate::registry;
 use crate::wire;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
@@ -96,6 +97,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     // what every request pays.
     if is_grpc(&request) {
         return Box::pin(grpc::serve(app, request, peer)).await;
+    }
+    if let Some(network) = &app.network
+        && let Some(place) = registry::Place::at(request.uri().path())
+    {
+        return Box::pin(registry::serve(app, network, place, request)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {

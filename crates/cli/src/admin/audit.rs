@@ -1,5 +1,9 @@
 //! `sabir audit …`: who was refused, who changed what, and whether anybody touched the record of it.
 
+mod envelopes;
+
+pub(crate) use envelopes::Envelopes;
+
 use super::{Place, problem, wait};
 use crate::Invocation;
 use crate::cli::Verb;

@@ -51,6 +51,17 @@ fn moment_from(text: &str, now_ms: i64) -> Result<Timestamp, String> {
     if moment.millis() <= now_ms { Err(format!("{text} has passed already")) } else { Ok(moment) }
 }
 
+/// A span before now, or a date (which begins then, in UTC), or a date with a time.
+pub(super) fn moment_past(text: &str) -> Result<Timestamp, String> {
+    let wrong = || format!("{text:?} is no moment; it looks like 24h, 30d, 2026-11-16 or 2026-11-16T12:00:00Z");
+    let date = Timestamp::parse(&format!("{text}T00:00:00Z")).or_else(|| Timestamp::parse_loose(text));
+    if let Some(date) = date {
+        return Ok(date);
+    }
+    let span_ms = span(text).ok().and_then(|span| i64::try_from(span.as_millis()).ok()).ok_or_else(wrong)?;
+    Ok(Timestamp::from_millis(now_ms().saturating_sub(span_ms)))
+}
+
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

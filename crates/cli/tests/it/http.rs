@@ -34,6 +34,11 @@ impl Request {
         Self { body: body.into(), ..Self::new("POST", path) }.with("Content-Type", "application/json")
     }
 
+    /// The same body, put and not posted.
+    pub(crate) fn put(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { method: "PUT".into(), ..Self::post(path, body) }
+    }
+
     /// Sets a header, replacing what it was.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self = self.without(name);

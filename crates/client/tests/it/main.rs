@@ -4,6 +4,7 @@
 mod cards;
 mod credentials;
 mod delegation;
+mod envelopes;
 mod repeats;
 mod signing;
 mod streams;

@@ -11,6 +11,7 @@ mod courier;
 mod credentials;
 mod delegate;
 mod egress;
+mod envoy;
 mod handoff;
 mod outbound;
 mod parcel;

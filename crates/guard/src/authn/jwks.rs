@@ -130,6 +130,11 @@ impl KeySet {
         self.keys.is_empty()
     }
 
+    /// Whether a key of this name made the signature, which is base64url.
+    pub fn vouches(&self, id: &str, algorithm: Algorithm, input: &[u8], signature: &str) -> bool {
+        self.check(Some(id), algorithm, input, signature).is_ok()
+    }
+
     /// Whether a key of this name made the signature, which is base64url. Without a name there must be no choice.
     pub(super) fn check(
         &self,

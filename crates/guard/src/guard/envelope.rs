@@ -19,6 +19,7 @@ use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::{Fault, Timestamp};
 use sabir_store::{ApiKey, Record};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Hops that an envelope may have behind it.
@@ -27,8 +28,8 @@ pub const HOPS_MAX: usize = 4;
 /// The keys of the network, and what is asked of payloads under them.
 #[derive(Debug)]
 pub struct Seals {
-    /// The keys.
-    pub ring: Ring,
+    /// The keys; whoever sends envelopes signs with them as well.
+    pub ring: Arc<Ring>,
     /// Whether a signed payload must name its intent and its recipient.
     pub binding: Binding,
 }

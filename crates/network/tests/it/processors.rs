@@ -12,7 +12,10 @@ use url::Url;
 
 /// Answers with what it was given, in order, and keeps what it was asked.
 #[derive(Clone, Default)]
-struct Script(Arc<Mutex<(Vec<(u16, Value)>, Vec<Errand>)>>);
+struct Script(Arc<Mutex<Lines>>);
+
+/// What is yet to be answered, the next last, and what was asked.
+type Lines = (Vec<(u16, Value)>, Vec<Errand>);
 
 impl Script {
     fn of(answers: &[(u16, Value)]) -> Self {
@@ -94,7 +97,7 @@ fn stripe_promises_what_it_can_capture() {
     for unknown in
         [(500, json!({})), (429, json!({})), (409, json!({})), (200, json!("what?")), (200, intent("processing"))]
     {
-        assert!(is_unknown(promise(&[unknown.clone()], &card).0), "{unknown:?}");
+        assert!(is_unknown(promise(std::slice::from_ref(&unknown), &card).0), "{unknown:?}");
     }
     assert!(is_unknown(promise(&[], &card).0), "no answer");
     let made = charge(&json!({"type": "stripe", "payment_intent": "pi_1"}));

@@ -1,5 +1,6 @@
 //! What the server says beside a message to the network: who it lets speak, and how the message came.
 
+use super::Hop;
 use crate::{Json, Message, Object};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub struct Aside {
     /// The agent that the caller's key is bound to, if it is bound to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// Who passed it on, oldest first; the last of them is proven.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Hop>,
 }
 
 impl Aside {

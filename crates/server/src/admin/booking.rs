@@ -3,8 +3,8 @@
 //! The ledger is in the task log's file, which belongs to one process. Where a server runs it is asked through its socket,
 //! and where none does the file is opened here; the answers are the same.
 
-use super::AdminError;
 use super::billing::{self as bills, BatchView, TallyView};
+use super::{AdminError, EnvelopeQuery, EnvelopeView};
 use crate::booking::{self, KeyHolders, hooks};
 use crate::cash;
 use crate::config::booking::AGENT;
@@ -123,6 +123,8 @@ pub enum NetworkOrder {
     },
     /// Compare what was booked with what was counted.
     Tally,
+    /// Records of envelopes, the latest first.
+    Envelopes(EnvelopeQuery),
 }
 
 /// What an order comes to.
@@ -152,6 +154,8 @@ pub enum NetworkSaid {
     Billed(Vec<BatchView>),
     /// How far the books agree.
     Tallied(TallyView),
+    /// Records of envelopes.
+    Envelopes(Vec<EnvelopeView>),
     /// It could not be done.
     Failed(String),
 }
@@ -407,6 +411,10 @@ impl Bureau {
                 NetworkSaid::Billed(bills::ran(run.map_err(failed)?))
             }
             NetworkOrder::Tally => NetworkSaid::Tallied(bills::tallied(ledger.tally().await.map_err(failed)?)),
+            NetworkOrder::Envelopes(query) => {
+                let rows = ledger.interactions(&query.query(ROWS_MAX)).await.map_err(failed)?;
+                NetworkSaid::Envelopes(rows.into_iter().map(EnvelopeView::from).collect())
+            }
         })
     }
 

@@ -83,7 +83,7 @@ pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,
 /// are held to the policy: neither is the operator's to say.
-pub(super) fn written_down(policy: Egress, url: &str) -> Egress {
+pub(crate) fn written_down(policy: Egress, url: &str) -> Egress {
     match url::Url::parse(url).ok().as_ref().and_then(url::Url::host) {
         Some(url::Host::Ipv4(address)) => policy.and(IpAddr::from(address).into()),
         Some(url::Host::Ipv6(address)) => policy.and(IpAddr::from(address).into()),

@@ -38,6 +38,7 @@ use hyper::body::Incoming;
 use sabir_engine::Host as _;
 use sabir_guard::{Admitted, Sealed};
 use sabir_network::intent::Ask;
+use sabir_network::via;
 use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{
     Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms,
@@ -139,6 +140,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     visit.read(&envelope);
     envelope.check_protocol()?;
     let payload = unseal(visit, &served, &admitted, &envelope).await?;
+    check_chain(network, &envelope)?;
     visit.payload = Some(payload.clone());
     check_time(envelope.timestamp, Moment::from(knock.now))?;
     let intent = envelope.intent()?;
@@ -147,6 +149,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         let message = format!("timestamp is missing: {intent} is done once for each, so it must say when it was sent");
         return Err(Problem::new(ProblemCode::InvalidEnvelope, message).into());
     }
+    let addressee = network.addressee(app, admitted.identity(), &envelope.to, intent);
     let call = compose(visit, intent, payload.clone(), &envelope);
     let cleared =
         app.guard.clear(&served.rules, admitted, &call, knock.now).await.map_err(|refusal| refusal.problem())?;
@@ -160,7 +163,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         ..Terms::default()
     };
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
-    let addressee = network.addressee(app, &served, &envelope.to, intent).unwrap_or(served);
+    let addressee = addressee.unwrap_or(served);
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
@@ -260,6 +263,12 @@ async fn unseal(
     }
 }
 
+/// Whether whoever passed it on last has signed for the whole chain. That it may pass on at all, its key has said.
+fn check_chain(network: &Network, envelope: &Envelope) -> Result<(), Problem> {
+    let Some(seals) = network.seals.as_deref().filter(|_| !envelope.via.is_empty()) else { return Ok(()) };
+    via::check(envelope, &network.id, network.federation.routes().hops_max(), &seals.ring, TokioHost.now())
+}
+
 fn check_time(sent: Option<Moment>, now: Moment) -> Result<(), Problem> {
     let Some(sent) = sent else { return Ok(()) };
     let age = i128::from(now.nanos()) - i128::from(sent.nanos());
@@ -308,6 +317,7 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
         ttl_ms: Some(left),
         tier: visit.tier.clone(),
         agent_id: visit.agent_id.clone(),
+        via: envelope.via.clone(),
     }
     .put(&mut message);
     Call::Send(Box::new(SendMessage {

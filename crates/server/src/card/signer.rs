@@ -65,6 +65,11 @@ impl Signer {
         &self.key_set
     }
 
+    /// The key that signs first; none where all are retired.
+    pub(crate) fn key(&self) -> Option<&SigningKey> {
+        self.keys.first()
+    }
+
     /// A card, as a document, with its signatures.
     pub(super) fn document(&self, card: Vec<u8>, modified: SystemTime) -> Result<Document, SignFault> {
         if self.keys.is_empty() {

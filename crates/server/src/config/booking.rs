@@ -1,6 +1,7 @@
 //! `[network]`: the booking network of this server. Without the section there is none, and `/a2a/v1` is no path.
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
+use super::neighbours::{CoverageConfig, PeerConfig};
 use super::payment::{BillingConfig, PaymentsConfig};
 use sabir_guard::config::Reference;
 use sabir_network::Terms;
@@ -35,6 +36,12 @@ pub struct NetworkConfig {
     pub payments: PaymentsConfig,
     /// Who bills what was counted.
     pub billing: Option<BillingConfig>,
+    /// How often an envelope may be passed on, at most 8 times.
+    pub hops_max: usize,
+    /// The networks beside it, and venues' agents that want a key.
+    pub peer: Vec<PeerConfig>,
+    /// What it has and where, as its record says.
+    pub coverage: CoverageConfig,
 }
 
 impl Default for NetworkConfig {
@@ -51,6 +58,9 @@ impl Default for NetworkConfig {
             default: false,
             payments: PaymentsConfig::default(),
             billing: None,
+            hops_max: sabir_network::via::HOPS_MAX,
+            peer: Vec::new(),
+            coverage: CoverageConfig::default(),
         }
     }
 }

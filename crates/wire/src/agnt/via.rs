@@ -1,23 +1,6 @@
-//! Who passed an envelope on.
+//! Who passed an envelope on, oldest first.
 
-use serde::{Deserialize, Serialize};
+pub use sabir_proto::agnt::Hop;
 
 /// How many hops any envelope may have; a network may set fewer.
 pub const VIA_MAX: usize = 8;
-
-/// One who passed it on, oldest first. Only the last one is proven, by the key it shares with us; the others are what
-/// that one says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hop {
-    /// Its id.
-    pub agent: String,
-    /// When, in Unix seconds.
-    pub at: i64,
-    /// The name of its key.
-    pub kid: String,
-    /// What was left of the time when it was passed on.
-    pub ttl_ms: u64,
-    /// Lower-case hex over everything before.
-    pub sig: String,
-}

@@ -110,7 +110,7 @@ fn of_many_who_want_one_slot_one_gets_it() {
     let count = |table: &str| -> i64 {
         home.open_database().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
-    assert_eq!((count("bookings"), count("usage")), (1, 1));
+    assert_eq!((count("booking"), count("usage")), (1, 1));
 }
 
 #[test]

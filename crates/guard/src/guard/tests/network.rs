@@ -177,7 +177,7 @@ fn seconds(seconds: i64) -> Timestamp {
 }
 
 fn seals(ring: Ring) -> Seals {
-    Seals { ring, binding: Binding::IfPresent }
+    Seals { ring: Arc::new(ring), binding: Binding::IfPresent }
 }
 
 impl Door {

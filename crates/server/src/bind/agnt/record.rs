@@ -23,9 +23,9 @@ const SECRET_MEMBERS: [&str; 9] = [
     "authorization",
     "password",
 ];
-/// What keys begin with: ours, and those of processors.
+/// What keys begin with, in small letters: ours, and those of processors.
 const KEY_PREFIXES: [&str; 9] =
-    ["agnt_live_", "agnt_test_", "sabir_", "whsec_", "whsk_", "sk_live_", "sk_test_", "rk_live_", "Bearer "];
+    ["agnt_live_", "agnt_test_", "sabir_", "whsec_", "whsk_", "sk_live_", "sk_test_", "rk_live_", "bearer "];
 /// Characters of what a caller knows an envelope by.
 const CORRELATION_CHARS_MAX: usize = 256;
 
@@ -97,7 +97,7 @@ pub(super) fn correlation(context: &Object) -> Option<String> {
 
 /// An object without what pays, signs or opens doors.
 pub(super) fn redacted(object: &Object) -> Object {
-    let text = object.as_str();
+    let text = object.as_str().to_ascii_lowercase();
     // Names may be written with escapes; a text without any is told by a look at it.
     let suspicious = text.contains("\\u")
         || SECRET_MEMBERS.iter().any(|name| text.contains(name))
@@ -110,13 +110,18 @@ pub(super) fn redacted(object: &Object) -> Object {
     Object::from_map(&members).unwrap_or_else(|_| object.clone())
 }
 
+fn has_key(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    KEY_PREFIXES.iter().any(|prefix| text.contains(prefix))
+}
+
 fn redact(name: &str, value: &mut Value) {
     if SECRET_MEMBERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
         *value = Value::from(REDACTED);
         return;
     }
     match value {
-        Value::String(text) if KEY_PREFIXES.iter().any(|prefix| text.contains(prefix)) => {
+        Value::String(text) if has_key(text) => {
             *value = Value::from(REDACTED);
         }
         Value::Array(items) => items.iter_mut().for_each(|item| redact("", item)),

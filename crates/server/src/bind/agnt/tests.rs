@@ -1,3 +1,5 @@
+mod late;
+
 use super::answer::{outcome, refusal_of};
 use super::*;
 use sabir_proto::{

@@ -1,0 +1,88 @@
+//! `sabir audit envelopes`: what came to the booking network, and what came of it.
+
+use crate::Invocation;
+use crate::admin::Place;
+use crate::admin::span::moment_past;
+use crate::admin::venue::{ask, unexpected};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Outcome, Problem};
+use crate::render::escape;
+use clap::Args;
+use sabir_proto::Timestamp;
+use sabir_server::admin::{EnvelopeQuery, EnvelopeView, NetworkOrder, NetworkSaid, ROWS_MAX};
+use serde_json::json;
+
+/// Show envelopes that came to the booking network, the latest first: who sent them, what for, and what came of it.
+///
+/// Every envelope is there, those that were refused as well. What pays, signs or opens doors was taken out before it was
+/// written down. One that changed nothing is written with the next commit, or within a second. docs/guides/sql.md says
+/// how to ask the same of the file by SQL.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir audit envelopes -n 50\n  \
+    sabir audit envelopes --intent booking.confirm --status slot_unavailable\n  \
+    sabir audit envelopes --key k0123456789 --since 24h -o json")]
+pub(crate) struct Envelopes {
+    /// How many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    lines: usize,
+    /// Only those with this key, by its id.
+    #[arg(long, value_name = "KEY_ID")]
+    key: Option<String>,
+    /// Only those from this agent.
+    #[arg(long, value_name = "ID")]
+    from: Option<String>,
+    /// Only those with this intent.
+    #[arg(long, value_name = "INTENT")]
+    intent: Option<String>,
+    /// Only those that ended like this: ok, duplicate, or the code of a problem.
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only those since then: a span such as 24h, or a date such as 2026-11-16.
+    #[arg(long, value_name = "WHEN", value_parser = moment_past)]
+    since: Option<Timestamp>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Envelopes {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        if !(1..=ROWS_MAX).contains(&self.lines) {
+            return Err(Problem::usage(format!("-n is between 1 and {ROWS_MAX}")).into());
+        }
+        let Self { lines: limit, key, from, intent, status, since, place } = self;
+        let query = EnvelopeQuery { since, key, from, intent, status, limit };
+        let NetworkSaid::Envelopes(all) = ask(&place, NetworkOrder::Envelopes(query))? else {
+            return Err(unexpected());
+        };
+        if out.is_json() {
+            out.document(&json!({"envelopes": all}).to_string())?;
+            return Ok(Exit::Done);
+        }
+        for one in &all {
+            out.payload(&(escape(&line(one)) + "\n"))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A record for people. What a caller chose is quoted where it could be taken for something else.
+fn line(one: &EnvelopeView) -> String {
+    let intent = if one.intent.is_empty() { "unknown" } else { &one.intent };
+    let mut line = format!(
+        "{} {intent} {} {} in {} ms from={}",
+        one.received_at,
+        one.status,
+        one.http_status,
+        one.latency_ms,
+        super::word(&one.from)
+    );
+    let more = [("key", &one.key), ("signed", &one.signed), ("booking", &one.booking_id), ("at", &one.remote_addr)];
+    for (label, value) in more {
+        if let Some(value) = value {
+            line += &format!(" {label}={}", super::word(value));
+        }
+    }
+    line
+}

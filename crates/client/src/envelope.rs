@@ -1,0 +1,287 @@
+//! Envelopes of AGNT's booking network, sent and answered.
+//!
+//! An envelope is stamped once and sent until it is answered: sender, intent and timestamp are how the network knows that
+//! a second envelope is the first one again, so a retry carries the same timestamp, and nothing is done twice. What is
+//! signed is signed anew for each attempt, since a signature is good for one.
+//!
+//! Timestamps of one sender rise by at least a microsecond, or two different bookings of one instant would be taken for
+//! one.
+
+mod seal;
+
+pub use sabir_wire::agnt::{Answered, Envelope, Hop, Moment, NETWORK, VIA_MAX};
+pub use seal::{Derivation, KEY_BYTES_MIN, Seal, SealKey, seal, unseal};
+
+use crate::door::{As, Door, Outgoing, sensitive};
+use crate::retry::jitter;
+use crate::{Client, Endpoint, Error, Note, Secret};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_wire::agnt::{Unanswered, read_answer};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use url::Url;
+
+/// The longest an answer may take, whatever the envelope says.
+pub const TTL_MAX: Duration = Duration::from_secs(15);
+/// The largest answer: a hundred venues with their descriptions fit several times.
+pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How often an envelope is sent, the first time included.
+pub const ATTEMPTS_MAX: u32 = 5;
+/// How long an envelope is sent again. After five minutes its timestamp would be refused; this leaves room for clocks.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// The pause before the first repetition; it doubles from there.
+const PAUSE: Duration = Duration::from_millis(200);
+/// What an answer may take on its way, beside the time it was given.
+const TRANSIT: Duration = Duration::from_secs(1);
+
+/// Why there is no result.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unserved {
+    /// They refused.
+    #[error("{}: {}", .0.code.name(), .0.message)]
+    Refused(Problem),
+    /// They refused in a word that we do not know.
+    #[error("{code}: {message}")]
+    Unknown {
+        /// The word.
+        code: String,
+        /// What they said.
+        message: String,
+        /// Whether they think that it may work later.
+        retryable: bool,
+        /// The status it came with.
+        http: u16,
+    },
+    /// What came is no answer.
+    #[error("not an answer of a network, HTTP status {http}: {reason}")]
+    Nonsense {
+        /// What is wrong with it.
+        reason: String,
+        /// The status it came with.
+        http: u16,
+    },
+    /// Nothing came.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+impl Unserved {
+    /// Whether the same envelope, with the same timestamp, may succeed later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(problem) => problem.code.is_retryable(),
+            Self::Unknown { retryable, .. } => *retryable,
+            // A proxy that has lost its server says so in words of its own.
+            Self::Nonsense { http, .. } => matches!(http, 429 | 500..),
+            Self::Failed(error) => error.is_passing(),
+        }
+    }
+
+    /// How long they ask us to stay away.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(problem) => problem.retry_after,
+            Self::Failed(error) => error.retry_after(),
+            Self::Unknown { .. } | Self::Nonsense { .. } => None,
+        }
+    }
+}
+
+/// The way to networks and venues: one envelope there, one back. Cheap to clone.
+#[derive(Clone)]
+pub struct Post {
+    door: Door,
+}
+
+impl Post {
+    /// By the way of a client, with whoever watches it.
+    pub fn of(client: &Client) -> Self {
+        Self { door: client.door() }
+    }
+
+    /// By the way of an endpoint, with nobody watching.
+    pub fn over(endpoint: &Endpoint) -> Self {
+        Self { door: endpoint.door() }
+    }
+
+    /// Sends an envelope once, as it is, and waits this long for its answer. Redirects are not followed: a key goes with it.
+    pub async fn exchange(
+        &self,
+        at: &Url,
+        key: Option<&Secret>,
+        envelope: &Envelope,
+        time: Duration,
+    ) -> Result<Answered, Unserved> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            headers.insert(header::AUTHORIZATION, sensitive(&format!("Bearer {}", key.expose()))?);
+        }
+        let (status, after, body) = self.post(at, headers, envelope.write().into(), time).await?;
+        read_answer(&body, status).map_err(|unanswered| match unanswered {
+            Unanswered::Refused(problem) => {
+                Unserved::Refused(Problem { retry_after: problem.retry_after.or(after), ..problem })
+            }
+            Unanswered::Unknown { code, message, retryable } => {
+                Unserved::Unknown { code, message, retryable, http: status }
+            }
+            Unanswered::Nonsense(reason) => Unserved::Nonsense { reason, http: status },
+        })
+    }
+
+    /// Posts a document, and gives status, `Retry-After` and body of the answer.
+    pub async fn post(
+        &self,
+        at: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+        time: Duration,
+    ) -> Result<(u16, Option<Duration>, Bytes), Error> {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let url = at.clone();
+        let outgoing = Outgoing { method: Method::POST, url, headers, body: Some(body), secret_query: Vec::new() };
+        let exchange = async {
+            let answer = self.door.send(outgoing, As::Ourselves).await?;
+            let (status, after) = (answer.status.as_u16(), answer.retry_after());
+            Ok((status, after, answer.body("the answer", ANSWER_BYTES_MAX).await?))
+        };
+        let late = |_| Err(Error::Timeout { what: "waiting for an answer", after: time });
+        tokio::time::timeout(time, exchange).await.unwrap_or_else(late)
+    }
+}
+
+/// One sender at one network.
+#[derive(Clone)]
+pub struct Envelopes {
+    post: Post,
+    at: Url,
+    from: String,
+    key: Option<Secret>,
+    seal: Option<Arc<dyn Seal>>,
+    patience: Duration,
+    /// The last timestamp, in microseconds.
+    last: Arc<Mutex<i64>>,
+}
+
+impl fmt::Debug for Envelopes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Envelopes").field("at", &self.at.as_str()).field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl Envelopes {
+    /// A sender at the endpoint of a network.
+    pub fn new(post: Post, at: Url, from: impl Into<String>) -> Self {
+        Self { post, at, from: from.into(), key: None, seal: None, patience: PATIENCE, last: Arc::default() }
+    }
+
+    /// With an API key of the network.
+    #[must_use]
+    pub fn key(mut self, key: Secret) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Signing what is sent.
+    #[must_use]
+    pub fn sealed(mut self, seal: Arc<dyn Seal>) -> Self {
+        self.seal = Some(seal);
+        self
+    }
+
+    /// How long an envelope is sent again while nobody serves it; [`PATIENCE`] unless said otherwise.
+    #[must_use]
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Who sends.
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+
+    /// A timestamp after all before it.
+    pub fn stamp(&self) -> Moment {
+        let now = i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = now.max(last.saturating_add(1));
+        Moment::from_nanos(last.saturating_mul(1000))
+    }
+
+    /// Sends an envelope until it is answered, refused for good, or time is up. One without a timestamp gets one; one
+    /// that has it is sent as a repetition of whatever was sent with it before.
+    pub async fn send(&self, mut envelope: Envelope) -> Result<Answered, Unserved> {
+        envelope.from.clone_from(&self.from);
+        envelope.timestamp.get_or_insert_with(|| self.stamp());
+        let begun = tokio::time::Instant::now();
+        let mut attempt = 1;
+        loop {
+            let unserved = match self.once(&envelope).await {
+                Ok(answered) => return Ok(answered),
+                Err(unserved) => unserved,
+            };
+            let pause = unserved.retry_after().unwrap_or_else(|| jitter(PAUSE * 2_u32.pow(attempt - 1)));
+            if !unserved.is_passing() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > self.patience {
+                return Err(unserved);
+            }
+            attempt += 1;
+            self.post.door.note(&Note::Retry { attempt, pause, reason: &unserved.to_string() });
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn once(&self, envelope: &Envelope) -> Result<Answered, Unserved> {
+        let mut envelope = envelope.clone();
+        if let Some(key) = &self.seal {
+            let at = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
+            seal(&mut envelope, &self.from, at, &**key)?;
+        }
+        let time = Duration::from_millis(envelope.ttl_ms).min(TTL_MAX) + TRANSIT;
+        let answered = self.post.exchange(&self.at, self.key.as_ref(), &envelope, time).await?;
+        let payload = unseal(answered.payload, self.seal.as_deref())
+            .map_err(|reason| Unserved::Nonsense { reason, http: 200 })?;
+        Ok(Answered { payload, ..answered })
+    }
+}
+
+/// The problem that says the same, for whoever passes it on.
+impl From<Unserved> for Problem {
+    fn from(unserved: Unserved) -> Self {
+        let after = unserved.retry_after();
+        let problem = match unserved {
+            Unserved::Refused(problem) => return problem,
+            Unserved::Failed(Error::Timeout { .. }) => {
+                Self::new(ProblemCode::TtlExceeded, "there was no answer in time")
+            }
+            other => Self::new(ProblemCode::VenueUnreachable, other.to_string()),
+        };
+        Self { retry_after: after, ..problem }
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Egress;
+
+    #[test]
+    fn timestamps_rise_however_fast_they_are_asked_for() {
+        let client = Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
+        let sender = Envelopes::new(Post::of(&client), Url::parse("http://127.0.0.1:1/a2a/v1").unwrap(), "a");
+        let (other, mut last) = (sender.clone(), sender.stamp());
+        for _ in 0..1000 {
+            for moment in [sender.stamp(), other.stamp()] {
+                assert!(moment > last && moment.nanos() % 1000 == 0, "{moment} after {last}");
+                last = moment;
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Envelopes of a booking network: what is sent again, and what stays the same when it is.
+
+use crate::stub::{Do, Heard, Stub, client};
+use sabir_client::envelope::{Derivation, Envelopes, Post, SealKey, Unserved};
+use sabir_client::{Error, Secret};
+use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use sabir_proto::{Json, Object};
+use sabir_wire::agnt::{self, Envelope, Moment};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn object(text: &str) -> Object {
+    Object::new(Json::parse(text).unwrap()).unwrap()
+}
+
+fn confirm() -> Envelope {
+    Envelope::new("", Intent::BookingConfirm, object(r#"{"venue_id":"la-brisa","party_size":2}"#))
+}
+
+fn now() -> Moment {
+    Moment::parse("2026-04-02T10:22:03Z").unwrap()
+}
+
+fn read(heard: &Heard) -> Envelope {
+    Envelope::read(heard.body.as_bytes()).unwrap()
+}
+
+fn refuse(heard: &Heard, code: ProblemCode) -> Do {
+    let text = agnt::refuse(&read(heard).sketch(), &Problem::new(code, "m"), "network:x", now());
+    Do::Answer(code.http(), "content-type: application/json\r\n".into(), text)
+}
+
+fn answer(heard: &Heard) -> Do {
+    let text = agnt::answer(&read(heard).sketch(), &object(r#"{"booking_id":"b-1","status":"pending"}"#), now());
+    Do::Answer(200, "content-type: application/json\r\n".into(), text)
+}
+
+async fn network(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Stub {
+    Stub::start(|_| String::new(), script).await
+}
+
+fn sender(stub: &Stub) -> Envelopes {
+    let at = format!("{}/a2a/v1", stub.url).parse().unwrap();
+    Envelopes::new(Post::of(&client().build().unwrap()), at, "my_agent_001").key(Secret::new("agnt_test_k"))
+}
+
+#[tokio::test]
+async fn what_passes_is_waited_out_with_the_same_timestamp_and_another_signature() {
+    let stub = network(|number, heard| match number {
+        0 => refuse(heard, ProblemCode::CircuitOpen),
+        1 => Do::HangUp,
+        2 => Do::Answer(502, String::new(), "<html>".into()),
+        _ => answer(heard),
+    })
+    .await;
+    let key = SealKey::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap();
+    let answered = sender(&stub).sealed(Arc::new(key)).send(confirm()).await.unwrap();
+    assert_eq!(answered.payload, object(r#"{"booking_id":"b-1","status":"pending"}"#));
+    let heard = stub.heard();
+    assert_eq!(heard.len(), 4);
+    let sent: Vec<Envelope> = heard.iter().map(read).collect();
+    assert_eq!(heard[0].header("authorization").as_deref(), Some("Bearer agnt_test_k"));
+    assert_eq!((sent[0].from.as_str(), sent[0].protocol.as_str()), ("my_agent_001", "openclaw/a2a/v1"));
+    for again in &sent[1..] {
+        assert_eq!(again.timestamp, sent[0].timestamp);
+        assert_ne!(again.payload.get("_nonce"), sent[0].payload.get("_nonce"));
+        assert_eq!(again.payload.get("venue_id"), sent[0].payload.get("venue_id"));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_for_good_is_not_asked_for_twice() {
+    let stub = network(|_, heard| refuse(heard, ProblemCode::SlotUnavailable)).await;
+    let refused = sender(&stub).send(confirm()).await.unwrap_err();
+    assert!(matches!(&refused, Unserved::Refused(p) if p.code == ProblemCode::SlotUnavailable), "{refused:?}");
+    assert_eq!(stub.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_stay_away_is_left_to_the_caller() {
+    let stub = network(|_, heard| match refuse(heard, ProblemCode::RateLimited) {
+        Do::Answer(status, headers, body) => Do::Answer(status, headers + "retry-after: 3600\r\n", body),
+        other => other,
+    })
+    .await;
+    let refused = sender(&stub).send(confirm()).await.unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(3600)));
+    assert_eq!(stub.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_ends_with_its_time() {
+    let stub = network(|_, _| Do::Stream(vec![], crate::stub::After::Silence)).await;
+    let post = Post::of(&client().build().unwrap());
+    let at = format!("{}/a2a/v1", stub.url).parse().unwrap();
+    let late = post.exchange(&at, None, &confirm(), Duration::from_millis(100)).await.unwrap_err();
+    assert!(matches!(late, Unserved::Failed(Error::Timeout { .. })), "{late:?}");
+    assert_eq!(Problem::from(late).code, ProblemCode::TtlExceeded);
+}
+
+#[tokio::test]
+async fn whoever_brings_a_timestamp_repeats_what_was_sent_with_it() {
+    let stub = network(|_, heard| answer(heard)).await;
+    let envelope = Envelope { timestamp: Some(now()), ..confirm() };
+    sender(&stub).send(envelope).await.unwrap();
+    assert_eq!(stub.heard()[0].json()["timestamp"], "2026-04-02T10:22:03.000000Z");
+    assert_eq!(stub.heard()[0].json()["payload"], serde_json::json!({"venue_id": "la-brisa", "party_size": 2}));
+}

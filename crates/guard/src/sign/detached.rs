@@ -1,0 +1,78 @@
+//! Signatures that travel beside what they sign: a JWS (RFC 7515) without its payload, over the RFC 8785 form.
+
+use super::SigningKey;
+use crate::authn::jwks::{Algorithm, KeySet};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sabir_proto::{Json, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// The longest header that is read.
+const HEADER_BYTES_MAX: usize = 4096;
+
+/// A signature beside a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Detached {
+    /// The header: algorithm and name of the key, as base64url.
+    pub protected: String,
+    /// The signature, as base64url.
+    pub signature: String,
+}
+
+impl Detached {
+    /// Signs bytes; `None` if the library refuses, which has no reason we know of.
+    pub fn sign(payload: &[u8], key: &SigningKey) -> Option<Self> {
+        let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JOSE"});
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let signature = URL_SAFE_NO_PAD.encode(key.sign(&digest::signing_input(&protected, payload))?);
+        Some(Self { protected, signature })
+    }
+
+    /// The name of the key that is said to have signed.
+    pub fn key_id(&self) -> Option<String> {
+        self.header()?.get("kid")?.as_str().map(str::to_owned)
+    }
+
+    /// Whether a key of the set signed these bytes. The header names the key; one with extensions that must be understood
+    /// is not, since we know none.
+    pub fn is_by(&self, payload: &[u8], keys: &KeySet) -> bool {
+        let Some(header) = self.header().filter(|header| !header.contains_key("crit")) else { return false };
+        let text = |name: &str| header.get(name).and_then(Value::as_str);
+        match (text("alg").and_then(Algorithm::parse), text("kid")) {
+            (Some(algorithm), Some(id)) => {
+                keys.vouches(id, algorithm, &digest::signing_input(&self.protected, payload), &self.signature)
+            }
+            _ => false,
+        }
+    }
+
+    fn header(&self) -> Option<Map<String, Value>> {
+        if self.protected.len() > HEADER_BYTES_MAX {
+            return None;
+        }
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(&self.protected).ok()?).ok()?;
+        Json::parse(&text).ok()?.read().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_good_for_its_bytes_and_its_key_alone() {
+        let (ours, _) = SigningKey::generate(Some("one")).unwrap();
+        let (other, _) = SigningKey::generate(Some("one")).unwrap();
+        let set = |key: &SigningKey| {
+            KeySet::parse(super::super::key_set(std::slice::from_ref(key)).to_string().as_bytes()).unwrap()
+        };
+        let signed = Detached::sign(b"text", &ours).unwrap();
+        assert_eq!(signed.key_id().as_deref(), Some("one"));
+        assert!(signed.is_by(b"text", &set(&ours)));
+        assert!(!signed.is_by(b"texT", &set(&ours)) && !signed.is_by(b"text", &set(&other)));
+        let crit = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"one","crit":["x"]}"#);
+        assert!(!Detached { protected: crit, ..signed }.is_by(b"text", &set(&ours)));
+    }
+}

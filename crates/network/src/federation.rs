@@ -1,0 +1,193 @@
+//! Keeping up with the networks beside us: our own record is renewed, and what their registries know is read.
+//!
+//! A registry that cannot be read now is read the next time, from where it was left. Nothing here decides what is believed;
+//! that is the registry's.
+
+use crate::record::{LEASE_MAX, Record, Signed};
+use crate::registry::{Changes, Registry};
+use crate::route::Routes;
+use sabir_guard::fetch::{Fetch, Method, Request};
+use sabir_guard::sign::SigningKey;
+use sabir_proto::{Json, Timestamp};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use url::Url;
+
+/// The largest page of changes.
+const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Pages that are read of one registry at a time; the rest is read the next time.
+const PAGES_MAX: usize = 20;
+
+/// How far a registry was read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    epoch: u64,
+    since: u64,
+}
+
+/// Keeps up with others.
+pub struct Federation<F> {
+    routes: Arc<Routes>,
+    fetch: F,
+    marks: Mutex<HashMap<String, Mark>>,
+}
+
+impl<F: Fetch> Federation<F> {
+    /// Keeps up with the neighbours of these routes.
+    pub fn new(routes: Arc<Routes>, fetch: F) -> Self {
+        Self { routes, fetch, marks: Mutex::default() }
+    }
+
+    /// The ways out.
+    pub const fn routes(&self) -> &Arc<Routes> {
+        &self.routes
+    }
+
+    /// What others are asked with.
+    pub const fn fetch(&self) -> &F {
+        &self.fetch
+    }
+
+    /// Who covers what.
+    pub fn registry(&self) -> &Registry {
+        self.routes.registry()
+    }
+
+    /// Reads what is new at every neighbour that has a registry, and forgets what has expired.
+    pub async fn keep_up(&self, now: Timestamp) {
+        self.registry().sweep(now);
+        for neighbour in self.routes.neighbours() {
+            if let Some(at) = &neighbour.registry
+                && let Err(why) = self.read(&neighbour.id, at, now).await
+            {
+                tracing::info!(network = %neighbour.id, %why, "the registry of a neighbour cannot be read");
+            }
+        }
+    }
+
+    async fn read(&self, id: &str, at: &Url, now: Timestamp) -> Result<(), String> {
+        for _ in 0..PAGES_MAX {
+            let mark = self.lock().get(id).copied().unwrap_or_default();
+            let page = self.page(at, mark.since).await?;
+            // Its numbers have begun anew, so what we know of them says nothing.
+            let page = if page.epoch == mark.epoch || mark.since == 0 { page } else { self.page(at, 0).await? };
+            let (epoch, since, more) = (page.epoch, page.next, page.more);
+            self.registry().learn(id, page, &self.fetch, now).await;
+            self.lock().insert(id.to_owned(), Mark { epoch, since });
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn page(&self, at: &Url, since: u64) -> Result<Changes, String> {
+        let mut url = at.clone();
+        url.set_path(&format!("{}/changes", at.path().trim_end_matches('/')));
+        url.query_pairs_mut().append_pair("since", &since.to_string());
+        let request = Request { url, method: Method::Get, bytes_max: PAGE_BYTES_MAX };
+        let answer = self.fetch.fetch(request).await.map_err(|fault| fault.to_string())?;
+        if answer.status != 200 {
+            return Err(format!("HTTP {}", answer.status));
+        }
+        serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F> std::fmt::Debug for Federation<F> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Federation").field("routes", &self.routes).finish_non_exhaustive()
+    }
+}
+
+/// A record of our own, made now: numbered by the time, so that it is newer than any before it, and good for a day.
+pub fn issue(record: Record, key: &SigningKey, keys: Json, now: Timestamp) -> Option<(Record, Signed)> {
+    let lease = i64::try_from(LEASE_MAX.as_millis()).ok()?;
+    let record = Record {
+        keys,
+        seq: u64::try_from(now.millis()).ok()?,
+        issued_at: now.to_string(),
+        expires_at: Timestamp::from_millis(now.millis().checked_add(lease)?).to_string(),
+        ..record
+    };
+    let signed = record.sign(key)?;
+    Some((record, signed))
+}
+
+/// How often our own record is renewed: well before it expires, so that a registry that was away for hours still has it.
+pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::{NOW, key, record};
+    use crate::route::Neighbour;
+    use sabir_gateway::{Egress, Envoy, Metrics, Tls};
+    use sabir_guard::authn::agnt::{Derivation, Ring};
+    use sabir_guard::fetch::{Answer, FetchFault};
+    use sabir_guard::sign::key_set;
+    use sabir_proto::Secret;
+
+    /// The registry of a neighbour, and the keys that hosts publish.
+    struct World {
+        registry: Mutex<Option<Registry>>,
+        keys: String,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Fetch for World {
+        async fn fetch(&self, request: Request) -> Result<Answer, FetchFault> {
+            let ok = |body: String| Ok(Answer { status: 200, body: body.into_bytes().into() });
+            if request.url.path() == "/.well-known/jwks.json" {
+                return ok(self.keys.clone());
+            }
+            self.asked.lock().unwrap().push(request.url.query().unwrap().to_owned());
+            let since = request.url.query().unwrap().trim_start_matches("since=").parse().unwrap();
+            match &*self.registry.lock().unwrap() {
+                None => Err(FetchFault::Timeout),
+                Some(registry) => {
+                    ok(serde_json::to_string(&registry.changes(since, Timestamp::from_millis(NOW))).unwrap())
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_neighbour_is_read_on_from_where_it_was_left_and_anew_when_it_began_anew() {
+        let key = key();
+        let now = Timestamp::from_millis(NOW);
+        let keys = Json::of(&key_set(std::slice::from_ref(&key))).unwrap();
+        let world = Arc::new(World { registry: Mutex::default(), keys: keys.as_str().into(), asked: Mutex::default() });
+        let ring = Arc::new(Ring::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap());
+        let at = Some(Url::parse("https://b.example/registry/v1").unwrap());
+        let b = Neighbour { id: "network:b".into(), mail: None, key: None, ring, via: true, registry: at };
+        let envoy = Envoy::new(Egress::public(), &Tls::default(), Metrics::of_venues()).unwrap();
+        let registry = Arc::new(Registry::new("network:a", now));
+        let routes = Routes::new(("network:a".into(), "k".into()), None, envoy, registry, vec![b], 4);
+        let federation = Federation::new(Arc::new(routes), world.clone());
+        federation.keep_up(now).await;
+        assert!(federation.registry().all(now).is_empty(), "nobody was there");
+        let publish = async |registry: &Registry, id: &str| {
+            let (record, signed) = issue(record(id, &key, 0), &key, keys.clone(), now).unwrap();
+            registry.publish(record, signed, now).await.unwrap();
+        };
+        let theirs = Registry::new("network:b", now);
+        publish(&theirs, "network:b").await;
+        *world.registry.lock().unwrap() = Some(theirs);
+        federation.keep_up(now).await;
+        let entry = federation.registry().get("network:b", now).unwrap();
+        assert_eq!((entry.origin.as_str(), entry.through.as_deref()), ("network:b", Some("network:b")));
+        federation.keep_up(now).await;
+        let anew = Registry::new("network:b", Timestamp::from_millis(NOW + 1));
+        publish(&anew, "network:c").await;
+        *world.registry.lock().unwrap() = Some(anew);
+        federation.keep_up(now).await;
+        assert!(federation.registry().get("network:c", now).is_some());
+        assert_eq!(*world.asked.lock().unwrap(), ["since=0", "since=0", "since=1", "since=1", "since=0"]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests that are for somebody else: a venue's own agent, another network, or all of them.
+//!
+//! | Addressed to | Looking | Booking |
+//! |---|---|---|
+//! | a venue with an agent of its own | it answers | it is asked first; what it takes is booked here and counted once |
+//! | another network | it answers | it books and counts; here nothing but its answer is kept, for whoever asks again |
+//! | all networks | ours and theirs, put together | refused: a booking is made at one |
+
+use super::{Asked, Outcome, VenueAgent, unknown_venue};
+use crate::answer;
+use crate::intent::{Ask, invalid};
+use crate::route::{EVERYWHERE, Errand, Routes};
+use sabir_gateway::Moment;
+use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_proto::{Artifact, ArtifactId, Object, Part};
+use sabir_store::Venue;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl VenueAgent {
+    /// The same with ways out.
+    #[must_use]
+    pub fn with_routes(mut self, routes: Arc<Routes>) -> Self {
+        self.routes = Some(routes);
+        self
+    }
+
+    /// Whether a request to this name is for another network, or for all of them.
+    pub(super) fn leads_elsewhere(&self, to: &str, asked_at: sabir_proto::Timestamp) -> bool {
+        let known = |routes: &Arc<Routes>| to == EVERYWHERE || routes.leads_to(to, asked_at);
+        self.routes.as_ref().is_some_and(known)
+    }
+
+    /// What a request comes to, here or elsewhere.
+    pub(super) async fn respond(&self, asked: &Asked<'_>) -> Result<Outcome, Problem> {
+        let Some(routes) = &self.routes else { return self.answer(asked).await };
+        let begun = Instant::now();
+        match &asked.at {
+            Some(venue) if routes.has_agent(venue) => self.at_venue(routes, venue, asked, begun).await,
+            Some(_) => self.answer(asked).await,
+            None => match asked.to().filter(|to| *to != routes.own()) {
+                None => self.answer(asked).await,
+                Some(EVERYWHERE) => self.everywhere(routes, asked, begun).await,
+                Some(to) => {
+                    // Strict here as well: a payload that we would refuse is not passed on under our name.
+                    Ask::read(asked.intent, &asked.payload)?;
+                    let answer = routes.relay(&asked.errand(to, begun)).await?;
+                    Ok(if asked.intent.has_effect() {
+                        Outcome::Relayed(answer)
+                    } else {
+                        Outcome::Found(Value::Object(answer.to_map()))
+                    })
+                }
+            },
+        }
+    }
+
+    async fn at_venue(
+        &self,
+        routes: &Routes,
+        venue: &Venue,
+        asked: &Asked<'_>,
+        begun: Instant,
+    ) -> Result<Outcome, Problem> {
+        let errand = asked.errand(&venue.agent_id, begun);
+        if !asked.intent.has_effect() {
+            Ask::read(asked.intent, &asked.payload)?;
+            return Ok(Outcome::Found(Value::Object(routes.venue(venue, &errand).await?.to_map())));
+        }
+        // What we would refuse ourselves is not asked of the venue.
+        let mut outcome = self.answer(asked).await?;
+        let told = routes.venue(venue, &errand).await?.to_map();
+        if let Outcome::Booked(made) = &mut outcome {
+            for (theirs, ours) in [("booking_id", "venue_booking_id"), ("status", "venue_status")] {
+                if let Some(value @ Value::String(_)) = told.get(theirs) {
+                    made.shown.insert(ours.into(), value.clone());
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn everywhere(&self, routes: &Routes, asked: &Asked<'_>, begun: Instant) -> Result<Outcome, Problem> {
+        let limit = match Ask::read(asked.intent, &asked.payload)? {
+            Ask::List(wanted) | Ask::Search(wanted) => usize::try_from(wanted.limit).unwrap_or(usize::MAX),
+            Ask::Ping => return self.answer(asked).await,
+            Ask::Confirm(_) | Ask::Authorize(_) => {
+                return Err(invalid("a booking is made at one network; address it to the one that has the venue"));
+            }
+        };
+        match self.answer(asked).await? {
+            Outcome::Found(Value::Object(own)) => {
+                let found = routes.everywhere(&asked.errand(EVERYWHERE, begun), own, limit).await;
+                Ok(Outcome::Found(Value::Object(found)))
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Whom it is addressed to.
+    pub(super) fn to(&self) -> Option<&str> {
+        let tenant = self.cx.tenant().as_str();
+        let said = self.aside.as_ref().and_then(|aside| aside.to.as_deref());
+        said.or((!tenant.is_empty()).then_some(tenant))
+    }
+
+    fn errand(&self, to: &str, begun: Instant) -> Errand {
+        let aside = self.aside.as_ref();
+        let timestamp = aside.and_then(|aside| aside.timestamp.as_deref()).and_then(Moment::parse);
+        // Names of callers in other dialects may have what ids of the network have not.
+        let plain = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
+        Errand {
+            from: self.from().chars().map(plain).take(256).collect(),
+            to: to.into(),
+            intent: self.intent,
+            payload: self.payload.clone(),
+            correlation: aside.and_then(|aside| aside.correlation_id.clone()),
+            // What changes anything must say when it was sent; other dialects do not, and are repeated by their task.
+            timestamp: timestamp.or_else(|| self.intent.has_effect().then(|| Moment::from(self.now))),
+            via: aside.map(|aside| aside.via.clone()).unwrap_or_default(),
+            key: self.key(),
+            begun,
+            time: aside.and_then(|aside| aside.ttl_ms).map(Duration::from_millis),
+            now: self.now,
+        }
+    }
+}
+
+/// The artifact of a booking that another network has made.
+pub(super) fn relayed(answer: &Object) -> Artifact {
+    let id = ArtifactId::parse(super::BOOKING).unwrap_or_else(|_| unreachable!("a plain word is an id"));
+    Artifact::new(id, vec![Part::data(answer::data(&Value::Object(answer.to_map())))])
+}
+
+/// Nobody of that name is known here, nor a way to it.
+pub(super) fn nobody(to: &str) -> Problem {
+    if to.starts_with("network:") {
+        return Problem::new(ProblemCode::VenueNotFound, "there is no way to that network from here");
+    }
+    unknown_venue(to)
+}

@@ -1,0 +1,158 @@
+//! `[[network.peer]]` and `[network.coverage]`: the networks beside ours, and what ours has.
+
+use sabir_gateway::Mailing;
+use sabir_guard::authn::agnt::{Derivation, Ring};
+use sabir_guard::config::Reference;
+use sabir_guard::entrance::Secrets;
+use sabir_network::record::Coverage;
+use sabir_network::route::Neighbour;
+use serde::Deserialize;
+use std::sync::Arc;
+use url::Url;
+
+/// `[[network.peer]]`: another network, or a venue's own agent that wants a key.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerConfig {
+    /// Its id: `network:name`, or the agent id of a venue.
+    pub id: String,
+    /// Where envelopes are posted, such as `https://other.example/a2a/v1`. A venue's agent may leave it to its `endpoint`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// A ClawPulse gateway that has an inbox for it, instead of `url`; `key` is then ours at the gateway.
+    #[serde(default)]
+    pub clawpulse: Option<String>,
+    /// The API key that it issued to us, as `env:NAME` or `file:PATH`.
+    #[serde(default)]
+    pub key: Option<Reference>,
+    /// What is signed with, where it is another key than that of `[auth.agnt]`.
+    #[serde(default)]
+    pub signing_key: Option<Reference>,
+    /// It takes envelopes that were passed on.
+    #[serde(default = "yes")]
+    pub via: bool,
+    /// Its registry is read.
+    #[serde(default = "yes")]
+    pub registry: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `[network.coverage]`: what the network has and where, as its record says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoverageConfig {
+    /// Such as `restaurant`.
+    pub categories: Vec<String>,
+    /// Parts of towns.
+    pub areas: Vec<String>,
+    /// Towns.
+    pub cities: Vec<String>,
+    /// Countries.
+    pub countries: Vec<String>,
+}
+
+impl From<CoverageConfig> for Coverage {
+    fn from(CoverageConfig { categories, areas, cities, countries }: CoverageConfig) -> Self {
+        Self { categories, areas, cities, countries }
+    }
+}
+
+impl PeerConfig {
+    /// The neighbour it describes. `usual` is what is signed with where it has no key of its own.
+    pub(crate) fn neighbour(&self, secrets: &dyn Secrets, usual: Option<&Arc<Ring>>) -> Result<Neighbour, String> {
+        let named = |what: &str, problem: String| format!("network.peer {:?}: {what}: {problem}", self.id);
+        let reveal = |what: &str, reference: &Reference| {
+            let found = reference.find(what).and_then(|found| secrets.reveal(&found));
+            found.map_err(|problem| named(what, problem))
+        };
+        let url = |what: &str, text: &String| {
+            let url = Url::parse(text).map_err(|error| named(what, error.to_string()))?;
+            let plain = url.username().is_empty() && url.password().is_none() && url.has_host();
+            match url.scheme() {
+                "http" | "https" if plain => Ok(url),
+                _ => Err(named(what, "must be an http or https URL without a name and a password in it".into())),
+            }
+        };
+        let key = self.key.as_ref().map(|key| reveal("key", key)).transpose()?;
+        let ring = match &self.signing_key {
+            Some(reference) => Ring::new(&reveal("signing_key", reference)?, Derivation::Raw)
+                .map(Arc::new)
+                .map_err(|fault| named("signing_key", fault.to_string()))?,
+            None => usual.cloned().ok_or_else(|| {
+                named("signing_key", "envelopes to it are signed; give it a key, or [auth.agnt] one".into())
+            })?,
+        };
+        let at = self.url.as_ref().map(|text| url("url", text)).transpose()?;
+        let gateway = self.clawpulse.as_ref().map(|text| url("clawpulse", text)).transpose()?;
+        let is_network = self.id.starts_with("network:");
+        let registry = match &at {
+            Some(at) if self.registry && is_network => at.join("/registry/v1").ok(),
+            _ => None,
+        };
+        let mail = match (at, gateway, key.clone()) {
+            (Some(_), Some(_), _) => return Err(named("clawpulse", "give this or url, not both".into())),
+            (None, Some(gateway), Some(key)) => Some(Mailing::ClawPulse { gateway, key }),
+            (None, Some(_), None) => return Err(named("key", "a gateway wants our key".into())),
+            (Some(at), None, key) => Some(Mailing::Direct { at, key }),
+            (None, None, _) if is_network => return Err(named("url", "a network has one".into())),
+            (None, None, _) => None,
+        };
+        Ok(Neighbour { id: self.id.clone(), mail, key, ring, via: self.via, registry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::Secret;
+    use sabir_store::SecretRef;
+
+    struct Known;
+
+    impl Secrets for Known {
+        fn reveal(&self, _: &SecretRef) -> Result<Secret, String> {
+            Ok(Secret::new("s".repeat(32)))
+        }
+    }
+
+    fn read(text: &str) -> Result<Neighbour, String> {
+        let peer: PeerConfig = toml::from_str(text).map_err(|error| error.to_string())?;
+        peer.neighbour(&Known, None)
+    }
+
+    #[test]
+    fn a_network_has_an_address_a_key_and_a_registry() {
+        let network = read(
+            "id = \"network:b\"\nurl = \"https://b.example/a2a/v1\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"",
+        );
+        let network = network.unwrap();
+        assert_eq!(network.registry.unwrap().as_str(), "https://b.example/registry/v1");
+        assert!(network.via && matches!(network.mail, Some(Mailing::Direct { key: Some(_), .. })));
+        let venue = read("id = \"venue_luigis\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"").unwrap();
+        assert!(venue.mail.is_none() && venue.key.is_some() && venue.registry.is_none());
+        let inbox =
+            "id = \"venue_x\"\nclawpulse = \"https://cp.example\"\nkey = \"env:KEY\"\nsigning_key = \"env:SIGN\"";
+        assert!(matches!(read(inbox).unwrap().mail, Some(Mailing::ClawPulse { .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        for (text, says) in [
+            ("id = \"network:b\"\nsigning_key = \"env:S\"", "url"),
+            ("id = \"network:b\"\nurl = \"ftp://b\"\nsigning_key = \"env:S\"", "url"),
+            ("id = \"network:b\"\nurl = \"https://b/a2a/v1\"", "signing_key"),
+            ("id = \"v\"\nclawpulse = \"https://c\"\nsigning_key = \"env:S\"", "key"),
+            (
+                "id = \"v\"\nurl = \"https://v\"\nclawpulse = \"https://c\"\nkey = \"env:K\"\nsigning_key = \"env:S\"",
+                "clawpulse",
+            ),
+            ("id = \"v\"\nsecret = \"x\"", "unknown field"),
+        ] {
+            let problem = read(text).unwrap_err();
+            assert!(problem.contains(says), "{problem}");
+        }
+    }
+}

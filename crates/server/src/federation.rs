@@ -1,0 +1,114 @@
+//! The networks beside ours: the ways to them, our own record, and keeping up with theirs.
+
+use crate::app::App;
+use crate::card::{PublicAddress, Signer};
+use crate::config::Config;
+use crate::config::booking::NetworkConfig;
+use crate::gate::Gate;
+use crate::host::TokioHost;
+use prometheus_client::registry::Registry as Metrics;
+use sabir_engine::Host as _;
+use sabir_gateway::{Envoy, Outbound, PATIENCE, Tls};
+use sabir_guard::Seals;
+use sabir_network::federation::{Federation, RENEW_EVERY, issue};
+use sabir_network::record::{Pricing, Record};
+use sabir_network::registry::Registry;
+use sabir_network::route::{Neighbour, Routes};
+use sabir_proto::Json;
+use sabir_proto::agnt::{Intent, PROTOCOL};
+use sabir_store::Networks;
+use sabir_wire::agnt::PATH;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the registries of neighbours are read.
+const KEEP_UP_EVERY: Duration = Duration::from_secs(30);
+/// The same until every neighbour was read for the first time: servers are often started together.
+const KEEP_UP_AT_FIRST: Duration = Duration::from_secs(1);
+/// How often it is tried at first.
+const FIRST_ATTEMPTS: u32 = 10;
+/// The name of our key in the chains of envelopes that we pass on.
+const KEY_NAME: &str = "current";
+
+/// The ways out of a configured network, and whoever keeps up with the others.
+pub(crate) async fn open(
+    config: &Config,
+    section: &NetworkConfig,
+    gate: &Gate,
+    seals: Option<&Arc<Seals>>,
+    (ledger, metrics): (Arc<dyn Networks>, &mut Metrics),
+) -> Result<Federation<Outbound>, String> {
+    let ring = seals.map(|seals| seals.ring.clone());
+    let secrets = gate.secrets();
+    let neighbours: Result<Vec<Neighbour>, String> =
+        section.peer.iter().map(|peer| peer.neighbour(secrets, ring.as_ref())).collect();
+    let neighbours = neighbours?;
+    if section.hops_max == 0 || section.hops_max > sabir_gateway::VIA_MAX {
+        return Err(format!("network.hops_max is between 1 and {}", sabir_gateway::VIA_MAX));
+    }
+    // What the operator has written down may be called, whatever it is.
+    let written_down = |policy, peer: &crate::config::neighbours::PeerConfig| {
+        let urls = [peer.url.as_deref(), peer.clawpulse.as_deref()];
+        urls.into_iter().flatten().fold(policy, crate::agents::written_down)
+    };
+    let egress = section.peer.iter().fold(config.egress.policy(), written_down);
+    let venues = sabir_gateway::Metrics::of_venues();
+    venues.register(metrics);
+    let envoy = Envoy::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
+    let registry = Registry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
+    let names = (section.id.clone(), KEY_NAME.to_owned());
+    let routes = Routes::new(names, ring, envoy, Arc::new(registry), neighbours, section.hops_max);
+    let fetch = Outbound::with(egress, &Tls::default(), PATIENCE).map_err(|error| error.to_string())?;
+    Ok(Federation::new(Arc::new(routes), fetch))
+}
+
+/// What we say about ourselves; nothing where there is no key to sign it with.
+async fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &PublicAddress, signer: &Signer) {
+    let Some(key) = signer.key() else { return };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let record = Record {
+        network_id: section.id.clone(),
+        endpoint: format!("{}{PATH}", public.url),
+        protocols: names(&[PROTOCOL]),
+        intents: names(&Intent::ALL.map(Intent::name)),
+        features: names(&["via", "registry"]),
+        coverage: section.coverage.clone().into(),
+        pricing: Pricing { fee_pct: section.fee_pct, confirm_usd_cents: section.confirm_cents.into() },
+        keys: Json::of(&serde_json::Value::Null).unwrap_or_else(|_| unreachable!("null is JSON")),
+        card_url: Some(format!("{}/.well-known/agent-card.json", public.url)),
+        seq: 0,
+        issued_at: String::new(),
+        expires_at: String::new(),
+        withdrawn: false,
+    };
+    let keys = std::str::from_utf8(signer.key_set().bytes()).ok().and_then(|text| Json::parse(text).ok());
+    match keys.and_then(|keys| issue(record, key, keys, TokioHost.now())) {
+        None => tracing::error!("the record of the network could not be signed"),
+        Some((record, signed)) => {
+            if let Err(why) = federation.registry().publish(record, signed, TokioHost.now()).await {
+                tracing::error!(%why, "the record of the network could not be published");
+            }
+        }
+    }
+}
+
+/// Renews our record and keeps up with the others; never ends.
+pub(crate) async fn follow(app: Arc<App>, section: Option<NetworkConfig>) {
+    let (Some(network), Some(section)) = (&app.network, section) else { return std::future::pending().await };
+    let federation = &network.federation;
+    let mut renewed: Option<Instant> = None;
+    let mut attempts = 0;
+    loop {
+        if let Some(signer) = &app.signer
+            && renewed.is_none_or(|at| at.elapsed() >= RENEW_EVERY)
+        {
+            publish(federation, &section, &app.public, signer).await;
+            renewed = Some(Instant::now());
+        }
+        federation.keep_up(TokioHost.now()).await;
+        attempts += 1;
+        let alone = federation.routes().neighbours().iter().all(|neighbour| neighbour.registry.is_none());
+        let at_first = !alone && attempts < FIRST_ATTEMPTS;
+        tokio::time::sleep(if at_first { KEEP_UP_AT_FIRST } else { KEEP_UP_EVERY }).await;
+    }
+}

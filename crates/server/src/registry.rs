@@ -1,0 +1,194 @@
+//! `/registry/v1/…`: which networks there are, for everybody; what is put here is believed by its signature.
+//!
+//! | Request | What it does |
+//! |---|---|
+//! | `PUT networks/{id}` | takes a signed record; it renews the lease |
+//! | `DELETE networks/{id}` | takes a signed record that says `withdrawn` |
+//! | `GET networks/{id}` | the record and its signature |
+//! | `GET search?intent=&category=&location=&feature=&limit=&cursor=` | who covers what, best first |
+//! | `GET changes?since=` | what is new, for other registries |
+
+use crate::app::App;
+use crate::body::{Body, JSON, answer};
+use crate::host::TokioHost;
+use crate::network::Network;
+use crate::stack::{Untaken, collect};
+use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use sabir_engine::Host as _;
+use sabir_network::record::{BYTES_MAX, RecordFault, Signed};
+use sabir_network::registry::{Entry, Query, Taken, Untaken as NotTaken};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Below which path.
+const BASE: &str = "/registry/v1/";
+/// Records that are looked at at the same time: each may have us ask a stranger's server for its keys.
+const LOOKING_MAX: usize = 8;
+static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
+/// Networks in an answer where nobody says how many.
+const LIMIT: usize = 20;
+
+/// What is asked for.
+pub(crate) enum Place {
+    Network(String),
+    Search,
+    Changes,
+}
+
+impl Place {
+    /// The place of a path.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path.strip_prefix(BASE)? {
+            "search" => Some(Self::Search),
+            "changes" => Some(Self::Changes),
+            other => other.strip_prefix("networks/").map(|id| Self::Network(decoded(id))),
+        }
+    }
+}
+
+/// Serves one request.
+pub(crate) async fn serve(
+    app: &Arc<App>,
+    network: &Arc<Network>,
+    place: Place,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match (request.method().clone(), place) {
+        (Method::GET | Method::HEAD, Place::Search) => search(network, &query),
+        (Method::GET | Method::HEAD, Place::Changes) => changes(network, &query),
+        (Method::GET | Method::HEAD, Place::Network(id)) => {
+            match network.federation.registry().get(&id, TokioHost.now()) {
+                Some(entry) => told(StatusCode::OK, &shown(&entry)),
+                None => refused(StatusCode::NOT_FOUND, "not_found", "there is no such network here"),
+            }
+        }
+        (method @ (Method::PUT | Method::DELETE), Place::Network(id)) => {
+            take(app, network, &id, request, method == Method::DELETE).await
+        }
+        (_, place) => {
+            let allowed = if matches!(place, Place::Network(_)) { "GET, HEAD, PUT, DELETE" } else { "GET, HEAD" };
+            let mut response = refused(StatusCode::METHOD_NOT_ALLOWED, "method", &format!("this path takes {allowed}"));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            response
+        }
+    }
+}
+
+async fn take(
+    app: &Arc<App>,
+    network: &Arc<Network>,
+    id: &str,
+    request: Request<Incoming>,
+    withdraws: bool,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let taken = match collect(app, &parts.headers, body, BYTES_MAX).await {
+        Ok(taken) => taken,
+        Err(Untaken { status, fault }) => return refused(status, "body", &fault.to_string()),
+    };
+    let Ok(_looking) = LOOKING.try_acquire() else {
+        let words = "too many records are looked at; try again";
+        let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, "busy", words);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        return response;
+    };
+    let signed = Signed::read(&taken.body).and_then(|signed| {
+        let record = signed.claimed()?;
+        if record.withdrawn != withdraws {
+            let words = "a record that says withdrawn is sent by DELETE, and any other by PUT";
+            return Err(RecordFault::Invalid(words.into()));
+        }
+        Ok(signed)
+    });
+    let federation = &network.federation;
+    let outcome = match signed {
+        Ok(signed) => federation.registry().take(id, signed, None, federation.fetch(), TokioHost.now()).await,
+        Err(fault) => Err(fault.into()),
+    };
+    match outcome {
+        Ok(taken) => {
+            let status = if taken == Taken::First { StatusCode::CREATED } else { StatusCode::OK };
+            told(status, &json!({"network_id": id, "status": if taken == Taken::Same { "unchanged" } else { "taken" }}))
+        }
+        Err(why) => {
+            let (status, code) = match &why {
+                NotTaken::Record(RecordFault::Signature) => (StatusCode::FORBIDDEN, "invalid_signature"),
+                NotTaken::Record(RecordFault::Invalid(_)) | NotTaken::Another(_) => {
+                    (StatusCode::UNPROCESSABLE_ENTITY, "invalid_record")
+                }
+                NotTaken::Stale(_) => (StatusCode::CONFLICT, "stale"),
+                NotTaken::Equivocation(_) => (StatusCode::CONFLICT, "equivocation"),
+                NotTaken::Unproven { .. } => (StatusCode::FORBIDDEN, "unproven"),
+                NotTaken::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+            };
+            refused(status, code, &why.to_string())
+        }
+    }
+}
+
+fn search(network: &Network, query: &str) -> Response<Body> {
+    let mut asked = Query { limit: LIMIT, ..Query::default() };
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let text = || Some(value.clone().into_owned()).filter(|text| !text.is_empty());
+        let number = || value.parse::<usize>();
+        match &*name {
+            "intent" => asked.intent = text(),
+            "category" => asked.category = text(),
+            "location" => asked.location = text(),
+            "feature" => asked.feature = text(),
+            "limit" => match number() {
+                Ok(limit @ 1..) => asked.limit = limit,
+                _ => return refused(StatusCode::BAD_REQUEST, "limit", "limit is a whole number above 0"),
+            },
+            "cursor" => match number() {
+                Ok(after) => asked.after = after,
+                Err(_) => return refused(StatusCode::BAD_REQUEST, "cursor", "this is no cursor of ours"),
+            },
+            _ => {}
+        }
+    }
+    let routes = network.federation.routes();
+    let (found, next) = routes.registry().search(&asked, TokioHost.now(), |id| routes.standing(id));
+    let networks: Vec<Value> = found.iter().map(shown).collect();
+    told(StatusCode::OK, &json!({"networks": networks, "next_cursor": next.map(|next| next.to_string())}))
+}
+
+fn changes(network: &Network, query: &str) -> Response<Body> {
+    let since = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "since");
+    match since.map_or(Ok(0), |(_, value)| value.parse()) {
+        Ok(since) => {
+            let page = network.federation.registry().changes(since, TokioHost.now());
+            answer_json(StatusCode::OK, serde_json::to_string(&page).unwrap_or_default())
+        }
+        Err(_) => refused(StatusCode::BAD_REQUEST, "since", "since is the number of a change"),
+    }
+}
+
+/// A network as it is shown: what it signed, and where that was published.
+fn shown(entry: &Entry) -> Value {
+    let record: Value = entry.signed.record.read().unwrap_or_default();
+    json!({"record": record, "signature": entry.signed.signature, "origin": entry.origin})
+}
+
+fn told(status: StatusCode, value: &Value) -> Response<Body> {
+    answer_json(status, value.to_string())
+}
+
+fn refused(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    told(status, &json!({"error": {"code": code, "message": message}}))
+}
+
+fn answer_json(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = answer(status, JSON, body);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The id of a network in a path: its colon may be written as it is, or encoded.
+fn decoded(id: &str) -> String {
+    id.replace("%3A", ":").replace("%3a", ":")
+}
