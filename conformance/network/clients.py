@@ -78,9 +78,18 @@ class Client:
                 continue
             error = told['payload'].get('error', {}).get('code')
             self.run.log.keep(
-                order=order.number, key=order.key, kind=order.kind, why=why, tries=tries, status=status, code=error,
-                booking=told['payload'].get('booking_id'), at=asked['timestamp'],
-                replayed=answered.get('a2a-idempotent-replay') == 'true', echoed=told['agent_context'] == asked['agent_context'])
+                order=order.number,
+                key=order.key,
+                kind=order.kind,
+                why=why,
+                tries=tries,
+                status=status,
+                code=error,
+                booking=told['payload'].get('booking_id'),
+                at=asked['timestamp'],
+                replayed=answered.get('a2a-idempotent-replay') == 'true',
+                echoed=told['agent_context'] == asked['agent_context'],
+            )
             if error not in TRANSIENT:
                 connection.close()
                 return

@@ -10,9 +10,21 @@ import names
 import scene
 import tribunal
 from tribunal import (
-    Case, billed_exactly, billed_once, contexts_are_the_asker_s, counted_once, every_answer_is_a_row, every_row_was_told,
-    first_answers_only_once, metric_is_the_rows, no_drift, one_order_one_booking, places_add_up, put_to_the_test,
-    refusals_are_right, under_their_key,
+    Case,
+    billed_exactly,
+    billed_once,
+    contexts_are_the_asker_s,
+    counted_once,
+    every_answer_is_a_row,
+    every_row_was_told,
+    first_answers_only_once,
+    metric_is_the_rows,
+    no_drift,
+    one_order_one_booking,
+    places_add_up,
+    put_to_the_test,
+    refusals_are_right,
+    under_their_key,
 )
 
 
@@ -22,9 +34,21 @@ def honest():
     taken = {}
 
     def answer(order, kind, why='first', status=200, code=None, booking=None, replayed=False):
-        told.append({'order': order, 'key': order % scene.KEYS, 'kind': kind, 'why': why, 'tries': 1, 'status': status,
-                     'code': code, 'booking': booking, 'at': '2026-11-16T00:00:00.000000Z', 'replayed': replayed,
-                     'echoed': True})
+        told.append(
+            {
+                'order': order,
+                'key': order % scene.KEYS,
+                'kind': kind,
+                'why': why,
+                'tries': 1,
+                'status': status,
+                'code': code,
+                'booking': booking,
+                'at': '2026-11-16T00:00:00.000000Z',
+                'replayed': replayed,
+                'echoed': True,
+            }
+        )
 
     kinds = [*scene.KINDS] * 3
     for order, kind in enumerate(kinds):
@@ -41,17 +65,38 @@ def honest():
         taken['v1', slot] = taken.get(('v1', slot), 0) + 1
         customer = scene.CUSTOMERS[order % scene.KEYS]
         bookings.append({'booking': booking, 'venue': 'v1', 'slot': slot, 'key': key, 'status': 'pending'})
-        usage.append({'booking': booking, 'cents': 25, 'key': key, 'customer': customer,
-                      'batch': f'batch-{customer}' if customer else None, 'synced_at': 7 if customer else None})
+        usage.append(
+            {
+                'booking': booking,
+                'cents': 25,
+                'key': key,
+                'customer': customer,
+                'batch': f'batch-{customer}' if customer else None,
+                'synced_at': 7 if customer else None,
+            }
+        )
     told[0] = {**told[0], 'tries': 2}
     biller = [{'what': 'request', 'way': '429'}, {'what': 'request', 'way': 'lose'}, {'what': 'request', 'way': 'ok'}]
     for customer in {row['customer'] for row in usage} - {None}:
         value = sum(row['customer'] == customer for row in usage)
-        biller.append({'what': 'meter_event', 'identifier': f'agnt-batch-{customer}', 'customer': customer, 'value': value})
+        biller.append(
+            {'what': 'meter_event', 'identifier': f'agnt-batch-{customer}', 'customer': customer, 'value': value}
+        )
     metrics = [{names.METERED: {(): float(count)}, names.DRIFT: {(): 0.0}} for count in (5, len(usage))]
     slots = [{'venue': 'v1', 'slot': 's0', 'capacity': 1000, 'taken': taken['v1', 's0']}]
-    return Case(told, [f'key-{n}' for n in range(scene.KEYS)], bookings, usage, slots, {'v1': 'house'}, metrics, biller,
-                {'status': 0, 'said': ''}, [3], 1)
+    return Case(
+        told,
+        [f'key-{n}' for n in range(scene.KEYS)],
+        bookings,
+        usage,
+        slots,
+        {'v1': 'house'},
+        metrics,
+        biller,
+        {'status': 0, 'said': ''},
+        [3],
+        1,
+    )
 
 
 COUNTERFEITS = []

@@ -1,8 +1,8 @@
 """The envelope as the published texts have it, written here from them and from nothing of the server's.
 
-    envelope('booking.search', {'query': 'sunset'})           # a dict, stamped with rising microseconds
-    sign(payload, key, 'my-agent')                            # the same payload with `_ts`, `_from` and `_sig`
-    Caller(server, key).ask('network.ping')                   # posts it, and checks the shape of whatever comes back
+envelope('booking.search', {'query': 'sunset'})           # a dict, stamped with rising microseconds
+sign(payload, key, 'my-agent')                            # the same payload with `_ts`, `_from` and `_sig`
+Caller(server, key).ask('network.ping')                   # posts it, and checks the shape of whatever comes back
 """
 
 import contextlib
@@ -127,7 +127,12 @@ def verified(payload, key, now=None):
 def envelope(intent, payload=None, sender='judge', to=NETWORK, ttl=5000, timestamp=None, **more):
     """One envelope. `timestamp` is made where it is not given; with `timestamp=''` it has none."""
     every = {
-        'protocol': PROTOCOL, 'from': sender, 'to': to, 'intent': intent, 'payload': payload or {}, 'ttl_ms': ttl,
+        'protocol': PROTOCOL,
+        'from': sender,
+        'to': to,
+        'intent': intent,
+        'payload': payload or {},
+        'ttl_ms': ttl,
         'timestamp': stamp() if timestamp is None else timestamp,
     }
     return {**every, **more}

@@ -12,6 +12,7 @@ PREVIOUS = bytes.fromhex('ffeeddccbbaa99887766554433221100fedcba9876543210012345
 SIGNING_ENV = 'JUDGE_SIGNING_KEY'
 PREVIOUS_ENV = 'JUDGE_PREVIOUS_KEY'
 STRIPE_ENV = 'JUDGE_STRIPE_KEY'
+CHAIN_ENV = 'JUDGE_CHAIN_URL'
 VENUES_FILE = 'given/venues.json'
 VERSION = '2026.11'
 # An agent besides the network, so that the hub is one.
@@ -35,12 +36,20 @@ def config(network='', ring='', more='', id=NETWORK, signing=True, venues=VENUES
 
 def billing(url):
     """The section that sends usage to a Stripe-shaped server."""
-    return f'[network.billing]\nurl = "{url}"\nkey = "env:{STRIPE_ENV}"\nmeter = "mtr_judge"\nevent_name = "bookings"\n'
+    return (
+        f'[network.billing]\nurl = "{url}/"\nsecret_key = "env:{STRIPE_ENV}"\nmeter = "mtr_judge"\n'
+        'event_name = "bookings"\nnightly = false\n'
+    )
 
 
 def peer(id, url, variable):
     """A network beside this one, with the key that it issued to us."""
     return f'[[network.peer]]\nid = "{id}"\nurl = "{url}"\nkey = "env:{variable}"\n'
+
+
+def signing(file):
+    """What the network signs its own record with."""
+    return f'[server.signing]\nkeys = ["file:{file}"]\n'
 
 
 def coverage(**lists):
@@ -49,20 +58,25 @@ def coverage(**lists):
 
 
 def payments(stripe, chain, pay_to, asset, network):
-    """The sections that take money: by card, by x402, and by a transaction on a chain."""
+    """The sections that take money: by card, by x402, and by a transaction on a chain, whose address is a secret."""
+    paid = f'network = "{network}"\nasset = "{asset}"\npay_to = "{pay_to}"\n'
     return (
-        f'[network.payments.stripe]\nurl = "{stripe}"\nkey = "env:{STRIPE_ENV}"\n'
-        f'[network.payments.x402]\nfacilitator = "{chain}"\npay_to = "{pay_to}"\nasset = "{asset}"\nnetwork = "{network}"\n'
-        f'[network.payments.crypto]\nrpc = "{chain}/rpc"\npay_to = "{pay_to}"\nasset = "{asset}"\nnetwork = "{network}"\n'
+        '[network.payments]\npayment_max = 1000000\nday_max = 5000000\n'
+        f'[network.payments.stripe]\nurl = "{stripe}/"\nsecret_key = "env:{STRIPE_ENV}"\n'
+        f'[network.payments.x402]\nfacilitator = "{chain}/"\n{paid}'
+        f'[network.payments.crypto]\nrpc = "env:{CHAIN_ENV}"\n{paid}'
     )
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
+
 def uuid_of(key, salt):
     """The id that a row is shown with; in the rows it is a number that rises and one that does not."""
-    return (f"printf('%08x-%04x-7%03x-%04x-%012x', {key} >> 31, ({key} >> 15) & 65535, ({key} & 32767) >> 3, "
-            f"32768 | (({key} & 7) << 11) | ({salt} >> 48), {salt} & 281474976710655)")
+    return (
+        f"printf('%08x-%04x-7%03x-%04x-%012x', {key} >> 31, ({key} >> 15) & 65535, ({key} & 32767) >> 3, "
+        f'32768 | (({key} & 7) << 11) | ({salt} >> 48), {salt} & 281474976710655)'
+    )
 
 
 BOOKINGS = f'SELECT {uuid_of("k", "salt")} AS booking, venue, slot, key, status FROM booking'

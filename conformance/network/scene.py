@@ -28,12 +28,28 @@ REFUSED = {'full': 'slot_unavailable', 'nowhere': 'venue_not_found'}
 
 def venues():
     """Venues with room for everybody, and one whose only slot has one place, which is taken first."""
-    made = [{'slug': f'house-{n:02}', 'name': f'House {n:02}', 'category': 'spa', 'city': 'Ubud', 'agent_id': f'agent:house-{n:02}',
-             'description': 'a place', 'tags': [],
-             'slots': [{'id': f's{s}', 'time': f'2027-01-0{s + 1}T19:00:00Z', 'capacity': CAPACITY} for s in range(3)]}
-            for n in range(VENUES)]
-    made.append({**made[0], 'slug': 'tiny', 'name': 'Tiny', 'agent_id': 'agent:tiny',
-                 'slots': [{'id': 'only', 'time': '2027-01-01T19:00:00Z', 'capacity': 1}]})
+    made = [
+        {
+            'slug': f'house-{n:02}',
+            'name': f'House {n:02}',
+            'category': 'spa',
+            'city': 'Ubud',
+            'agent_id': f'agent:house-{n:02}',
+            'description': 'a place',
+            'tags': [],
+            'slots': [{'id': f's{s}', 'time': f'2027-01-0{s + 1}T19:00:00Z', 'capacity': CAPACITY} for s in range(3)],
+        }
+        for n in range(VENUES)
+    ]
+    made.append(
+        {
+            **made[0],
+            'slug': 'tiny',
+            'name': 'Tiny',
+            'agent_id': 'agent:tiny',
+            'slots': [{'id': 'only', 'time': '2027-01-01T19:00:00Z', 'capacity': 1}],
+        }
+    )
     return made
 
 
@@ -47,8 +63,11 @@ Order = collections.namedtuple('Order', 'number key kind envelope')
 def order(number, rng: random.Random):
     """One confirm: which key, what kind, and the envelope. Its timestamp is made when it is first sent."""
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
-    payload = {'venue_id': f'house-{rng.randrange(VENUES):02}', 'party_size': rng.randint(1, 9),
-               'user_note': f'order {number}'}
+    payload = {
+        'venue_id': f'house-{rng.randrange(VENUES):02}',
+        'party_size': rng.randint(1, 9),
+        'user_note': f'order {number}',
+    }
     if rng.random() < 0.6:
         payload['slot_id'] = f's{rng.randrange(3)}'
     if kind == 'full':
@@ -59,8 +78,16 @@ def order(number, rng: random.Random):
 
 
 def envelope(asked, at):
-    return {'protocol': PROTOCOL, 'from': f'client-{asked.key}', 'to': NETWORK, 'intent': 'booking.confirm',
-            'payload': asked.envelope, 'agent_context': {'order': asked.number}, 'ttl_ms': TTL_MS, 'timestamp': at}
+    return {
+        'protocol': PROTOCOL,
+        'from': f'client-{asked.key}',
+        'to': NETWORK,
+        'intent': 'booking.confirm',
+        'payload': asked.envelope,
+        'agent_context': {'order': asked.number},
+        'ttl_ms': TTL_MS,
+        'timestamp': at,
+    }
 
 
 def encoded(value):

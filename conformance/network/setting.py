@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import tempfile
+import threading
 
 import names
 import venues as sample
@@ -21,7 +22,18 @@ from names import AGENTS, CURRENT, PREVIOUS, PREVIOUS_ENV, SIGNING_ENV, VERSION,
 from registry import equal
 from server import until
 
-__all__ = ['CURRENT', 'KEY', 'PREVIOUS', 'PREVIOUS_ENV', 'VERSION', 'importing', 'network', 'scratch', 'shared', 'total']
+__all__ = [
+    'CURRENT',
+    'KEY',
+    'PREVIOUS',
+    'PREVIOUS_ENV',
+    'VERSION',
+    'importing',
+    'network',
+    'scratch',
+    'shared',
+    'total',
+]
 # What a key for the network looks like.
 KEY = re.compile(r'agnt_(live|test)_[0-9A-Za-z]{32}')
 
@@ -31,7 +43,7 @@ class Network:
 
     def __init__(self, server, venues, id=NETWORK):
         self.server, self.venues, self.id = server, venues, id
-        self.callers = {}
+        self.callers, self.lock = {}, threading.Lock()
 
     # --- Who calls ------------------------------------------------------------------------------------------------
 
@@ -47,14 +59,19 @@ class Network:
     def caller(self, tier='pro', scopes=('full',), agents=(), sender='judge', words=()):
         """A caller with a key of these terms; the same terms have the same key."""
         terms = (tier, tuple(scopes), tuple(agents), tuple(words))
-        if terms not in self.callers:
-            issued = self.key(tier, scopes, agents, *words)
-            self.callers[terms] = issued
-            # A running server takes it within a second.
-            probe = Caller(self.server.address, issued['key'], network=self.id)
-            until(lambda: probe.raw(json.dumps(envelope('network.ping', to=self.id)).encode(),
-                                    [('Content-Type', 'application/json')]).code != 'unauthorized', 'the key is taken')
+        # Checks may share a network, and none of them gets a key that is not taken yet.
+        with self.lock:
+            if terms not in self.callers:
+                issued = self.key(tier, scopes, agents, *words)
+                self.taken(issued['key'])
+                self.callers[terms] = issued
         return self.with_key(self.callers[terms]['key'], sender)
+
+    def taken(self, key):
+        """Waits until a key is known; a running server takes it within a second."""
+        caller, headers = self.with_key(key), [('Content-Type', 'application/json')]
+        body = json.dumps(envelope('network.ping', to=self.id)).encode()
+        until(lambda: caller.raw(body, headers).code != 'unauthorized', 'the key is taken')
 
     def key_id(self, tier='pro', scopes=('full',), agents=(), words=()):
         return self.callers[tier, tuple(scopes), tuple(agents), tuple(words)]['id']
@@ -78,7 +95,9 @@ class Network:
 
     def webhook(self, key_id, url, *events):
         """Registers a webhook for a key; the document, with the secret that is shown once."""
-        return self.command('webhook', 'add', '--key', key_id, '--url', url, *(w for e in events for w in ('--event', e)))
+        return self.command(
+            'webhook', 'add', '--key', key_id, '--url', url, *(w for e in events for w in ('--event', e))
+        )
 
     # --- What it keeps ----------------------------------------------------------------------------------------------
 
@@ -126,11 +145,12 @@ def shared(world):
 
 def importing(world, venues, text=None):
     """Runs `sabir venue import` on a file beside no server: the finished process, and the server that was not started."""
-    server = world.server(config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()})
+    server = world.server(
+        config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()}
+    )
     file = server.given('import.json', text if text is not None else json.dumps(venues))
     return server.sabir('venue', 'import', file, '--config', server.config, '-o', 'json'), server
 
 
 def scratch(world, name):
     return pathlib.Path(tempfile.mkdtemp(prefix=f'{name}-', dir=world.scratch))
-

@@ -92,8 +92,14 @@ class Service:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         with self.lock:
             way = self.way(url.path)
-            self.keep('request', method=handler.command, path=url.path, way=way,
-                      key=headers.get('idempotency-key'), body=body.decode(errors='replace')[:2000])
+            self.keep(
+                'request',
+                method=handler.command,
+                path=url.path,
+                way=way,
+                key=headers.get('idempotency-key'),
+                body=body.decode(errors='replace')[:2000],
+            )
             if way in NEVER_HAPPENED:
                 status, document = (int(way), self.failure(int(way))) if way != 'silence' else (0, None)
             else:
@@ -169,7 +175,9 @@ class Standin:
         self.folder, self.file = pathlib.Path(folder), pathlib.Path(folder) / f'{pathlib.Path(script).stem}.jsonl'
         self.process = subprocess.Popen(
             [sys.executable, '-B', str(HERE / script), '0', str(self.file), str(fails), str(seed)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         said = self.process.stdout.readline()
         assert said, f'{script} did not start'
         self.port = int(said)

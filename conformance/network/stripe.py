@@ -58,16 +58,21 @@ class Stripe(standin.Service):
         if not 0 < len(name) <= 100 or len(identifier) > 100 or not customer or not value.isdigit() or not at.isdigit():
             return bad(f'not a meter event: {form}')
         if not now - AGE_SECONDS_MAX <= int(at) <= now + AHEAD_SECONDS_MAX:
-            return bad('The timestamp must be within the past 35 days and at most 5 minutes ahead',
-                       'timestamp_invalid')
+            return bad('The timestamp must be within the past 35 days and at most 5 minutes ahead', 'timestamp_invalid')
         if identifier in self.events:
             return bad(f'An event already exists with identifier {identifier}.', 'duplicate_meter_event')
         event = {'identifier': identifier, 'customer': customer, 'value': int(value), 'timestamp': int(at)}
         self.keep('meter_event', event_name=name, **event)
         self.events[identifier] = event
-        return 200, {'object': 'billing.meter_event', 'created': int(now), 'event_name': name, 'identifier': identifier,
-                     'livemode': False, 'timestamp': int(at),
-                     'payload': {'stripe_customer_id': customer, 'value': value}}
+        return 200, {
+            'object': 'billing.meter_event',
+            'created': int(now),
+            'event_name': name,
+            'identifier': identifier,
+            'livemode': False,
+            'timestamp': int(at),
+            'payload': {'stripe_customer_id': customer, 'value': value},
+        }
 
     def meters(self, path, query):
         parts = path.split('/')[4:]
@@ -76,18 +81,27 @@ class Stripe(standin.Service):
         if parts[1:] != ['event_summaries']:
             return bad('no such meter', status=404)
         start, end = int(query['start_time']), int(query['end_time'])
-        mine = [e for e in self.events.values()
-                if e['customer'] == query['customer'] and start <= e['timestamp'] < end]
-        summary = {'id': 'mtrusg_1', 'object': 'billing.meter_event_summary', 'meter': parts[0], 'livemode': False,
-                   'start_time': start, 'end_time': end, 'aggregated_value': float(sum(e['value'] for e in mine))}
+        mine = [e for e in self.events.values() if e['customer'] == query['customer'] and start <= e['timestamp'] < end]
+        summary = {
+            'id': 'mtrusg_1',
+            'object': 'billing.meter_event_summary',
+            'meter': parts[0],
+            'livemode': False,
+            'start_time': start,
+            'end_time': end,
+            'aggregated_value': float(sum(e['value'] for e in mine)),
+        }
         return 200, {'object': 'list', 'has_more': False, 'data': [summary] if mine else [], 'url': path}
 
     # --- Payments -------------------------------------------------------------------------------------------------
 
     def intent(self, method, rest, query, form):
         if method == 'GET' and rest == ['search']:
-            found = [one for one in self.intents.values()
-                     if any(f"'{value}'" in query.get('query', '') for value in one['metadata'].values())]
+            found = [
+                one
+                for one in self.intents.values()
+                if any(f"'{value}'" in query.get('query', '') for value in one['metadata'].values())
+            ]
             return 200, {'object': 'search_result', 'data': found, 'has_more': False}
         if method == 'POST' and not rest:
             return self.create(form)
@@ -97,9 +111,14 @@ class Stripe(standin.Service):
         if method == 'GET':
             return 200, one
         step = rest[1] if len(rest) > 1 else ''
-        wanted = {'capture': ('requires_capture', 'succeeded'), 'cancel': ('requires_capture', 'canceled'),
-                  'confirm': ('requires_confirmation', 'requires_capture')}.get(step)
-        if wanted is None or (one['status'] != wanted[0] and not (step == 'cancel' and one['status'] == 'requires_action')):
+        wanted = {
+            'capture': ('requires_capture', 'succeeded'),
+            'cancel': ('requires_capture', 'canceled'),
+            'confirm': ('requires_confirmation', 'requires_capture'),
+        }.get(step)
+        if wanted is None or (
+            one['status'] != wanted[0] and not (step == 'cancel' and one['status'] == 'requires_action')
+        ):
             return bad(f'This PaymentIntent is {one["status"]}', 'payment_intent_unexpected_state')
         return 200, self.reach(one, wanted[1])
 
@@ -108,15 +127,28 @@ class Stripe(standin.Service):
         if not amount.isdigit() or not form.get('currency'):
             return bad('amount and currency are needed')
         metadata = {k[9:-1]: v for k, v in form.items() if k.startswith('metadata[')}
-        one = {'id': f'pi_{len(self.intents) + 1:06}', 'object': 'payment_intent', 'amount': int(amount),
-               'currency': form['currency'], 'capture_method': form.get('capture_method', 'automatic'),
-               'amount_received': 0, 'metadata': metadata, 'status': 'requires_confirmation'}
+        one = {
+            'id': f'pi_{len(self.intents) + 1:06}',
+            'object': 'payment_intent',
+            'amount': int(amount),
+            'currency': form['currency'],
+            'capture_method': form.get('capture_method', 'automatic'),
+            'amount_received': 0,
+            'metadata': metadata,
+            'status': 'requires_confirmation',
+        }
         self.intents[one['id']] = one
         method = form.get('payment_method', '')
         if method == DECLINED:
             self.reach(one, 'requires_payment_method')
-            return 402, {'error': {'type': 'card_error', 'code': 'card_declined', 'message': 'Your card was declined.',
-                                   'payment_intent': one}}
+            return 402, {
+                'error': {
+                    'type': 'card_error',
+                    'code': 'card_declined',
+                    'message': 'Your card was declined.',
+                    'payment_intent': one,
+                }
+            }
         if method == ASKS:
             return 200, self.reach(one, 'requires_action')
         if form.get('confirm') == 'true':
@@ -127,8 +159,14 @@ class Stripe(standin.Service):
         one['status'] = status
         if status == 'succeeded':
             one['amount_received'] = one['amount']
-        self.keep('intent', id=one['id'], status=status, amount=one['amount'], captured=one['amount_received'],
-                  metadata=one['metadata'])
+        self.keep(
+            'intent',
+            id=one['id'],
+            status=status,
+            amount=one['amount'],
+            captured=one['amount_received'],
+            metadata=one['metadata'],
+        )
         return one
 
 

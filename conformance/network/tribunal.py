@@ -93,8 +93,13 @@ def refusals_are_right(case):
         want = {'other': 'idempotency_conflict'}.get(line['why'], scene.REFUSED.get(line['kind']))
         if line['code'] in TRANSIENT:
             continue
-        yield None if line['code'] == want else (
-            f'order {line["order"]} ({line["kind"]}, {line["why"]}): {line["status"]} {line["code"]}, want {want}')
+        yield (
+            None
+            if line['code'] == want
+            else (
+                f'order {line["order"]} ({line["kind"]}, {line["why"]}): {line["status"]} {line["code"]}, want {want}'
+            )
+        )
 
 
 def first_answers_only_once(case):
@@ -130,7 +135,11 @@ def under_their_key(case):
     for line in case.told:
         if line['status'] == 200 and line['booking'] in keys:
             right = keys[line['booking']] == case.keys[line['key']]
-            yield None if right else f'order {line["order"]} under {case.keys[line["key"]]} is with {keys[line["booking"]]}'
+            yield (
+                None
+                if right
+                else f'order {line["order"]} under {case.keys[line["key"]]} is with {keys[line["booking"]]}'
+            )
 
 
 def places_add_up(case):
@@ -173,12 +182,17 @@ def billed_exactly(case):
     owed, told = collections.Counter(), collections.Counter()
     for row in case.usage:
         owed[row['customer']] += 1
-    for booking, key in {line['booking']: line['key'] for line in case.told if line['status'] == 200}.items():
+    for key in {line['booking']: line['key'] for line in case.told if line['status'] == 200}.values():
         told[scene.CUSTOMERS[key]] += 1
     for customer in {*counted, *owed, *told} - {None}:
         right = counted[customer] == owed[customer] == told[customer]
-        yield None if right else (
-            f'{customer}: the biller has {counted[customer]}, the rows {owed[customer]}, the clients {told[customer]}')
+        yield (
+            None
+            if right
+            else (
+                f'{customer}: the biller has {counted[customer]}, the rows {owed[customer]}, the clients {told[customer]}'
+            )
+        )
     yield None if not counted[None] else 'somebody without a customer was billed'
 
 
@@ -209,9 +223,20 @@ def put_to_the_test(case):
 
 
 CHECKS = [
-    every_answer_is_a_row, every_row_was_told, one_order_one_booking, refusals_are_right, first_answers_only_once,
-    contexts_are_the_asker_s, counted_once, under_their_key, places_add_up, metric_is_the_rows, no_drift, billed_exactly,
-    billed_once, put_to_the_test,
+    every_answer_is_a_row,
+    every_row_was_told,
+    one_order_one_booking,
+    refusals_are_right,
+    first_answers_only_once,
+    contexts_are_the_asker_s,
+    counted_once,
+    under_their_key,
+    places_add_up,
+    metric_is_the_rows,
+    no_drift,
+    billed_exactly,
+    billed_once,
+    put_to_the_test,
 ]
 
 

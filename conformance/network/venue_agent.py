@@ -1,8 +1,8 @@
 """A venue's own agent: takes the network's envelopes, remembers them, and answers as it is told to.
 
-    with VenueAgent() as agent:
-        agent.way = 'refuse'            # and so on; see `WAYS`. `ways` come first, one after the other
-        agent.seen                      # the envelopes that came
+with VenueAgent() as agent:
+    agent.way = 'refuse'            # and so on; see `WAYS`. `ways` come first, one after the other
+    agent.seen                      # the envelopes that came
 """
 
 import http.server
@@ -26,8 +26,9 @@ class VenueAgent:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
-                owner.seen.append({'at': time.time(), 'path': self.path, 'headers': dict(self.headers.items()),
-                                   'body': body})
+                owner.seen.append(
+                    {'at': time.time(), 'path': self.path, 'headers': dict(self.headers.items()), 'body': body}
+                )
                 try:
                     owner.answer(self, json.loads(body))
                 except OSError:
@@ -54,8 +55,14 @@ class VenueAgent:
             self.over.wait(30)
             handler.close_connection = True
             return
-        status, payload = 200, {'booking_id': f'theirs-{len(self.seen)}', 'status': 'pending',
-                                'venue': {'id': asked['payload'].get('venue_id'), 'slug': '', 'name': '', 'agent_id': self.name}}
+        status, payload = (
+            200,
+            {
+                'booking_id': f'theirs-{len(self.seen)}',
+                'status': 'pending',
+                'venue': {'id': asked['payload'].get('venue_id'), 'slug': '', 'name': '', 'agent_id': self.name},
+            },
+        )
         if way == 'refuse':
             status = 409
             payload = {'error': {'code': 'slot_unavailable', 'message': 'fully booked', 'retryable': False}}
@@ -64,9 +71,18 @@ class VenueAgent:
         if way != 'unsigned':
             key = b'x' * 32 if way == 'forged' else CURRENT
             payload = sign(payload, key, self.name)
-        data = json.dumps({'protocol': PROTOCOL, 'from': asked['to'], 'to': asked['from'], 'intent': asked['intent'],
-                           'payload': payload, 'agent_context': asked.get('agent_context', {}), 'ttl_ms': asked['ttl_ms'],
-                           'timestamp': stamp()}).encode()
+        data = json.dumps(
+            {
+                'protocol': PROTOCOL,
+                'from': asked['to'],
+                'to': asked['from'],
+                'intent': asked['intent'],
+                'payload': payload,
+                'agent_context': asked.get('agent_context', {}),
+                'ttl_ms': asked['ttl_ms'],
+                'timestamp': stamp(),
+            }
+        ).encode()
         if way == 'nonsense':
             data = b'<html>'
         handler.send_response(status)

@@ -1,7 +1,7 @@
 """A network to try things on: venues made from a seed, and what a search over them must find, by the plain rules.
 
-    venues = sample(240)                         # as they stand in the file that is imported
-    listed(venues, category='spa')               # what `venue.list` must give, by slug
+venues = sample(240)                         # as they stand in the file that is imported
+listed(venues, category='spa')               # what `venue.list` must give, by slug
 """
 
 import random
@@ -17,8 +17,23 @@ CITIES = {
 }
 FIRST = ['Blue', 'Quiet', 'Old', 'Golden', 'Salty', 'Café', 'Little', 'Grüne', 'Night', 'Morning']
 SECOND = ['Turtle', 'Lantern', 'Harbour', 'Garden', 'Tide', 'Kitchen', 'House', 'Terrace', 'Anchor', 'Mango']
-WORDS = ['sunset', 'dinner', 'vegan', 'rooftop', 'family', 'massage', 'sauna', 'longboard', 'sake', 'tasting', 'quiet',
-         'live music', 'harbour view', 'brunch', 'wifi']
+WORDS = [
+    'sunset',
+    'dinner',
+    'vegan',
+    'rooftop',
+    'family',
+    'massage',
+    'sauna',
+    'longboard',
+    'sake',
+    'tasting',
+    'quiet',
+    'live music',
+    'harbour view',
+    'brunch',
+    'wifi',
+]
 PRICES = ['$', '$$', '$$$', None]
 # Names that have tripped others: emoji, both directions of text, wildcards, quotes, a zero-width joiner.
 ODD = [
@@ -26,7 +41,7 @@ ODD = [
     {'name': 'مطعم الواحة', 'description': 'كسكس وشاي'},
     {'name': 'Left \u202eright\u202c Bar', 'description': 'bidi \u2067override\u2069'},
     {'name': '100% Juice_Bar', 'description': 'fresh \\ pressed'},
-    {'name': "O'Reilly \"Quotes\"; --", 'description': "Robert'); DROP TABLE venues;--"},
+    {'name': 'O\'Reilly "Quotes"; --', 'description': "Robert'); DROP TABLE venues;--"},
     {'name': 'naïve Äpfel', 'description': 'straße'},
 ]
 FEE = 7.0
@@ -42,9 +57,15 @@ def sample(count=240, seed=8, slots=3, prefix=''):
         words = rng.sample(WORDS, 3)
         slug = f'{prefix}venue-{number:04}'
         one = {
-            'slug': slug, 'name': name, 'category': category, 'description': f'{", ".join(words)} in {city}',
-            'area': rng.choice(CITIES[city]), 'city': city, 'tags': rng.sample(['wifi', 'garden', 'late', 'kids'], 2),
-            'price_range': rng.choice(PRICES), 'priority_rank': rng.choice([None, None, 1, 5, 9]),
+            'slug': slug,
+            'name': name,
+            'category': category,
+            'description': f'{", ".join(words)} in {city}',
+            'area': rng.choice(CITIES[city]),
+            'city': city,
+            'tags': rng.sample(['wifi', 'garden', 'late', 'kids'], 2),
+            'price_range': rng.choice(PRICES),
+            'priority_rank': rng.choice([None, None, 1, 5, 9]),
             'agent_id': f'agent:{slug}',
             'slots': [{'id': f's{n}', 'time': f'2027-01-0{n + 1}T19:00:00Z', 'capacity': n + 1} for n in range(slots)],
         }
@@ -74,16 +95,17 @@ def fold(text):
 def listed(venues, category=None, location=None, limit=50):
     """The slugs that `venue.list` must give."""
     found = [v for v in venues if category is None or v['category'].lower() == category.lower()]
-    return [v['slug'] for v in order(v for v in found if within(v, location))][:min(limit, 100)]
+    return [v['slug'] for v in order(v for v in found if within(v, location))][: min(limit, 100)]
 
 
 def searched(venues, query=None, location=None, limit=10):
     """The slugs that `booking.search` must give: every word somewhere in name, description or category."""
+
     def matches(venue):
         fields = [fold(venue.get(name) or '') for name in ('name', 'description', 'category')]
         return all(any(fold(term) in field for field in fields) for term in (query or '').split())
 
-    return [v['slug'] for v in order(v for v in venues if matches(v) and within(v, location))][:min(limit, 25)]
+    return [v['slug'] for v in order(v for v in venues if matches(v) and within(v, location))][: min(limit, 25)]
 
 
 def plain(text):

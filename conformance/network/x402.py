@@ -62,11 +62,20 @@ class Facilitator(standin.Service):
             # The same payment again is the same settlement, which is how a lost answer is found out.
             return 200, self.settled[inner['nonce']]
         if why:
-            return 200, {'success': False, 'errorReason': why, 'payer': inner['from'], 'transaction': '',
-                         'network': wanted['network']}
+            return 200, {
+                'success': False,
+                'errorReason': why,
+                'payer': inner['from'],
+                'transaction': '',
+                'network': wanted['network'],
+            }
         self.keep('settled', nonce=inner['nonce'], amount=int(inner['value']), payer=inner['from'])
-        self.settled[inner['nonce']] = {'success': True, 'payer': inner['from'], 'network': wanted['network'],
-                                        'transaction': '0x' + inner['nonce'][-64:].rjust(64, '0')}
+        self.settled[inner['nonce']] = {
+            'success': True,
+            'payer': inner['from'],
+            'network': wanted['network'],
+            'transaction': '0x' + inner['nonce'][-64:].rjust(64, '0'),
+        }
         return 200, self.settled[inner['nonce']]
 
     def rpc(self, asked):
@@ -92,10 +101,22 @@ def transfer(hash, to, amount, asset, payer='0x' + 'aa' * 20, block=900, good=Tr
     call = f'0xa9059cbb{to[2:].rjust(64, "0")}{amount:064x}'
     return {
         'hash': hash,
-        'transaction': {'hash': hash, 'from': payer, 'to': asset, 'input': call, 'value': '0x0',
-                        'blockNumber': hex(block)},
-        'receipt': {'transactionHash': hash, 'status': '0x1' if good else '0x0', 'blockNumber': hex(block), 'from': payer,
-                    'to': asset, 'logs': [{'address': asset, 'topics': [topic, *padded], 'data': data}] if good else []},
+        'transaction': {
+            'hash': hash,
+            'from': payer,
+            'to': asset,
+            'input': call,
+            'value': '0x0',
+            'blockNumber': hex(block),
+        },
+        'receipt': {
+            'transactionHash': hash,
+            'status': '0x1' if good else '0x0',
+            'blockNumber': hex(block),
+            'from': payer,
+            'to': asset,
+            'logs': [{'address': asset, 'topics': [topic, *padded], 'data': data}] if good else [],
+        },
     }
 
 

@@ -19,8 +19,12 @@ METERS = '/v1/billing/meter_events'
 def billed(world, count=5, customer='cus_ana', env=None):
     """A network with a biller, a key of a customer, and so many bookings under it."""
     with Standin('stripe.py', scratch(world, 'stripe')) as biller:
-        with network(world, venues=venues.sample(8), more=names.billing(biller.url),
-                     env={names.STRIPE_ENV: SECRET, **(env or {})}) as net:
+        with network(
+            world,
+            venues=venues.sample(8),
+            more=names.billing(biller.url),
+            env={names.STRIPE_ENV: SECRET, **(env or {})},
+        ) as net:
             caller = net.caller('pro', words=('--customer', customer) if customer else ())
             for _ in range(count):
                 caller.good('booking.confirm', {'venue_id': 'venue-0001'})
@@ -84,7 +88,11 @@ def a_biller_that_fails_is_asked_again_under_the_same_name(world):
                 runs += 1
                 holds(runs < 12, f'{ways}: still owed after {runs} runs: {owed(net)}')
             equal(f'{ways}', (counted(biller), len(biller.lines('meter_event'))), (3, 1))
-            equal(f'{ways}: identifiers', len({line['key'] for line in biller.lines('request') if line['path'] == METERS}), 1)
+            equal(
+                f'{ways}: identifiers',
+                len({line['key'] for line in biller.lines('request') if line['path'] == METERS}),
+                1,
+            )
 
 
 @check(slow=True)
@@ -123,7 +131,9 @@ def what_was_claimed_long_ago_is_compared_before_it_is_sent_again(world):
             run(net)
         equal('counted', counted(biller), 3)
         equal('owed', owed(net), [])
-        holds(any('event_summaries' in line['path'] for line in biller.lines('request')), 'the summaries were not asked')
+        holds(
+            any('event_summaries' in line['path'] for line in biller.lines('request')), 'the summaries were not asked'
+        )
 
 
 @check

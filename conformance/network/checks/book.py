@@ -24,12 +24,20 @@ def a_venue_is_named_by_slug_or_uuid_and_a_time_by_two_words(world):
     with small(world) as net:
         caller = net.caller('pro', ('booking',))
         venue = caller.good('venue.list', {'limit': 1})['venues'][0]
-        net.command('venue', 'import', net.server.given('more.json', json.dumps([{**net.venues[0], 'slug': 'open', 'slots': [],
-                                                                                  'agent_id': 'agent:open'}])))
+        net.command(
+            'venue',
+            'import',
+            net.server.given(
+                'more.json', json.dumps([{**net.venues[0], 'slug': 'open', 'slots': [], 'agent_id': 'agent:open'}])
+            ),
+        )
         when = '2027-03-01T19:30:00+08:00'
         for payload in (
-            {'venue_id': venue['slug']}, {'venue_id': venue['id']}, {'venue_id': venue['id'].upper()},
-            {'venue_id': 'open', 'time': when}, {'venue_id': 'open', 'slot_time': when},
+            {'venue_id': venue['slug']},
+            {'venue_id': venue['id']},
+            {'venue_id': venue['id'].upper()},
+            {'venue_id': 'open', 'time': when},
+            {'venue_id': 'open', 'slot_time': when},
             {'venue_id': 'open', 'time': when, 'slot_time': when},
             {'venue_id': venue['slug'], 'slot_id': None, 'time': None, 'party_size': None, 'user_note': None},
             {'venue_id': venue['slug'], 'party_size': 1000, 'user_note': '🎉' * 2000},
@@ -70,8 +78,11 @@ def the_same_tuple_with_other_content_is_a_conflict(world):
     with small(world) as net:
         caller, at = net.caller('pro'), stamp()
         caller.good('booking.confirm', {'venue_id': 'venue-0001', 'party_size': 2}, timestamp=at)
-        for payload in ({'venue_id': 'venue-0002', 'party_size': 2}, {'venue_id': 'venue-0001', 'party_size': 3},
-                        {'venue_id': 'venue-0001'}):
+        for payload in (
+            {'venue_id': 'venue-0002', 'party_size': 2},
+            {'venue_id': 'venue-0001', 'party_size': 3},
+            {'venue_id': 'venue-0001'},
+        ):
             caller.refused((409, 'idempotency_conflict'), 'booking.confirm', payload, timestamp=at)
         other = net.with_key(caller.key, sender='another')
         other.good('booking.confirm', {'venue_id': 'venue-0001'}, timestamp=at)
@@ -107,7 +118,9 @@ def racing_for_a_slot_has_as_many_winners_as_it_has_places(world):
         for number, slot in itertools.product(range(1, 5), ('s0', 's2')):
             payload = {'venue_id': f'venue-{number:04}', 'slot_id': slot}
             with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-                said = collections.Counter(pool.map(lambda _: caller.ask('booking.confirm', payload).said, range(AT_ONCE)))
+                said = collections.Counter(
+                    pool.map(lambda _: caller.ask('booking.confirm', payload).said, range(AT_ONCE))
+                )
             places = 1 if slot == 's0' else 3
             equal(f'{payload}', said, {(200, None): places, (409, 'slot_unavailable'): AT_ONCE - places})
         equal('bookings', len(net.bookings('--limit', '100')), 4 * (1 + 3))
@@ -155,8 +168,11 @@ def a_late_answer_does_not_undo_what_was_booked(world):
             again = caller.ask('booking.confirm', payload, timestamp=at)
             equal('again', again.status, 200)
             booked.append(again.payload['booking_id'])
-        equal('bookings', sorted(one['booking_id'] if 'booking_id' in one else one['id'] for one in net.bookings()),
-              sorted(booked))
+        equal(
+            'bookings',
+            sorted(one['booking_id'] if 'booking_id' in one else one['id'] for one in net.bookings()),
+            sorted(booked),
+        )
 
 
 @check
@@ -165,8 +181,13 @@ def a_booking_moves_by_one_table(world):
     with small(world) as net:
         caller = net.caller('pro')
         # The way to each state.
-        ways = {'pending': [], 'confirmed': ['confirmed'], 'completed': ['confirmed', 'completed'],
-                'no_show': ['confirmed', 'no_show'], 'cancelled': ['cancelled']}
+        ways = {
+            'pending': [],
+            'confirmed': ['confirmed'],
+            'completed': ['confirmed', 'completed'],
+            'no_show': ['confirmed', 'no_show'],
+            'cancelled': ['cancelled'],
+        }
         for state, way in ways.items():
             for to in MOVES:
                 id = caller.good('booking.confirm', {'venue_id': 'venue-0001'})['booking_id']

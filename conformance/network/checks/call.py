@@ -22,16 +22,31 @@ def the_first_call_works_as_printed(world):
     key = net.caller('free').key
     holds(KEY.fullmatch(key), f'a key of a tier looks like agnt_live_…, not {key[:12]}…')
     text = FIRST.format(url=net.server.url, key=key, now=time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime()))
-    done = subprocess.run(['sh', '-c', f'{text} -sS -w "\\n%{{http_code}}"'], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(
+        ['sh', '-c', f'{text} -sS -w "\\n%{{http_code}}"'], capture_output=True, text=True, timeout=20
+    )
     body, _, status = done.stdout.rpartition('\n')
     equal('status', (status, done.stderr), ('200', ''))
     answer = json.loads(body)
-    equal('payload', answer['payload'],
-          {'active_venues': 240, 'tier': 'free', 'agent_id': 'my_agent_001', 'network_version': VERSION})
+    equal(
+        'payload',
+        answer['payload'],
+        {'active_venues': 240, 'tier': 'free', 'agent_id': 'my_agent_001', 'network_version': VERSION},
+    )
     holds(abs(instant(answer['timestamp']) - time.time()) < 10, f'answered at {answer["timestamp"]}')
     del answer['payload'], answer['timestamp']
-    equal('the rest', answer, {'protocol': 'openclaw/a2a/v1', 'from': 'network:agnt', 'to': 'my_agent_001',
-                               'intent': 'network.ping', 'agent_context': {}, 'ttl_ms': 5000})
+    equal(
+        'the rest',
+        answer,
+        {
+            'protocol': 'openclaw/a2a/v1',
+            'from': 'network:agnt',
+            'to': 'my_agent_001',
+            'intent': 'network.ping',
+            'agent_context': {},
+            'ttl_ms': 5000,
+        },
+    )
 
 
 @check
@@ -43,8 +58,15 @@ def search_then_confirm_works_from_the_imported_file(world):
         found = caller.good('booking.search', {'query': 'sunset', 'location': 'canggu', 'limit': 5})
         holds(found['venues'], 'nothing was found')
         venue = found['venues'][0]
-        booked = caller.good('booking.confirm', {'venue_id': venue['slug'], 'slot_id': venue['slots'][0]['slot_id'],
-                                                 'party_size': 2, 'user_note': 'window'})
+        booked = caller.good(
+            'booking.confirm',
+            {
+                'venue_id': venue['slug'],
+                'slot_id': venue['slots'][0]['slot_id'],
+                'party_size': 2,
+                'user_note': 'window',
+            },
+        )
         equal('status', booked['status'], 'pending')
         equal('venue', booked['venue'], {name: venue[name] for name in ('id', 'slug', 'name', 'agent_id')})
         again = caller.good('booking.search', {'query': 'sunset', 'location': 'canggu', 'limit': 5})['venues'][0]
@@ -60,8 +82,11 @@ def defaults_stand_in_for_what_may_be_left_out(world):
     answer = caller.post(b'{"from":"me","intent":"network.ping"}')
     equal('status', answer.status, 200)
     got = answer.json
-    equal('envelope', (got['protocol'], got['from'], got['to'], got['ttl_ms'], got['agent_context']),
-          ('openclaw/a2a/v1', NETWORK, 'me', 5000, {}))
+    equal(
+        'envelope',
+        (got['protocol'], got['from'], got['to'], got['ttl_ms'], got['agent_context']),
+        ('openclaw/a2a/v1', NETWORK, 'me', 5000, {}),
+    )
     answer = caller.post(b'{"from_agent":"me","intent":"network.ping","timestamp":""}')
     equal('from_agent', (answer.status, answer.json['to']), (200, 'me'))
 
@@ -69,15 +94,20 @@ def defaults_stand_in_for_what_may_be_left_out(world):
 @check
 def the_context_is_echoed_and_believed_in_nothing(world):
     caller = shared(world).caller('free')
-    context = {'tier': 'enterprise', 'z': [1, 1.0, 12345678901234567890123, {'b': None}], 'é': '🎉', 'correlation_id': 'c'}
-    text = json.dumps(envelope('network.ping', agent_context={'HERE': 0})).replace('{"HERE": 0}',
-                                                                                   json.dumps(context))
+    context = {
+        'tier': 'enterprise',
+        'z': [1, 1.0, 12345678901234567890123, {'b': None}],
+        'é': '🎉',
+        'correlation_id': 'c',
+    }
+    text = json.dumps(envelope('network.ping', agent_context={'HERE': 0})).replace('{"HERE": 0}', json.dumps(context))
     answer = caller.post(text.encode())
     equal('echoed', answer.json['agent_context'], context)
     holds(b'12345678901234567890123' in answer.body and b'1.0' in answer.body, f'numbers were changed: {answer}')
     equal('tier', answer.payload['tier'], 'free')
-    refused = caller.post(json.dumps(envelope('booking.confirm', {'venue_id': 'venue-0001'},
-                                              agent_context=context)).encode())
+    refused = caller.post(
+        json.dumps(envelope('booking.confirm', {'venue_id': 'venue-0001'}, agent_context=context)).encode()
+    )
     equal('a paid intent', refused.said, (403, 'tier_required'))
     equal('echoed in a refusal', refused.json['agent_context'], context)
 
@@ -86,7 +116,9 @@ def the_context_is_echoed_and_believed_in_nothing(world):
 def a_refusal_that_could_not_be_read_is_answered_to_unknown(world):
     answer = shared(world).caller('enterprise').post(b'[')
     got = answer.json
-    equal('envelope', (got['from'], got['to'], got['intent'], got['agent_context']), (NETWORK, 'unknown', 'unknown', {}))
+    equal(
+        'envelope', (got['from'], got['to'], got['intent'], got['agent_context']), (NETWORK, 'unknown', 'unknown', {})
+    )
     equal('said', answer.said, (400, 'invalid_envelope'))
 
 
@@ -96,8 +128,11 @@ def status_is_public_short_and_says_nothing_of_venues(world):
     answer = net.server.call('GET', '/a2a/v1/status')
     equal('status', answer.status, 200)
     said = answer.json
-    equal('members', [said[name] for name in ('status', 'protocol', 'network', 'network_version')],
-          ['ok', 'openclaw/a2a/v1', NETWORK, VERSION])
+    equal(
+        'members',
+        [said[name] for name in ('status', 'protocol', 'network', 'network_version')],
+        ['ok', 'openclaw/a2a/v1', NETWORK, VERSION],
+    )
     holds(set(said['intents']) >= {'network.ping', 'venue.list', 'booking.search', 'booking.confirm'}, f'{said}')
     equal('breaker', said['breaker'], {'global': 'closed'})
     holds(abs(instant(said['time']) - time.time()) < 10, f'{said["time"]}')
@@ -117,8 +152,14 @@ def without_a_network_there_is_no_such_path(world):
 def only_posts_of_json_are_taken(world):
     caller = shared(world).caller('enterprise')
     body = json.dumps(envelope('network.ping')).encode()
-    for kind, status in (('application/json', 200), ('application/json; charset=utf-8', 200), ('APPLICATION/JSON', 200),
-                         ('text/plain', 415), ('application/x-www-form-urlencoded', 415), ('application/jsonp', 415)):
+    for kind, status in (
+        ('application/json', 200),
+        ('application/json; charset=utf-8', 200),
+        ('APPLICATION/JSON', 200),
+        ('text/plain', 415),
+        ('application/x-www-form-urlencoded', 415),
+        ('application/jsonp', 415),
+    ):
         equal(f'Content-Type {kind}', caller.raw(body, [('Content-Type', kind)]).status, status)
     equal('no Content-Type', caller.raw(body).status, 415)
     for method in ('GET', 'PUT', 'DELETE'):
@@ -155,18 +196,34 @@ def checks_are_made_in_their_order(world):
     cases = [
         ('key before size of the context', nobody, b'[', (401, 'unauthorized')),
         ('JSON before schema', good, b'{"ttl_ms":"x",', (400, 'invalid_envelope')),
-        ('schema before protocol', good, {**envelope('network.ping', protocol='agp/1'), 'ttl_ms': 0},
-         (422, 'invalid_envelope')),
-        ('protocol before signature', good, envelope('network.ping', bad_signature, protocol='agp/1'),
-         (400, 'unsupported_protocol')),
-        ('signature before time', good, envelope('network.ping', bad_signature, timestamp=old),
-         (401, 'invalid_signature')),
+        (
+            'schema before protocol',
+            good,
+            {**envelope('network.ping', protocol='agp/1'), 'ttl_ms': 0},
+            (422, 'invalid_envelope'),
+        ),
+        (
+            'protocol before signature',
+            good,
+            envelope('network.ping', bad_signature, protocol='agp/1'),
+            (400, 'unsupported_protocol'),
+        ),
+        (
+            'signature before time',
+            good,
+            envelope('network.ping', bad_signature, timestamp=old),
+            (401, 'invalid_signature'),
+        ),
         ('time before intent', good, envelope('network.pong', timestamp=old), (400, 'stale_timestamp')),
         ('intent before scope', query, envelope('booking.cancel', {}), (400, 'unknown_intent')),
         ('scope before tier', query, envelope('booking.confirm', {}), (403, 'scope_required')),
         ('tier before payload', free, envelope('booking.confirm', {}), (403, 'tier_required')),
-        ('payload before venue', good, envelope('booking.confirm', {'venue_id': 'nowhere', 'party_size': 0}),
-         (422, 'invalid_payload')),
+        (
+            'payload before venue',
+            good,
+            envelope('booking.confirm', {'venue_id': 'nowhere', 'party_size': 0}),
+            (422, 'invalid_payload'),
+        ),
     ]
     for name, caller, sent, want in cases:
         answer = caller.post(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
@@ -197,16 +254,17 @@ def in_production_plain_http_is_refused_and_never_redirected(world):
     """A redirect would come too late: the key has been shown to everybody on the way."""
     with network(world, venues=[], arguments=('--production',)) as net:
         key = net.key('enterprise')['key']
-        answer = net.with_key(key).raw(json.dumps(envelope('network.ping')).encode(),
-                                       [('Content-Type', 'application/json'), ('X-Forwarded-Proto', 'https')])
+        answer = net.with_key(key).raw(
+            json.dumps(envelope('network.ping')).encode(),
+            [('Content-Type', 'application/json'), ('X-Forwarded-Proto', 'https')],
+        )
         holds(answer.status in (403, 400) and 'location' not in answer.headers, f'{answer}')
         equal('code', answer.code, 'tls_required')
 
 
 @check
 def a_proxy_that_is_known_may_say_that_it_was_https(world):
-    with network(world, venues=[], arguments=('--production',),
-                 more='[server]\nproxies = ["127.0.0.1/32"]\n') as net:
+    with network(world, venues=[], arguments=('--production',), more='[server]\nproxies = ["127.0.0.1/32"]\n') as net:
         caller = net.with_key(net.key('enterprise')['key'])
         body = json.dumps(envelope('network.ping')).encode()
         kind = ('Content-Type', 'application/json')
@@ -241,5 +299,3 @@ def tls_of_the_network_is_1_3_in_production(world):
         holds(answer.status == 403, f'over TLS 1.2: {answer}')
         equal('code', answer.json['payload']['error']['code'], 'tls_required')
         return 'refused after the handshake'
-
-

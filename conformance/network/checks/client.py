@@ -14,8 +14,13 @@ SECRET = 'agnt_live_' + 'ab' * 16
 
 
 def send(world, url, intent, *words, payload=None, key=SECRET):
-    environment = {**os.environ, 'JUDGE_KEY': key, 'JUDGE_SIGN': names.CURRENT.hex(), 'HOME': str(world.scratch),
-                   'NO_PROXY': '127.0.0.1'}
+    environment = {
+        **os.environ,
+        'JUDGE_KEY': key,
+        'JUDGE_SIGN': names.CURRENT.hex(),
+        'HOME': str(world.scratch),
+        'NO_PROXY': '127.0.0.1',
+    }
     line = [str(world.sabir), 'envelope', 'send', intent, '-a', url, '--key', 'env:JUDGE_KEY', '-o', 'json', *words]
     given = {'stdin': subprocess.DEVNULL} if payload is None else {'input': json.dumps(payload)}
     return subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment, cwd=world.scratch, **given)
@@ -29,13 +34,30 @@ def base(agent):
 def it_sends_a_whole_envelope_and_prints_the_result(world):
     with VenueAgent('network:agnt') as agent:
         agent.way = 'unsigned'
-        done = send(world, base(agent), 'booking.confirm', '--from', 'me', '--ttl-ms', '4000', '--agent-context',
-                    '{"correlation_id":"c-1"}', payload={'venue_id': 'v', 'party_size': 2})
+        done = send(
+            world,
+            base(agent),
+            'booking.confirm',
+            '--from',
+            'me',
+            '--ttl-ms',
+            '4000',
+            '--agent-context',
+            '{"correlation_id":"c-1"}',
+            payload={'venue_id': 'v', 'party_size': 2},
+        )
         equal('exit status', (done.returncode, done.stderr), (0, ''))
         equal('result', json.loads(done.stdout)['booking_id'], 'theirs-1')
         (sent,) = agent.envelopes
-        wanted = {'protocol': 'openclaw/a2a/v1', 'from': 'me', 'to': 'network:agnt', 'intent': 'booking.confirm', 'ttl_ms': 4000,
-                  'agent_context': {'correlation_id': 'c-1'}, 'payload': {'venue_id': 'v', 'party_size': 2}}
+        wanted = {
+            'protocol': 'openclaw/a2a/v1',
+            'from': 'me',
+            'to': 'network:agnt',
+            'intent': 'booking.confirm',
+            'ttl_ms': 4000,
+            'agent_context': {'correlation_id': 'c-1'},
+            'payload': {'venue_id': 'v', 'party_size': 2},
+        }
         equal('envelope', {name: sent[name] for name in wanted}, wanted)
         holds(MOMENT.fullmatch(sent['timestamp']), f'timestamp {sent["timestamp"]}')
         equal('key', {n.lower(): v for n, v in agent.seen[0]['headers'].items()}['authorization'], f'Bearer {SECRET}')
@@ -46,11 +68,17 @@ def it_signs_and_binds_what_it_signs(world):
     with VenueAgent('network:agnt') as agent:
         words = ('--sign-key', 'env:JUDGE_SIGN', '--derivation', 'hex', '--from', 'me')
         for _ in range(2):
-            equal('exit status', send(world, base(agent), 'booking.search', *words, payload={'query': 'é'}).returncode, 0)
+            equal(
+                'exit status', send(world, base(agent), 'booking.search', *words, payload={'query': 'é'}).returncode, 0
+            )
         first, second = (sent['payload'] for sent in agent.envelopes)
         for payload in (first, second):
             equal('signature', verified(payload, names.CURRENT), None)
-            equal('bound', (payload['_from'], payload['_to'], payload['_intent']), ('me', 'network:agnt', 'booking.search'))
+            equal(
+                'bound',
+                (payload['_from'], payload['_to'], payload['_intent']),
+                ('me', 'network:agnt', 'booking.search'),
+            )
         holds(first['_nonce'] != second['_nonce'] and len(first['_nonce']) == 32, 'nonces')
         stamps = [sent['timestamp'] for sent in agent.envelopes]
         holds(stamps[0] < stamps[1], f'timestamps do not rise: {stamps}')

@@ -9,14 +9,33 @@ from setting import CURRENT, PREVIOUS, shared
 RELAY = ('--relay',)
 
 
-def passed(caller, hops, sender='origin', intent='network.ping', payload=None, key=CURRENT, to=None, at=None, spoil=None, **more):
+def passed(
+    caller,
+    hops,
+    sender='origin',
+    intent='network.ping',
+    payload=None,
+    key=CURRENT,
+    to=None,
+    at=None,
+    spoil=None,
+    **more,
+):
     """An envelope that went through these hops, each of which signed the chain before it."""
     payload, moment, chain = payload or {}, stamp(), []
     to = to or caller.network
     for agent in hops:
         hop = {'agent': agent, 'at': int(time.time()) if at is None else at, 'kid': 'current'}
-        text = {'protocol': PROTOCOL, 'from': sender, 'to': to, 'intent': intent, 'timestamp': moment, 'payload': payload,
-                'via': list(chain), **hop}
+        text = {
+            'protocol': PROTOCOL,
+            'from': sender,
+            'to': to,
+            'intent': intent,
+            'timestamp': moment,
+            'payload': payload,
+            'via': list(chain),
+            **hop,
+        }
         chain.append({**hop, 'ttl_ms': 4000, 'sig': mac(key, text)})
     if spoil:
         spoil(chain)
@@ -49,8 +68,11 @@ def a_relay_signs_for_itself(world):
     answer = passed(caller, ['network:b'], spoil=lambda made: chain.extend(made))
     equal('good', answer.status, 200)
     text = stamp()
-    equal('unsigned', caller.ask('network.ping', {}, sender='origin', timestamp=text, via=chain).said,
-          (401, 'invalid_signature'))
+    equal(
+        'unsigned',
+        caller.ask('network.ping', {}, sender='origin', timestamp=text, via=chain).said,
+        (401, 'invalid_signature'),
+    )
     other = caller.ask('network.ping', sign({}, CURRENT, 'somebody'), sender='origin', timestamp=text, via=chain)
     assert other.said in ((401, 'invalid_signature'), (403, 'agent_mismatch')), f'{other}'
 
@@ -81,8 +103,13 @@ def a_chain_that_was_changed_is_not_believed(world):
 @check
 def circles_are_refused(world):
     caller = relay(world)
-    for hops, sender in ((['network:agnt'], 'origin'), (['network:b', 'network:agnt'], 'origin'), (['b', 'c', 'b'], 'origin'),
-                         (['origin'], 'origin'), (['network:b'], 'network:agnt')):
+    for hops, sender in (
+        (['network:agnt'], 'origin'),
+        (['network:b', 'network:agnt'], 'origin'),
+        (['b', 'c', 'b'], 'origin'),
+        (['origin'], 'origin'),
+        (['network:b'], 'network:agnt'),
+    ):
         equal(f'{sender} {hops}', passed(caller, hops, sender=sender).said, (508, 'loop_detected'))
 
 
@@ -96,6 +123,14 @@ def chains_have_a_length(world):
 @check
 def a_chain_has_a_form(world):
     caller = relay(world)
-    for via in ('x', {}, [{}], [{'agent': 'b'}], [7], [{'agent': 'b', 'at': 1, 'kid': 'k', 'ttl_ms': 1, 'sig': 's', 'x': 1}], None):
+    for via in (
+        'x',
+        {},
+        [{}],
+        [{'agent': 'b'}],
+        [7],
+        [{'agent': 'b', 'at': 1, 'kid': 'k', 'ttl_ms': 1, 'sig': 's', 'x': 1}],
+        None,
+    ):
         equal(f'{via}', caller.ask('network.ping', sign({}, CURRENT, 'b'), via=via).said, (422, 'invalid_envelope'))
     assert canonical({'b': 1, 'a': 'é'}) == b'{"a":"\\u00e9","b":1}'

@@ -22,7 +22,18 @@ def what_is_no_key_is_refused_in_the_same_words(world):
     good = net.caller('enterprise').key
     other = good[:-1] + ('0' if good[-1] != '0' else '1')
     said = set()
-    for key in (None, '', 'x', other, good + '0', good[:-1], good.upper(), 'agnt_live_' + 'é' * 16, f'"{good}"', f'{good},{good}'):
+    for key in (
+        None,
+        '',
+        'x',
+        other,
+        good + '0',
+        good[:-1],
+        good.upper(),
+        'agnt_live_' + 'é' * 16,
+        f'"{good}"',
+        f'{good},{good}',
+    ):
         body = json.dumps(envelope('network.ping')).encode()
         caller = net.with_key(None)
         headers = [('Content-Type', 'application/json')]
@@ -61,8 +72,13 @@ def scopes_and_tiers_decide_what_may_be_asked(world):
             caller = net.caller(tier, (scope,))
             for intent in reads:
                 equal(f'{tier} {scope} {intent}', caller.ask(intent).status, 200)
-            want = ((403, 'scope_required') if scope == 'query' else (403, 'tier_required') if tier == 'free'
-                    else (404, 'venue_not_found'))
+            want = (
+                (403, 'scope_required')
+                if scope == 'query'
+                else (403, 'tier_required')
+                if tier == 'free'
+                else (404, 'venue_not_found')
+            )
             equal(f'{tier} {scope} booking.confirm', caller.ask('booking.confirm', confirm).said, want)
     both = net.caller('pro', ('query', 'booking'))
     equal('the union of scopes', both.ask('booking.confirm', confirm).said, (404, 'venue_not_found'))
@@ -72,8 +88,12 @@ def scopes_and_tiers_decide_what_may_be_asked(world):
 def a_key_that_is_bound_speaks_for_its_agents_only(world):
     net = shared(world)
     caller = net.caller('pro', agents=('judge', 'second'))
-    for name, want in (('judge', (200, None)), ('second', (200, None)), ('third', (403, 'agent_mismatch')),
-                       ('Judge', (403, 'agent_mismatch'))):
+    for name, want in (
+        ('judge', (200, None)),
+        ('second', (200, None)),
+        ('third', (403, 'agent_mismatch')),
+        ('Judge', (403, 'agent_mismatch')),
+    ):
         equal(name, caller.ask('network.ping', sender=name).said, want)
     free = net.caller('pro')
     equal('unbound', free.good('network.ping', sender='anybody')['agent_id'], 'anybody')
@@ -131,7 +151,7 @@ def a_key_that_is_revoked_stops_within_a_second_and_takes_nothing_back(world):
             net.command('key', 'revoke', issued['id'])
             revoked.append(time.monotonic())
             said = [one for job in asking for one in job.result()]
-        holds({what for _, what in said} <= {(200, None), UNAUTHORIZED}, f'{({what for _, what in said})}')
+        holds({what for _, what in said} <= {(200, None), UNAUTHORIZED}, f'{ ({what for _, what in said}) }')
         late = [when - revoked[0] for when, what in said if what == (200, None) and when > revoked[0] + 1.5]
         equal('still taken long after', late, [])
         booked = sum(what == (200, None) for _, what in said) + 1

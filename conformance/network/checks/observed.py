@@ -12,9 +12,28 @@ from setting import CURRENT, KEY, network, total
 
 CONFIRM = {'intent': 'booking.confirm'}
 COLUMNS = {
-    'id', 'received_at', 'source', 'api_key_id', 'tier', 'from_agent', 'to_agent', 'intent', 'protocol', 'correlation_id',
-    'timestamp_claimed', 'ttl_ms', 'payload_json', 'agent_context_json', 'signed', 'status', 'error_code', 'http_status',
-    'latency_ms', 'booking_id', 'remote_addr', 'idempotent_replay',
+    'id',
+    'received_at',
+    'source',
+    'api_key_id',
+    'tier',
+    'from_agent',
+    'to_agent',
+    'intent',
+    'protocol',
+    'correlation_id',
+    'timestamp_claimed',
+    'ttl_ms',
+    'payload_json',
+    'agent_context_json',
+    'signed',
+    'status',
+    'error_code',
+    'http_status',
+    'latency_ms',
+    'booking_id',
+    'remote_addr',
+    'idempotent_replay',
 }
 
 
@@ -40,16 +59,23 @@ def every_call_is_counted_by_intent_tier_and_outcome(world):
         free.refused((400, 'unknown_intent'), 'venue.delete')
         net.with_key('agnt_live_' + '0' * 32).refused((401, 'unauthorized'), 'network.ping')
         pro.post(b'[')
-        for labels in ({**CONFIRM, 'tier': 'pro', 'status': 'ok'}, {**CONFIRM, 'tier': 'pro', 'status': 'duplicate'},
-                       {**CONFIRM, 'tier': 'pro', 'status': 'venue_not_found'},
-                       {**CONFIRM, 'tier': 'free', 'status': 'tier_required'},
-                       {'intent': 'venue.list', 'tier': 'free', 'status': 'ok'},
-                       {'intent': 'unknown', 'tier': 'free', 'status': 'unknown_intent'},
-                       {'tier': 'none', 'status': 'unauthorized'},
-                       {'intent': 'unknown', 'tier': 'pro', 'status': 'invalid_envelope'}):
+        for labels in (
+            {**CONFIRM, 'tier': 'pro', 'status': 'ok'},
+            {**CONFIRM, 'tier': 'pro', 'status': 'duplicate'},
+            {**CONFIRM, 'tier': 'pro', 'status': 'venue_not_found'},
+            {**CONFIRM, 'tier': 'free', 'status': 'tier_required'},
+            {'intent': 'venue.list', 'tier': 'free', 'status': 'ok'},
+            {'intent': 'unknown', 'tier': 'free', 'status': 'unknown_intent'},
+            {'tier': 'none', 'status': 'unauthorized'},
+            {'intent': 'unknown', 'tier': 'pro', 'status': 'invalid_envelope'},
+        ):
             equal(f'{labels}', grew(REQUESTS, **labels), 1)
         equal('metered', grew(METERED), 1)
-        equal('metered and confirmed', total(net.metrics(), METERED), total(net.metrics(), REQUESTS, **CONFIRM, status='ok'))
+        equal(
+            'metered and confirmed',
+            total(net.metrics(), METERED),
+            total(net.metrics(), REQUESTS, **CONFIRM, status='ok'),
+        )
         equal('drift', (DRIFT in net.metrics(), total(net.metrics(), DRIFT)), (True, 0))
         holds(grew(f'{DURATION}_count') >= 8, f'{DURATION} was not fed')
         for name in ('agnt_a2a_cb_opened_total', 'agnt_a2a_venue_cb_opened_total'):
@@ -88,18 +114,35 @@ def every_envelope_is_a_row_that_sql_can_ask_for(world):
     with small(world) as net:
         caller = net.caller('pro')
         at = stamp()
-        booked = caller.good('booking.confirm', {'venue_id': 'venue-0001', 'user_note': 'quiet'}, sender='ana', timestamp=at,
-                             agent_context={'correlation_id': 'c-9', 'locale': 'en'})
+        booked = caller.good(
+            'booking.confirm',
+            {'venue_id': 'venue-0001', 'user_note': 'quiet'},
+            sender='ana',
+            timestamp=at,
+            agent_context={'correlation_id': 'c-9', 'locale': 'en'},
+        )
         caller.good('booking.confirm', {'venue_id': 'venue-0001', 'user_note': 'quiet'}, sender='ana', timestamp=at)
         caller.good('booking.search', sign({'query': 'sunset'}, CURRENT, 'ben'), sender='ben', ttl=1234)
         caller.refused((404, 'venue_not_found'), 'booking.confirm', {'venue_id': 'nowhere'}, sender='cem')
         rows = until(lambda: len(net.interactions(from_agent='cem')) == 1 and net.interactions(), 'the last row', 5)
         holds(set(rows[0]) >= COLUMNS, f'missing: {COLUMNS - set(rows[0])}')
         first, again = net.interactions(from_agent='ana')
-        wanted = {'source': 'external_agent', 'api_key_id': net.key_id('pro'), 'tier': 'pro', 'to_agent': net.id,
-                  'intent': 'booking.confirm', 'protocol': 'openclaw/a2a/v1', 'correlation_id': 'c-9', 'ttl_ms': 5000,
-                  'signed': 0, 'status': 'ok', 'error_code': None, 'http_status': 200, 'booking_id': booked['booking_id'],
-                  'idempotent_replay': 0}
+        wanted = {
+            'source': 'external_agent',
+            'api_key_id': net.key_id('pro'),
+            'tier': 'pro',
+            'to_agent': net.id,
+            'intent': 'booking.confirm',
+            'protocol': 'openclaw/a2a/v1',
+            'correlation_id': 'c-9',
+            'ttl_ms': 5000,
+            'signed': 0,
+            'status': 'ok',
+            'error_code': None,
+            'http_status': 200,
+            'booking_id': booked['booking_id'],
+            'idempotent_replay': 0,
+        }
         equal('a booking', {name: first[name] for name in wanted}, wanted)
         equal('its payload', json.loads(first['payload_json']), {'venue_id': 'venue-0001', 'user_note': 'quiet'})
         equal('its context', json.loads(first['agent_context_json'])['locale'], 'en')
@@ -129,7 +172,10 @@ def rows_hold_no_secret(world):
         refused = [row for row in net.interactions() if row['error_code'] == 'unauthorized']
         holds(refused, 'who was refused is not there')
         for row in refused:
-            holds(not row['payload_json'] and 'whatever-was-asked' not in json.dumps(row), 'the payload of a stranger is kept')
+            holds(
+                not row['payload_json'] and 'whatever-was-asked' not in json.dumps(row),
+                'the payload of a stranger is kept',
+            )
         said = net.server.said()
         holds(not KEY.search(said) and signed['_sig'] not in said, 'the log has a secret')
 

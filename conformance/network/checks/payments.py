@@ -16,6 +16,8 @@ INTENTS = '/v1/payment_intents'
 PAY_TO = '0x' + '77' * 20
 ASSET = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 CHAIN = 'eip155:8453'
+# The asset has six digits, a dollar two.
+UNITS = 10_000
 
 
 @contextlib.contextmanager
@@ -23,7 +25,13 @@ def paid(world, **more):
     """A network that takes money, the Stripe-shaped server, the facilitator, and a caller that may pay."""
     with Standin('stripe.py', scratch(world, 'stripe')) as stripe, Standin('x402.py', scratch(world, 'x402')) as chain:
         section = names.payments(stripe.url, chain.url, PAY_TO, ASSET, CHAIN)
-        with network(world, venues=venues.sample(8), more=section, env={names.STRIPE_ENV: SECRET}, **more) as net:
+        with network(
+            world,
+            venues=venues.sample(8),
+            more=section,
+            env={names.STRIPE_ENV: SECRET, names.CHAIN_ENV: f'{chain.url}/rpc'},
+            **more,
+        ) as net:
             yield net, stripe, chain, net.caller('pro')
 
 
@@ -31,19 +39,43 @@ def stripe_token(method='pm_card_visa'):
     return {'type': 'stripe', 'payment_method': method}
 
 
-def x402_token(nonce, value=2500, good=True, to=PAY_TO):
-    return {'type': 'x402', 'payload': {
-        'x402Version': 2, 'scheme': 'exact', 'network': CHAIN,
-        'payload': {'signature': '0x' + ('ab' if good else 'bad') * 20,
-                    'authorization': {'from': '0x' + '11' * 20, 'to': to, 'value': str(value), 'validAfter': '0',
-                                      'validBefore': '99999999999', 'nonce': f'0x{nonce:064x}'}}}}
+def x402_token(nonce, value=2500 * UNITS, good=True, to=PAY_TO):
+    accepted = {
+        'scheme': 'exact',
+        'network': CHAIN,
+        'amount': str(2500 * UNITS),
+        'asset': ASSET,
+        'payTo': PAY_TO,
+        'maxTimeoutSeconds': 60,
+        'extra': {},
+    }
+    return {
+        'type': 'x402',
+        'payload': {
+            'x402Version': 2,
+            'accepted': accepted,
+            'payload': {
+                'signature': '0x' + ('ab' if good else 'bad') * 20,
+                'authorization': {
+                    'from': '0x' + '11' * 20,
+                    'to': to,
+                    'value': str(value),
+                    'validAfter': '0',
+                    'validBefore': '99999999999',
+                    'nonce': f'0x{nonce:064x}',
+                },
+            },
+        },
+    }
 
 
 def crypto_token(hash):
     return {'type': 'crypto', 'network': CHAIN, 'asset': ASSET, 'transaction': hash}
 
 
-def pay(caller, token, venue='venue-0001', slot='s0', amount=2500, capture='on_confirm', key=CURRENT, booking=True, **more):
+def pay(
+    caller, token, venue='venue-0001', slot='s0', amount=2500, capture='on_confirm', key=CURRENT, booking=True, **more
+):
     payload = {'amount': {'amount': amount, 'currency': 'USD'}, 'token': token, 'capture': capture}
     if booking:
         payload['booking'] = {'venue_id': venue, 'slot_id': slot}
@@ -126,7 +158,9 @@ def a_biller_that_loses_its_answer_is_asked_and_not_guessed_about(world):
             at = stamp()
             answer = pay(caller, stripe_token(), timestamp=at, ttl=15000)
             if answer.error and answer.error['retryable']:
-                answer = until(lambda: settled(pay(caller, stripe_token(), timestamp=at, ttl=15000)), f'{ways}: an end', 40)
+                answer = until(
+                    lambda: settled(pay(caller, stripe_token(), timestamp=at, ttl=15000)), f'{ways}: an end', 40
+                )
             booked = [state for state in states(net) if state not in ('cancelled', 'pending_payment')]
             if answer.status == 200:
                 until(lambda: captured(stripe) == 2500, f'{ways}: the money of a booking', 30)
@@ -172,10 +206,14 @@ def an_x402_payment_is_verified_first_and_settled_last(world):
     with paid(world) as (net, stripe, chain, caller):
         answer = pay(caller, x402_token(1))
         equal('said', (answer.said, answer.payload.get('status')), ((200, None), 'captured'))
-        equal('settled', [line['amount'] for line in chain.lines('settled')], [2500])
+        equal('settled', [line['amount'] for line in chain.lines('settled')], [2500 * UNITS])
         equal('a bad signature', pay(caller, x402_token(2, good=False), slot='s1').said, (402, 'payment_declined'))
         equal('too little', pay(caller, x402_token(3, value=1), slot='s1').said, (402, 'payment_declined'))
-        equal('to somebody else', pay(caller, x402_token(4, to='0x' + '88' * 20), slot='s1').said, (402, 'payment_declined'))
+        equal(
+            'to somebody else',
+            pay(caller, x402_token(4, to='0x' + '88' * 20), slot='s1').said,
+            (402, 'payment_declined'),
+        )
         equal('a taken slot', pay(caller, x402_token(5)).said, (409, 'slot_unavailable'))
         equal('settled', len(chain.lines('settled')), 1)
 
@@ -195,17 +233,24 @@ def a_settlement_that_fails_cancels_the_booking(world):
 def a_transaction_hash_is_checked_and_used_once(world):
     with paid(world) as (net, stripe, chain, caller):
         good, poor, other, failed = (f'0x{n:064x}' for n in (1, 2, 3, 4))
-        x402.put(chain, hash=good, to=PAY_TO, amount=2500, asset=ASSET)
+        x402.put(chain, hash=good, to=PAY_TO, amount=2500 * UNITS, asset=ASSET)
         x402.put(chain, hash=poor, to=PAY_TO, amount=1, asset=ASSET)
-        x402.put(chain, hash=other, to='0x' + '88' * 20, amount=2500, asset=ASSET)
-        x402.put(chain, hash=failed, to=PAY_TO, amount=2500, asset=ASSET, good=False)
+        x402.put(chain, hash=other, to='0x' + '88' * 20, amount=2500 * UNITS, asset=ASSET)
+        x402.put(chain, hash=failed, to=PAY_TO, amount=2500 * UNITS, asset=ASSET, good=False)
         for hash in (poor, other, failed, f'0x{5:064x}'):
             equal(hash[-4:], pay(caller, crypto_token(hash), slot='s2').said, (402, 'payment_declined'))
         equal('good', pay(caller, crypto_token(good), slot='s2').said, (200, None))
         equal('again', pay(caller, crypto_token(good), slot='s1').said, (402, 'payment_declined'))
-        equal('in other letters', pay(caller, crypto_token(good.upper().replace('0X', '0x')), slot='s1').said,
-              (402, 'payment_declined'))
-        equal('by another key', pay(net.caller('enterprise'), crypto_token(good), slot='s1').said, (402, 'payment_declined'))
+        equal(
+            'in other letters',
+            pay(caller, crypto_token(good.upper().replace('0X', '0x')), slot='s1').said,
+            (402, 'payment_declined'),
+        )
+        equal(
+            'by another key',
+            pay(net.caller('enterprise'), crypto_token(good), slot='s1').said,
+            (402, 'payment_declined'),
+        )
 
 
 @check
@@ -214,9 +259,11 @@ def two_payments_with_one_transaction_at_once_have_one_winner(world):
 
     with paid(world) as (net, stripe, chain, caller):
         hash = f'0x{77:064x}'
-        x402.put(chain, hash=hash, to=PAY_TO, amount=2500, asset=ASSET)
+        x402.put(chain, hash=hash, to=PAY_TO, amount=2500 * UNITS, asset=ASSET)
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            said = list(pool.map(lambda n: pay(caller, crypto_token(hash), venue=f'venue-{n:04}', slot='s2').said, range(6)))
+            said = list(
+                pool.map(lambda n: pay(caller, crypto_token(hash), venue=f'venue-{n:04}', slot='s2').said, range(6))
+            )
         equal('won', said.count((200, None)), 1)
 
 
@@ -237,3 +284,19 @@ def bad_payments_are_named(world):
             equal(f'{amount!r}', pay(caller, stripe_token(), amount=amount).said, (422, 'invalid_payload'))
         equal('capture', pay(caller, stripe_token(), capture='later').said, (422, 'invalid_payload'))
         equal('taken', (captured(stripe), states(net)), (0, []))
+
+
+@check
+def a_payment_has_a_limit_and_a_day_has_one(world):
+    with paid(world) as (net, stripe, chain, caller):
+        limit = (402, 'payment_limit_exceeded')
+        equal('one payment', pay(caller, stripe_token(), amount=1_000_001).said, limit)
+        for number in range(5):
+            equal(
+                'of the day',
+                pay(caller, stripe_token(), venue=f'venue-{number:04}', slot='s2', amount=1_000_000).status,
+                200,
+            )
+        equal('more than a day may have', pay(caller, stripe_token(), venue='venue-0006', slot='s2').said, limit)
+        equal('another key', pay(net.caller('enterprise'), stripe_token(), venue='venue-0006', slot='s2').status, 200)
+        equal('taken', captured(stripe), 5_000_000 + 2500)

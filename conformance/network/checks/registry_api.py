@@ -44,11 +44,18 @@ class Peer(Loopback):
             return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(seconds))
 
         return {
-            'network_id': self.id, 'endpoint': f'{self.url}/a2a/v1', 'protocols': ['openclaw/a2a/v1'],
-            'intents': ['network.ping', 'venue.list', 'booking.search', 'booking.confirm'], 'features': ['via'],
+            'network_id': self.id,
+            'endpoint': f'{self.url}/a2a/v1',
+            'protocols': ['openclaw/a2a/v1'],
+            'intents': ['network.ping', 'venue.list', 'booking.search', 'booking.confirm'],
+            'features': ['via'],
             'coverage': {'categories': ['restaurant'], 'areas': ['Berawa'], 'cities': ['Canggu'], 'countries': ['ID']},
-            'pricing': {'fee_pct': 5.0, 'confirm_usd_cents': 25}, 'keys': self.jwks, 'seq': self.seq, 'issued_at': at(now),
-            'expires_at': at(now + lease), **more,
+            'pricing': {'fee_pct': 5.0, 'confirm_usd_cents': 25},
+            'keys': self.jwks,
+            'seq': self.seq,
+            'issued_at': at(now),
+            'expires_at': at(now + lease),
+            **more,
         }
 
     def signed(self, record, key=None):
@@ -59,7 +66,10 @@ class Peer(Loopback):
         head = b64(json.dumps({'alg': 'ES256', 'kid': 'one'}).encode())
         der = (key or self.key).sign(f'{head}.{b64(text.encode())}'.encode(), ec.ECDSA(hashes.SHA256()))
         r, s = utils.decode_dss_signature(der)
-        return {'record': record, 'signature': {'protected': head, 'signature': b64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}}
+        return {
+            'record': record,
+            'signature': {'protected': head, 'signature': b64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))},
+        }
 
 
 def put(net, peer, document, id=None):
@@ -90,7 +100,10 @@ def found(net, query):
 def a_network_is_taken_up_when_its_host_vouches_for_its_key(world):
     with network(world, venues=[]) as net, Peer('network:b') as peer:
         peer.publishes = False
-        holds(put(net, peer, peer.signed(peer.record()))[0] in (400, 401, 403, 422, 502), 'a key that nobody published was taken')
+        holds(
+            put(net, peer, peer.signed(peer.record()))[0] in (400, 401, 403, 422, 502),
+            'a key that nobody published was taken',
+        )
         peer.publishes = True
         holds(put(net, peer, peer.signed(peer.record()))[0] in (200, 201), 'a good record was not taken')
         status, kept = call(net, 'GET', f'{PATH}/networks/network:b')
@@ -102,11 +115,17 @@ def a_network_is_taken_up_when_its_host_vouches_for_its_key(world):
 def who_covers_restaurants_in_canggu_is_answered_best_first(world):
     with network(world, venues=[]) as net, Peer('network:b') as b, Peer('network:c') as c, Peer('network:d') as d:
         wide = {'categories': ['restaurant', 'spa'], 'areas': [], 'cities': [], 'countries': ['Canggu']}
-        for peer, coverage in ((b, None), (c, wide), (d, {'categories': ['surf'], 'areas': [], 'cities': ['Canggu'], 'countries': []})):
+        for peer, coverage in (
+            (b, None),
+            (c, wide),
+            (d, {'categories': ['surf'], 'areas': [], 'cities': ['Canggu'], 'countries': []}),
+        ):
             more = {'coverage': coverage} if coverage else {}
             status, said = put(net, peer, peer.signed(peer.record(**more)))
             holds(status in (200, 201), f'{peer.id}: {status} {said}')
-        names = [name for name in found(net, 'intent=booking.search&category=restaurant&location=canggu') if name != net.id]
+        names = [
+            name for name in found(net, 'intent=booking.search&category=restaurant&location=canggu') if name != net.id
+        ]
         equal('restaurants in Canggu', names, ['network:b', 'network:c'])
         equal('surf', [one for one in found(net, 'category=surf&location=Canggu') if one != net.id], ['network:d'])
 
@@ -122,7 +141,9 @@ def a_record_follows_the_one_before_it(world):
         holds(put(net, peer, first)[0] in (400, 409, 422), 'an older one was taken')
         other = ec.generate_private_key(ec.SECP256R1())
         holds(put(net, peer, peer.signed(peer.record(), key=other))[0] in (400, 401, 403, 422), 'a stranger signed it')
-        holds(put(net, peer, peer.signed(peer.record()), id='network:z')[0] in (400, 403, 409, 422), 'under another name')
+        holds(
+            put(net, peer, peer.signed(peer.record()), id='network:z')[0] in (400, 403, 409, 422), 'under another name'
+        )
         holds(put(net, peer, peer.signed(peer.record(lease=90000)))[0] in (400, 422), 'a lease of more than a day')
         changed = peer.signed(peer.record())
         changed['record']['endpoint'] = 'http://127.0.0.1:1/a2a/v1'

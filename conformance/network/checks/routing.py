@@ -27,7 +27,9 @@ def venue_elsewhere(world, count=1, **more):
 
 
 def ask(net, number=0, **more):
-    return net.caller('pro').ask('booking.confirm', {'venue_id': f'venue-{number:04}'}, to=f'agent:venue-{number:04}', **more)
+    return net.caller('pro').ask(
+        'booking.confirm', {'venue_id': f'venue-{number:04}'}, to=f'agent:venue-{number:04}', **more
+    )
 
 
 @check
@@ -36,14 +38,20 @@ def what_is_for_a_venue_is_sent_to_it_signed_and_within_the_time(world):
         answer = ask(net, ttl=4000, agent_context={'correlation_id': 'c-1'})
         equal('said', answer.said, (200, None))
         (sent,) = agent.envelopes
-        equal('envelope', (sent['protocol'], sent['to'], sent['intent']),
-              ('openclaw/a2a/v1', 'agent:venue-0000', 'booking.confirm'))
+        equal(
+            'envelope',
+            (sent['protocol'], sent['to'], sent['intent']),
+            ('openclaw/a2a/v1', 'agent:venue-0000', 'booking.confirm'),
+        )
         equal('signature', verified(sent['payload'], CURRENT), None)
         holds(sent['ttl_ms'] <= 3950, f'{sent["ttl_ms"]} ms are left of 4000')
         rest = {name: value for name, value in sent['payload'].items() if not name.startswith('_')}
         equal('payload', rest.get('venue_id'), 'venue-0000')
         key = net.caller('pro').key
-        holds(key.encode() not in agent.seen[0]['body'] and key not in str(agent.seen[0]['headers']), 'the caller\'s key went along')
+        holds(
+            key.encode() not in agent.seen[0]['body'] and key not in str(agent.seen[0]['headers']),
+            "the caller's key went along",
+        )
 
 
 @check
@@ -78,8 +86,11 @@ def the_fifth_failure_opens_the_breaker_of_that_venue_alone(world):
         holds('circuit breaker is open' in refused.error['message'], refused.error['message'])
         equal('asked', len(broken.seen), FAILURES)
         equal('another venue', ask(net, 1).said, (200, None))
-        equal('opened', (total(net.metrics(), 'agnt_a2a_venue_cb_opened_total'),
-                         total(net.metrics(), 'agnt_a2a_cb_opened_total')), (1, 0))
+        equal(
+            'opened',
+            (total(net.metrics(), 'agnt_a2a_venue_cb_opened_total'), total(net.metrics(), 'agnt_a2a_cb_opened_total')),
+            (1, 0),
+        )
         equal('the page', net.server.call('GET', '/a2a/v1/status').json['breaker'], {'global': 'closed'})
         equal('the network itself', net.caller('pro').ask('network.ping').status, 200)
 

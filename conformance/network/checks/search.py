@@ -22,13 +22,17 @@ def lists_are_filtered_ordered_and_cut_as_the_rules_say(world):
     rng, tried = random.Random(1), 0
     equal('nothing asked', slugs(caller.good('venue.list')), venues.listed(net.venues))
     for limit in (1, 7, 50, 99, 100, 101, 5000):
-        equal(f'limit {limit}', slugs(caller.good('venue.list', {'limit': limit})), venues.listed(net.venues, limit=limit))
+        equal(
+            f'limit {limit}', slugs(caller.good('venue.list', {'limit': limit})), venues.listed(net.venues, limit=limit)
+        )
     for _ in range(80):
         wish = {}
         if rng.random() < 0.6:
             wish['category'] = rng.choice(['spa', 'SPA', 'bar', 'Bar', 'restaurant', 'rest', 'none'])
         if rng.random() < 0.6:
-            wish['location'] = rng.choice(['canggu', 'CANG', 'bol', 'Ubud', 'lis', '渋谷', 'ran', 'a', 'Kreis 4', 'zzz'])
+            wish['location'] = rng.choice(
+                ['canggu', 'CANG', 'bol', 'Ubud', 'lis', '渋谷', 'ran', 'a', 'Kreis 4', 'zzz']
+            )
         if rng.random() < 0.3:
             wish['limit'] = rng.choice([1, 2, 3, 100])
         equal(f'{wish}', slugs(caller.good('venue.list', wish)), venues.listed(net.venues, **wish))
@@ -40,8 +44,29 @@ def lists_are_filtered_ordered_and_cut_as_the_rules_say(world):
 def searches_find_every_term_somewhere(world):
     net, caller = shared(world), shared(world).caller('enterprise')
     rng, tried = random.Random(2), 0
-    terms = ['sunset', 'DINNER', 'Turtle', 'quiet', 'ar', 'a', 'rest', 'spa', 'live', 'music', 'in', 'tide', 'sau', 'nosuch',
-             '1', '12', 'Café', 'harbour view', 'ubud', 'so', ',']
+    terms = [
+        'sunset',
+        'DINNER',
+        'Turtle',
+        'quiet',
+        'ar',
+        'a',
+        'rest',
+        'spa',
+        'live',
+        'music',
+        'in',
+        'tide',
+        'sau',
+        'nosuch',
+        '1',
+        '12',
+        'Café',
+        'harbour view',
+        'ubud',
+        'so',
+        ',',
+    ]
     for _ in range(150):
         wish = {'query': ' '.join(rng.sample(terms, rng.choice([1, 1, 2, 3])))}
         if rng.random() < 0.3:
@@ -79,7 +104,9 @@ def open_slots_are_shown(world):
     given = {one['slug']: one for one in net.venues}
     for venue in caller.good('booking.search', {'query': 'dinner', 'limit': 25})['venues']:
         shown = [(one['slot_id'], one['time'], one['remaining']) for one in venue['slots']]
-        equal(venue['slug'], shown, [(one['id'], one['time'], one['capacity']) for one in given[venue['slug']]['slots']])
+        equal(
+            venue['slug'], shown, [(one['id'], one['time'], one['capacity']) for one in given[venue['slug']]['slots']]
+        )
 
 
 @check
@@ -104,7 +131,9 @@ def an_import_again_updates_by_slug_and_keeps_ids(world):
     with network(world, venues=given) as net:
         caller = net.caller('enterprise')
         before = {one['slug']: one['id'] for one in caller.good('venue.list')['venues']}
-        changed = [{**one, 'name': f'New {number}'} for number, one in enumerate(given)] + venues.sample(1, prefix='other-')
+        changed = [{**one, 'name': f'New {number}'} for number, one in enumerate(given)] + venues.sample(
+            1, prefix='other-'
+        )
         file = net.server.given('again.json', json.dumps(changed))
         net.command('venue', 'import', file)
         after = {one['slug']: one for one in caller.good('venue.list')['venues']}
@@ -130,7 +159,10 @@ def a_bad_row_is_named_and_nothing_is_half_imported(world):
         done, server = importing(world, good[:3] + [row] + good[4:])
         holds(done.returncode not in (0, 101), f'{what}: was taken')
         said = done.stdout + done.stderr
-        holds('venue-0003' in said or 'venue-0001' in said or '3' in said or '4' in said, f'{what}: the row is not named: {said[:300]}')
+        holds(
+            'venue-0003' in said or 'venue-0001' in said or '3' in said or '4' in said,
+            f'{what}: the row is not named: {said[:300]}',
+        )
         listed = server.command('venue', 'list')
         equal(f'{what}: imported', listed['venues'], [])
     for what, text in (('no JSON', '[{'), ('no list', '{}')):

@@ -50,7 +50,10 @@ def verdict(answer):
     """What the door made of a signature: `ok` wherever it went further."""
     if answer.said in ((401, 'invalid_signature'), (400, 'invalid_envelope'), (422, 'invalid_envelope')):
         return answer.code
-    holds(answer.said in ((200, None), (422, 'invalid_payload')), f'neither let in nor refused for its signature: {answer}')
+    holds(
+        answer.said in ((200, None), (422, 'invalid_payload')),
+        f'neither let in nor refused for its signature: {answer}',
+    )
     return 'ok'
 
 
@@ -95,8 +98,11 @@ def canonical_texts_are_those_of_the_reference(world):
                 clock.show(at)
                 got = verdict(caller.post(around(text, sender=sender, timestamp='')))
                 if want == 'ok':
-                    equal(f'{case["id"]}, spoiled', verdict(caller.post(around(spoiled, sender=sender, timestamp=''))),
-                          'invalid_signature')
+                    equal(
+                        f'{case["id"]}, spoiled',
+                        verdict(caller.post(around(spoiled, sender=sender, timestamp=''))),
+                        'invalid_signature',
+                    )
             if got != want:
                 wrong.append(f'{case["id"]}: {got}, want {want}')
     equal('judged otherwise', wrong, [])
@@ -169,8 +175,11 @@ def a_refused_signature_does_not_say_what_was_wrong_with_it(world):
     """Else it could be used to find out, one guess at a time."""
     caller = shared(world).caller('enterprise')
     bad = [
-        sign({}, PREVIOUS, 'judge'), sign({}, CURRENT, 'judge', ts=1), sign({}, CURRENT, 'judge', ts=99999999999),
-        {**sign({}, CURRENT, 'judge'), '_sig': 'é' * 32}, {**sign({}, CURRENT, 'judge'), '_ts': 'now'},
+        sign({}, PREVIOUS, 'judge'),
+        sign({}, CURRENT, 'judge', ts=1),
+        sign({}, CURRENT, 'judge', ts=99999999999),
+        {**sign({}, CURRENT, 'judge'), '_sig': 'é' * 32},
+        {**sign({}, CURRENT, 'judge'), '_ts': 'now'},
     ]
     said = {caller.refused((401, 'invalid_signature'), 'network.ping', payload).error['message'] for payload in bad}
     equal('different words', len(said), 1)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+import urllib.parse
 
 import names
 import venues
@@ -18,10 +19,15 @@ PEERS = {'1.0': (PYTHON, 'network/sdk/python_v1.py'), '0.3': (PYTHON_0_3, 'netwo
 class Guest:
     """One SDK in a process of its own, asked a line at a time."""
 
-    def __init__(self, version, url, key, log):
+    def __init__(self, version, url, key, log, *more):
         package, script = PEERS[version]
-        self.process = subprocess.Popen([*map(str, package.script(script)), url, key], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, stderr=open(log, 'a'))
+        self.process = subprocess.Popen(
+            [*map(str, package.script(script)), url, key, *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=open(log, 'a'),
+        )
         self.log = log
 
     def ask(self, do, **more):
@@ -45,8 +51,9 @@ class Guest:
 
 
 @contextlib.contextmanager
-def guest(net, version, tier='pro', scopes=('full',), path='/agents/network'):
-    one = Guest(version, net.server.url + path, net.caller(tier, scopes).key, net.server.scratch / f'guest-{version}.err')
+def guest(net, version, tier='pro', scopes=('full',), more=()):
+    log = net.server.scratch / f'guest-{version}.err'
+    one = Guest(version, f'{net.server.url}/agents/network', net.caller(tier, scopes).key, log, *more)
     try:
         yield one
     finally:
@@ -96,24 +103,50 @@ def tiers_and_scopes_hold_in_every_tongue(world):
         equal('bookings', net.rows(names.BOOKINGS), [])
 
 
+def entries(net, words):
+    """What the catalog has for these words, by name."""
+    answer = net.server.call('GET', f'/catalog?q={urllib.parse.quote(words)}')
+    equal('catalog', answer.status, 200)
+    return {one['name']: one for one in answer.json['agents']}
+
+
 @check
-def venues_are_found_in_the_catalog(world):
+def a_venue_is_found_in_the_catalog_and_booked_through_what_stands_there(world):
+    """By a client of 1.0 without a word about which venue; one of 0.3, which has no tenants, says it."""
     with network(world, venues=venues.sample(12)) as net:
-        key = net.caller('pro').key
-        headers = {'Authorization': f'Bearer {key}', 'A2A-Version': '1.0'}
-        catalog = net.server.call('GET', '/.well-known/ai-catalog.json', headers)
-        equal('catalog', catalog.status, 200)
-        text = catalog.body.decode()
-        holds('venue-0007' in text, f'no venue is in the catalog: {text[:400]}')
+        venue = net.venues[7]
+        found = entries(net, f'{venue["name"]} {venue["city"]}')
+        holds(venue['agent_id'] in found, f'{list(found)} has no {venue["agent_id"]}')
+        entry = found[venue['agent_id']]
+        holds('booking.confirm' in json.dumps(entry['skills']), f'{entry}')
+        with guest(net, '1.0', more=(json.dumps(entry),)) as sdk:
+            booked = sdk.send(skill='booking.confirm', data={'slot_id': 's1', 'party_size': 2})
+            equal(
+                'booked',
+                (booked['state'], booked['parts'][0]['venue']['slug']),
+                ('TASK_STATE_COMPLETED', venue['slug']),
+            )
+        with guest(net, '0.3') as sdk:
+            booked = sdk.send(text=f'book {venue["slug"]} slot s1 for 2 people')
+            equal(
+                'booked',
+                (booked['state'], booked['parts'][0]['venue']['slug']),
+                ('TASK_STATE_COMPLETED', venue['slug']),
+            )
+        net.command('venue', 'disable', venue['slug'])
+        holds(venue['agent_id'] not in entries(net, f'{venue["name"]} {venue["city"]}'), 'a disabled venue is found')
+        equal('bookings', len(net.rows(names.BOOKINGS)), 2)
 
 
 @check
 def an_envelope_reaches_an_agent_of_the_hub_that_declares_the_skills(world):
-    agents = names.AGENTS + """
+    agents = (
+        names.AGENTS
+        + """
 [[agent]]
 name = "bistro"
 kind = "exec"
-command = "cat >/dev/null; echo '{\\"booking_id\\":\\"b-1\\",\\"status\\":\\"pending\\"}'"
+command = "cat >/dev/null; echo a table for two"
 [agent.card]
 description = "an A2A agent that takes bookings"
 version = "1.0.0"
@@ -123,8 +156,10 @@ name = "Book"
 description = "takes a booking"
 tags = ["booking"]
 """
+    )
     with network(world, venues=venues.sample(3), agents=agents) as net:
         answer = net.caller('pro').post(envelope('booking.confirm', {'venue_id': 'bistro'}, to='bistro'))
         equal('said', (answer.status, answer.json['from']), (200, 'bistro'))
+        holds('a table for two' in json.dumps(answer.payload), f'{answer}')
         refused = net.caller('pro').post(envelope('booking.confirm', {'venue_id': 'demo'}, to='demo'))
         equal('one without the skills', refused.said, (404, 'venue_not_found'))

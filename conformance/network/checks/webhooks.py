@@ -86,6 +86,7 @@ def subscribed(world, *events, ways=(), path='/mine'):
 
 def arrived(hooks, path, count, seconds=20):
     """Waits for so many events, each known by its id."""
+
     def distinct():
         return list({one['webhook-id']: one for one in reversed(hooks.at(path))}.values())[::-1]
 
@@ -105,8 +106,9 @@ def sealed(world, secret, delivery):
 @check
 def a_booking_is_told_with_both_signatures(world):
     with subscribed(world) as (net, hooks, caller, added):
-        booked = caller.good('booking.confirm', {'venue_id': 'venue-0001', 'party_size': 2},
-                             agent_context={'correlation_id': 'c-77'})
+        booked = caller.good(
+            'booking.confirm', {'venue_id': 'venue-0001', 'party_size': 2}, agent_context={'correlation_id': 'c-77'}
+        )
         (delivery,) = arrived(hooks, '/mine', 1)
         sealed(world, added['secret'], delivery)
         told = delivery.json
@@ -153,11 +155,15 @@ def later_transitions_are_told_by_name_and_as_a_change(world):
         net.transition(id, 'confirmed')
         net.transition(id, 'completed')
         until(lambda: any(one.json['type'] == 'booking.completed' for one in hooks.at('/mine')), 'booking.completed')
-        until(lambda: sum(one.json['type'] == 'booking.status_changed' for one in hooks.at('/mine')) >= 2, 'two changes')
+        until(
+            lambda: sum(one.json['type'] == 'booking.status_changed' for one in hooks.at('/mine')) >= 2, 'two changes'
+        )
         for one in hooks.at('/mine'):
             equal('booking', one.json['data']['booking_id'], id)
             equal('verified', standard(added['secret'], one.headers, one.body), None)
-        changes = [one.json['data']['status'] for one in hooks.at('/mine') if one.json['type'] == 'booking.status_changed']
+        changes = [
+            one.json['data']['status'] for one in hooks.at('/mine') if one.json['type'] == 'booking.status_changed'
+        ]
         equal('changes', changes, ['confirmed', 'completed'])
 
 
@@ -231,8 +237,9 @@ def what_is_no_address_is_no_webhook(world):
     with network(world, venues=venues.sample(3)) as net:
         net.caller('pro')
         for url in ('ftp://127.0.0.1/x', 'file:///etc/passwd', 'nonsense', ''):
-            done = net.server.sabir('webhook', 'add', '--key', net.key_id('pro'), '--url', url,
-                                    '--config', net.server.config, '-o', 'json')
+            done = net.server.sabir(
+                'webhook', 'add', '--key', net.key_id('pro'), '--url', url, '--config', net.server.config, '-o', 'json'
+            )
             equal(f'{url!r}', done.returncode, 2)
 
 
@@ -241,8 +248,12 @@ def what_is_no_address_is_no_webhook(world):
 
 def api(caller, method, path='', document=None):
     body = None if document is None else json.dumps(document).encode()
-    answer = caller.raw(body, [('Content-Type', 'application/json')] if body is not None else [], method=method,
-                        path=f'/a2a/v1/webhooks{path}')
+    answer = caller.raw(
+        body,
+        [('Content-Type', 'application/json')] if body is not None else [],
+        method=method,
+        path=f'/a2a/v1/webhooks{path}',
+    )
     return answer.status, json.loads(answer.body) if answer.body.strip() else None
 
 
@@ -275,7 +286,13 @@ def others_do_not(world):
             equal(f'{scopes}', api(net.caller('pro', scopes), 'POST', document=wish)[0], 403)
         equal('nobody', api(net.with_key(None), 'POST', document=wish)[0], 401)
         caller = net.caller('pro')
-        for bad in ({}, {'url': 7}, {'url': 'ftp://x'}, {'url': 'http://127.0.0.1:9', 'colour': 1},
-                    {'url': 'http://127.0.0.1:9', 'events': ['no.such']}, []):
+        for bad in (
+            {},
+            {'url': 7},
+            {'url': 'ftp://x'},
+            {'url': 'http://127.0.0.1:9', 'colour': 1},
+            {'url': 'http://127.0.0.1:9', 'events': ['no.such']},
+            [],
+        ):
             status, said = api(caller, 'POST', document=bad)
             holds(status in (400, 422), f'{bad}: {status} {said}')

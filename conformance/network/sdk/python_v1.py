@@ -1,8 +1,9 @@
 """The official Python SDK 1.x as a guest of the network: reads the catalog's cards, asks and books by message.
 
-    python_v1.py BASE_URL KEY          # commands on standard input, answers on standard output, a line of JSON each
+    python_v1.py BASE_URL KEY [ENTRY]  # commands on standard input, answers on standard output, a line of JSON each
 
-`{"do": "card"}` shows skills; `{"do": "send", "skill": …, "data": {…} | "text": …}` sends one message.
+`{"do": "card"}` shows skills; `{"do": "send", "skill": …, "data": {…} | "text": …}` sends one message. With an entry of a
+catalog it calls the interfaces that stand there instead of those of the card.
 """
 
 import asyncio
@@ -16,10 +17,12 @@ from a2a.types import a2a_pb2 as pb
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 
-async def connect(base, key):
+async def connect(base, key, entry=None):
     http = httpx.AsyncClient(headers={'Authorization': f'Bearer {key}'}, timeout=20)
     card = await A2ACardResolver(http, base).get_agent_card()
     kept = [one for one in card.supported_interfaces if one.protocol_version.startswith('1.0')]
+    if entry:
+        kept = [ParseDict(one, pb.AgentInterface()) for one in json.loads(entry)['interfaces']]
     del card.supported_interfaces[:]
     card.supported_interfaces.extend(kept)
     config = ClientConfig(streaming=False, supported_protocol_bindings=['JSONRPC'], httpx_client=http)
@@ -54,8 +57,8 @@ def parts(found):
     return [MessageToDict(part.data) if part.WhichOneof('content') == 'data' else part.text for part in found]
 
 
-async def main(base, key):
-    card, client = await connect(base, key)
+async def main(base, key, entry=None):
+    card, client = await connect(base, key, entry)
     for line in sys.stdin:
         asked = json.loads(line)
         try:

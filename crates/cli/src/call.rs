@@ -19,6 +19,7 @@ mod explain;
 mod follow;
 mod handoff;
 mod job;
+pub(crate) mod network;
 mod parts;
 pub(crate) mod push;
 mod report;

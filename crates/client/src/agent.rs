@@ -195,10 +195,13 @@ impl Agent {
         };
         let door = &self.line.door;
         let asked = async {
-            let said = retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await?;
+            let said =
+                retry::repeat(door, self.line.attempts, retry::safety(&call), || self.line.ask(&call, key.as_deref()))
+                    .await?;
             self.client.believe_said(&self.found, said).await
         };
-        door.within(asked).await
+        // Boxed: a call is large, and whoever makes one keeps it in a future of its own.
+        door.within(Box::pin(asked)).await
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

@@ -4,7 +4,7 @@
 //! first server is nobody else's business. Where to go is that server's word, so it is checked: over TLS or on this
 //! machine, an interface of the card that is found there, never the same task twice, and not for ever.
 
-use crate::{Agent, Client, Error, Found, Reference};
+use crate::{Agent, Client, Credentials, Error, Found, Reference};
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX, same_agent};
 use sabir_proto::{TaskRef, Transfer};
 use url::{Host, Url};
@@ -60,15 +60,21 @@ pub fn is_interface_of(transfer: &Transfer, found: &Found) -> bool {
 }
 
 impl Client {
-    /// A line to the agent that has a task now.
-    pub async fn successor(&self, transfer: &Transfer, trail: &mut Trail) -> Result<Agent, Error> {
+    /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the server
+    /// that names it: whoever hands a task over chooses where the next line leads.
+    pub async fn successor(
+        &self,
+        transfer: &Transfer,
+        trail: &mut Trail,
+        credentials: &Credentials,
+    ) -> Result<Agent, Error> {
         let reference = trail.next(transfer)?;
         let found = self.believe(self.card(&reference).await?).await?;
         if !is_interface_of(transfer, &found) {
             let words = format!("the card found there does not offer {}", transfer.agent_endpoint);
             return Err(Error::Usage(words));
         }
-        self.agent(found)
+        self.agent_with(found, credentials)
     }
 }
 

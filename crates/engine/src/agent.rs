@@ -290,6 +290,8 @@ pub(crate) struct TurnInfo {
     pub(crate) lineage: Lineage,
     /// It began before its task was in the log.
     pub(crate) early: bool,
+    /// The task is written down when the turn has ended, or is at work for longer than a moment.
+    pub(crate) brief: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
     pub(crate) core: Arc<Core>,
@@ -364,6 +366,12 @@ impl Context {
     /// Names this turn; the same on every attempt, so good as an idempotency key for effects on the outside.
     pub fn turn_id(&self) -> String {
         format!("{}/{}", self.turn.task, self.turn.turn)
+    }
+
+    /// Whether nothing of the task is written down yet, nor will be before the turn has ended or taken longer than a moment;
+    /// see [`Nature::brief`].
+    pub fn is_brief(&self) -> bool {
+        self.turn.brief
     }
 
     /// 1 the first time, more after crashes.

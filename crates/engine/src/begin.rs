@@ -394,6 +394,9 @@ impl<'a> Incoming<'a> {
         if let Some(ending) = ending {
             recorder.end(core, ending);
         }
+        if checkpoint.is_some() {
+            turn.checkpoint.clone_from(&checkpoint);
+        }
         let recorded = recorder.step(core, checkpoint);
         let step = Step {
             turn: (!ended).then_some((Seq(0), 1)),
@@ -522,9 +525,7 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
-        // A caller who does not wait is told of the task, and so is whoever streams or asked for it: it must be there.
-        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
-        let brief = first.opening.is_some() && !known && self.resident.agent.any_nature().brief;
+        let brief = first.opening.is_some() && self.is_brief();
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
@@ -559,13 +560,22 @@ impl<'a> Incoming<'a> {
             before,
             tools: lineage.tools(self.resident.tools),
             follows: self.follows,
-            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
+            // Whoever opened a child is here, and has let go of nothing.
+            held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant || self.resident.agent.any_is_carried(),
+            brief: number == (Seq(0), 1) && self.is_brief(),
             answers: Mutex::default(),
             core: self.core.clone(),
         };
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)
+    }
+
+    /// Whether a task that opens now may be written down with its end. A caller who does not wait is told of it at once,
+    /// and so is whoever streams or opened it for a task of its own: then it must be there.
+    fn is_brief(&self) -> bool {
+        let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
+        !known && self.resident.agent.any_nature().brief
     }
 
     fn direct(&self, parts: Vec<sabir_proto::Part>, context: ContextId) -> Message {

@@ -6,7 +6,7 @@
 //! | closed | a call fails, and too many did within the window | open |
 //! | open | a call, before the cool-down is over | refused, and no network is touched |
 //! | open | a call, after that | half-open: it is the probe |
-//! | half-open | another call | refused |
+//! | half-open | another call | refused, unless the probe takes too long: then it is the next one |
 //! | half-open | the probe succeeds | closed, with a clean slate |
 //! | half-open | the probe fails | open, for a whole cool-down |
 //! | half-open | the probe is dropped and nobody knows | half-open; the next call is the probe |
@@ -30,14 +30,21 @@ pub struct Rules {
     /// How many upstreams must be among those failures. More than one for the breaker that all of them share: one
     /// upstream that is down must not take the others with it.
     pub distinct: usize,
+    /// How long a probe keeps the others out. One that takes longer may still be right, but nobody waits for it.
+    pub probe: Duration,
 }
 
 impl Rules {
     /// For one upstream.
-    pub const UPSTREAM: Self =
-        Self { failures: 5, window: Duration::from_secs(600), cooldown: Duration::from_secs(300), distinct: 1 };
-    /// For all of them together.
-    pub const HUB: Self = Self { distinct: 3, ..Self::UPSTREAM };
+    pub const UPSTREAM: Self = Self {
+        failures: 5,
+        window: Duration::from_secs(600),
+        cooldown: Duration::from_secs(300),
+        distinct: 1,
+        probe: Duration::MAX,
+    };
+    /// For all of them together. Agents take minutes to answer; that one of them does must not hold up all others.
+    pub const HUB: Self = Self { distinct: 3, probe: Duration::from_secs(5), ..Self::UPSTREAM };
 }
 
 /// Where a breaker stands.
@@ -112,8 +119,13 @@ pub struct Breaker {
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Closed,
-    Open { since: Duration },
-    HalfOpen { probing: bool },
+    Open {
+        since: Duration,
+    },
+    /// Since when a probe is out, if one is.
+    HalfOpen {
+        probing: Option<Duration>,
+    },
 }
 
 impl Breaker {
@@ -139,8 +151,11 @@ impl Breaker {
     /// Whether a call would be refused now; it is not made.
     pub fn refusal(&self, now: Duration) -> Option<Refused> {
         match self.stage {
-            Stage::Closed | Stage::HalfOpen { probing: false } => None,
-            Stage::HalfOpen { probing: true } => Some(Refused { after: Duration::from_secs(1) }),
+            Stage::Closed | Stage::HalfOpen { probing: None } => None,
+            Stage::HalfOpen { probing: Some(since) } => {
+                let waits = now.saturating_sub(since) < self.rules.probe;
+                waits.then_some(Refused { after: Duration::from_secs(1) })
+            }
             Stage::Open { since } => {
                 let left = (since + self.rules.cooldown).saturating_sub(now);
                 (!left.is_zero()).then(|| Refused { after: whole_seconds(left) })
@@ -155,10 +170,10 @@ impl Breaker {
         }
         match &mut self.stage {
             Stage::Closed => {}
-            Stage::HalfOpen { probing } => *probing = true,
+            Stage::HalfOpen { probing } => *probing = Some(now),
             Stage::Open { .. } => {
                 self.failures.clear();
-                self.turn(Stage::HalfOpen { probing: true });
+                self.turn(Stage::HalfOpen { probing: Some(now) });
             }
         }
         Ok(Pass { epoch: self.epoch })
@@ -174,9 +189,9 @@ impl Breaker {
                 self.failures.clear();
                 self.turn(Stage::Closed);
             }
-            (Stage::HalfOpen { probing }, Verdict::Unknown) => *probing = false,
+            (Stage::HalfOpen { probing }, Verdict::Unknown) => *probing = None,
             (Stage::HalfOpen { probing }, Verdict::Down(blame)) => {
-                *probing = false;
+                *probing = None;
                 self.record(now, blame);
                 // One upstream that still fails says nothing about the way that all share.
                 if self.is_widespread() {

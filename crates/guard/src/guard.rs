@@ -12,7 +12,7 @@
 mod envelope;
 mod vigil;
 
-pub use envelope::{HOPS_MAX, Sealed, Seals, Unsealed};
+pub use envelope::{Sealed, Seals, Unsealed};
 pub(crate) use vigil::Ends;
 pub use vigil::Vigil;
 
@@ -141,6 +141,11 @@ impl Guard {
             }
         }
         Ok(Permit { call, identity })
+    }
+
+    /// Whether a caller's credential is for an agent at all, whatever it is for there.
+    pub fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+        scope::is_for(rules, identity)
     }
 
     /// Whether a caller may use a skill; for cards that show each caller what is there for it.

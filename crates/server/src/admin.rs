@@ -25,7 +25,7 @@ pub(crate) use booking::Bureau;
 pub use booking::{
     BookingView, MoveView, NetworkOrder, NetworkSaid, ROWS_MAX, SlotView, SubscriptionView, VenueView, network,
 };
-pub use cards::{CardKeys, key_set_at, key_set_of, make_key};
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key, withdrawal};
 pub(crate) use desk::see_to;
 pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 pub use envelope::{EnvelopeQuery, EnvelopeView};

@@ -85,7 +85,7 @@ pub struct Server {
 /// What every request sees.
 pub(crate) struct App {
     pub(crate) guard: Guard,
-    pub(crate) route: Route,
+    pub(crate) route: Arc<Route>,
     pub(crate) root_rules: Rules,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
@@ -192,8 +192,8 @@ impl Server {
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
-        registrar.workshop().introduce(&directory);
-        let route = Route::new(engine);
+        let route = Arc::new(Route::new(engine));
+        registrar.workshop().introduce(&directory, &route);
         route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {

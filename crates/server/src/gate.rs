@@ -122,7 +122,9 @@ impl Gate {
     pub(crate) fn rules(&self, entry: &AgentConfig, name: &AgentName, skills: &[Skill]) -> Result<Rules, String> {
         let is_network = self.config.network.is_some() && entry.name == booking::AGENT;
         let entrance = match &entry.auth {
-            None if is_network => Arc::new(self.entrance(&with_keys(&self.config.auth, self.ground.production))?),
+            None if is_network && !self.config.auth.accepted().contains(&Accept::ApiKey) => {
+                Arc::new(self.entrance(&with_keys(&self.config.auth, self.ground.production))?)
+            }
             None => self.shared.clone(),
             Some(auth) => Arc::new(self.entrance(auth)?),
         };

@@ -11,7 +11,7 @@ use crate::bind::agnt::EnvelopeMetrics;
 use sabir_gateway::Outbound;
 use sabir_guard::config::Accept;
 use sabir_guard::entrance::Posture;
-use sabir_guard::{Identity, Seals};
+use sabir_guard::{Guard, Identity, Seals};
 use sabir_network::federation::Federation;
 use sabir_network::words::understand;
 use sabir_proto::agnt::{Aside, Intent};
@@ -62,8 +62,7 @@ impl Network {
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
         let door = &found.rules.entrance;
         let takes_keys = door.posture() == Posture::Open || door.accepts().contains(&Accept::ApiKey);
-        let tied_to = sender.key().map(|key| &*key.terms.agents).unwrap_or_default();
-        let may = tied_to.is_empty() || tied_to.iter().any(|agent| agent == to);
+        let may = Guard::is_for(&found.rules, sender);
         (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.entrance)).then_some(found)
     }
 

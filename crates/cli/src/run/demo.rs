@@ -64,7 +64,7 @@ impl DemoServer {
         super::serve::start_log("warn");
         let output = self.output;
         let options = self.options()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        let runtime = super::runtime().context("cannot start")?;
         runtime.block_on(serve(options, output))
     }
 

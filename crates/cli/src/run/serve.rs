@@ -78,7 +78,7 @@ impl Serve {
     fn start(self) -> anyhow::Result<()> {
         start_log("info");
         let config = self.config()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        let runtime = super::runtime().context("cannot start")?;
         runtime.block_on(serve(config))
     }
 

@@ -315,3 +315,81 @@ fn a_venue_that_fails_again_and_again_is_left_alone_and_nothing_is_booked() {
         town.home.open_database().query_row("SELECT count(*) FROM booking", [], |row| row.get(0)).unwrap();
     assert_eq!(booked, 0);
 }
+
+#[test]
+fn networks_are_listed_published_added_and_taken_out_by_command() {
+    let towns = [row(&["a"]).remove(0), row(&["z"]).remove(0)];
+    let [a, z] = &towns;
+    let (_a, _z) = (a.start(), z.start());
+    let run = |arguments: &[&str]| finished(a.tool(arguments).spawn().unwrap());
+    eventually("both have published themselves", || {
+        [a, z].iter().all(|town| !town.get("/registry/v1/search")["networks"].as_array().unwrap().is_empty())
+    });
+    let (at_a, at_z) = (a.url(), z.url());
+    let published = run(&["network", "publish", "--to", &at_z, "-a", &at_a]);
+    assert_eq!(published.fields("Record"), ["taken"], "{published:#?}");
+    let added = run(&["network", "add", &at_a, "-a", &at_z]);
+    assert_eq!(added.fields("Record"), ["unchanged"], "{added:#?}");
+    let list = ["network", "list", "-a", &at_z, "--location", "canggu", "--category", "restaurant"];
+    let listed = run(&list);
+    assert_eq!(listed.fields("Network"), ["network:a", "network:z"], "{listed:#?}");
+    assert_eq!(listed.fields("  Published at"), ["network:z", "network:z"]);
+    let key = a.home.path("card.pem").display().to_string();
+    let other = z.home.path("card.pem").display().to_string();
+    let forged = run(&["network", "remove", "network:a", "--key", &other, "-a", &at_z]);
+    assert_eq!(forged.code, 4, "{forged:#?}");
+    let removed = run(&["network", "remove", "network:a", "--key", &key, "-a", &at_z]);
+    assert_eq!(removed.fields("Removed"), ["network:a"], "{removed:#?}");
+    assert_eq!(run(&list).fields("Network"), ["network:z"]);
+    let gone = run(&["network", "remove", "network:a", "--key", &key, "-a", &at_z, "-o", "json"]);
+    assert_eq!(gone.json()["error"]["code"], "SABIR_ERR_NO_NETWORK", "{gone:#?}");
+    let nowhere = run(&["network", "list"]);
+    assert_eq!(nowhere.code, 2, "{nowhere:#?}");
+}
+
+#[test]
+fn a_network_elsewhere_stands_behind_a_hub_and_is_booked_in_a2a() {
+    let network = row(&["a"]).remove(0);
+    let _network = network.start();
+    let home = Home::new(&format!(
+        "[[agent]]\nname = \"bali\"\nkind = \"a2a\"\nurl = \"{}/a2a/v1?from=hub\"\nbearer = \"file:bali.key\"\ndefault = true\n",
+        network.url()
+    ));
+    fs::write(home.path("bali.key"), &network.caller).unwrap();
+    let hub = Sabir::at(&home);
+    let call = |method: &str, params: &Value| -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut wire = hub.wire();
+        wire.send(&Request::post("/", request.to_string()));
+        wire.reply().json()
+    };
+    let message = |id: &str, skill: &str, payload: &Value| {
+        json!({"message": {
+            "messageId": id, "role": "ROLE_USER", "metadata": {"skillId": skill}, "parts": [{"data": payload}]
+        }})
+    };
+    let found = call("SendMessage", &message("m-1", "booking.search", &json!({"query": "seafood"})));
+    // What is behind a hub is in its log, so also what was only looked up is a task.
+    let said = &found["result"]["task"]["status"]["message"]["parts"][0]["data"];
+    assert_eq!((&said["count"], &said["venues"][0]["slug"]), (&json!(2), &json!("a-one")), "{found}");
+    let words = json!({"message": {"messageId": "m-2", "role": "ROLE_USER", "parts": [{"text": "ubud"}]}});
+    assert_eq!(call("SendMessage", &words)["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    let order = json!({"venue_id": "a-one", "slot_id": "s1", "party_size": 2});
+    let booked = call("SendMessage", &message("m-3", "booking.confirm", &order));
+    let task = &booked["result"]["task"];
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{booked}");
+    assert_eq!(task["artifacts"][0]["parts"][0]["data"]["venue"]["slug"], "a-one");
+    let kept = call("GetTask", &json!({"id": task["id"]}));
+    assert_eq!(kept["result"]["status"]["state"], "TASK_STATE_COMPLETED", "our own log has it: {kept}");
+    let gone = call("SendMessage", &message("m-4", "booking.confirm", &json!({"venue_id": "nowhere"})));
+    assert_eq!(gone["result"]["task"]["status"]["state"], "TASK_STATE_REJECTED", "{gone}");
+    // A caller of 0.3 books as well.
+    let older = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {
+        "kind": "message", "messageId": "m-5", "role": "user", "metadata": {"skillId": "booking.confirm"},
+        "parts": [{"kind": "data", "data": order}]
+    }}});
+    let mut wire = hub.wire();
+    wire.send(&Request::post("/", older.to_string()).without("A2A-Version"));
+    let older = wire.reply().json();
+    assert_eq!(older["result"]["status"]["state"], "completed", "{older}");
+}

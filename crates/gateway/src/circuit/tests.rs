@@ -51,6 +51,22 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
 }
 
 #[test]
+fn a_probe_that_hangs_does_not_hold_up_the_others() {
+    let hub = Hub::with(Rules { failures: 3, ..Rules::HUB }, Metrics::default(), WireLog::off());
+    let circuits = ["a", "b", "c", "hangs", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    let [a, b, c, hangs, good] = &circuits;
+    [a, b, c].into_iter().for_each(|circuit| fails(circuit, 1));
+    assert_eq!(hub.state(), State::Open);
+    advance(&hub, 300);
+    let out = hangs.pass().unwrap();
+    assert_eq!(good.pass().unwrap_err().after, Duration::from_secs(1), "one at a time");
+    advance(&hub, 5);
+    good.pass().unwrap().report(&Verdict::Alive);
+    assert_eq!(hub.state(), State::Closed);
+    drop(out);
+}
+
+#[test]
 fn our_own_failures_are_nobody_elses() {
     let hub = Hub::new(Metrics::default());
     let circuit = hub.circuit("one", "one", QUICK);

@@ -3,7 +3,7 @@
 use super::shown::Shown;
 use crate::uuid::uuid;
 use sabir_engine::Context;
-use sabir_proto::{ContextId, MessageId, TaskRef, Timestamp};
+use sabir_proto::{ContextId, TaskRef, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -15,6 +15,8 @@ pub(super) struct Known {
     pub(super) turn: String,
     /// For whom it is.
     pub(super) caller: String,
+    /// The name of our message.
+    pub(super) message: String,
     /// Our message may have left.
     pub(super) tried: bool,
     /// Our message has arrived: they have said something since.
@@ -65,6 +67,7 @@ impl Known {
         }
         Self {
             turn,
+            message: message_name(cx),
             caller: cx.caller().name().to_owned(),
             tried: unreadable,
             sent: false,
@@ -83,16 +86,14 @@ impl Known {
     }
 }
 
-/// The name of our message: the same however often the turn is begun, and made to be recognised. Where a message may leave
-/// before its task is written down it is named after the caller's, so that it is recognised even if the caller has to
-/// send it anew.
-pub(super) fn message_id(cx: &Context, may_leave_early: bool) -> MessageId {
+/// A name for our message, made to be recognised. Where it leaves before its task is written down it is named after the
+/// caller's, so that it is recognised even if the caller has to send it anew.
+fn message_name(cx: &Context) -> String {
     let said = &cx.message().message_id;
-    let name = match may_leave_early && said.is_unique_by_form() {
+    match cx.is_brief() && said.is_unique_by_form() {
         true => uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()]),
         false => uuid(&["message", &cx.turn_id()]),
-    };
-    MessageId::parse(&name).expect("a UUID is a legal id")
+    }
 }
 
 /// A number for choosing among places: the same for all tasks of a conversation.

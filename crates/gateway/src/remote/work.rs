@@ -15,7 +15,7 @@
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 
 use super::RemoteAgent;
-use super::known::{Known, chance, context_id, message_id};
+use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
@@ -45,6 +45,8 @@ pub(super) struct Work<'a> {
     problem: Option<String>,
     /// Calls since the last news.
     quiet: u32,
+    /// How long since then they were not called because we would not.
+    held: Duration,
     /// Calls at all.
     calls: u32,
     /// Why what was heard last may not be all there was: a stream broke off, and none has gone on exactly there.
@@ -72,6 +74,7 @@ impl<'a> Work<'a> {
             known,
             problem: None,
             quiet: 0,
+            held: Duration::ZERO,
             calls: 0,
             broken,
             doubt: false,
@@ -93,7 +96,7 @@ impl<'a> Work<'a> {
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
-            let mut asked = None;
+            let (mut asked, mut held) = (None, false);
             self.calls += 1;
             match self.call().await {
                 Ok(Some(ending)) | Err(Trouble::Over(ending)) => return Ok(self.end(ending)),
@@ -102,14 +105,25 @@ impl<'a> Work<'a> {
                     self.known.attempts += 1;
                     (self.problem, asked) = (Some(why), after);
                 }
-                Err(Trouble::Held { why, after }) => (self.problem, asked) = (Some(why), after),
+                Err(Trouble::Held { why, after }) => {
+                    (self.problem, asked) = (Some(why), after);
+                    held = true;
+                }
                 Err(Trouble::Ended) => return Err(sabir_engine::agent::Ended.into()),
             }
-            self.quiet = if self.known.heard > before { 0 } else { self.quiet + 1 };
+            if self.known.heard > before {
+                (self.quiet, self.held) = (0, Duration::ZERO);
+            } else {
+                self.quiet += 1;
+            }
             let pause = self.pause(asked);
             self.put_down(Some(pause));
             self.cx.commit().await?;
             self.cx.sleep(pause).await;
+            if held {
+                // We did not call, so it is not they who were silent.
+                self.held += pause;
+            }
         }
     }
 
@@ -140,8 +154,12 @@ impl<'a> Work<'a> {
 
     /// One call: what ended the turn, or nothing yet.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
+        let begun = self.known.sent && self.known.task.is_some();
         match self.known.attempts {
             0 => self.remote.budget.first(),
+            // Looking after work that goes on there is no repetition: a hundred streams that break together are all taken
+            // up again.
+            _ if begun => {}
             _ => self.remote.budget.again().map_err(|after| Trouble::Held {
                 why: "it was tried again more often than may be".into(),
                 after: Some(after),
@@ -151,8 +169,9 @@ impl<'a> Work<'a> {
         self.known.at = Some(replica.place.url.clone());
         let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
         match (self.known.sent, self.known.task.clone()) {
-            (true, Some(task)) => self.go_on(&line, task).await,
-            _ => self.send(&line).await,
+            // Boxed: together they are too large for one stack in a debug build.
+            (true, Some(task)) => Box::pin(self.go_on(&line, task)).await,
+            _ => Box::pin(self.send(&line)).await,
         }
     }
 
@@ -168,7 +187,7 @@ impl<'a> Work<'a> {
         }
         self.known.tried = true;
         self.put_down(None);
-        if !self.remote.upstream.idempotent {
+        if !self.cx.is_brief() {
             self.cx.commit().await?;
         }
         let continues = line.agent().dialect().reach().continues;
@@ -331,7 +350,7 @@ impl<'a> Work<'a> {
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(self.broke(error)),
             };
-            let last = events.resume_point().map(str::to_owned);
+            let last = events.number().map(str::to_owned);
             match numbers.takes(last.as_deref()) {
                 Order::Next => self.broken = None,
                 Order::Unknown => self.missed(&said).await?,
@@ -416,8 +435,9 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The name of our message.
     fn message_id(&self) -> MessageId {
-        message_id(self.cx, self.remote.upstream.idempotent)
+        MessageId::parse(&self.known.message).expect("a UUID is a legal id")
     }
 
     /// Breaks are ours to mend, since each is to be counted and committed.
@@ -433,7 +453,7 @@ impl<'a> Work<'a> {
 
     fn silent_for(&self) -> Duration {
         let millis = self.cx.now().millis().saturating_sub(self.known.heard);
-        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(self.held)
     }
 
     /// The end of our patience.

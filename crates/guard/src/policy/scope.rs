@@ -111,6 +111,16 @@ pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
 /// The words that stand alone; `skill:ID` and `agent:NAME` name one.
 pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
 
+/// Whether whoever holds these words may speak with this agent.
+pub(crate) fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    words(rules, identity).is_none_or(|words| is_among(rules, &words))
+}
+
+fn is_among<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
+    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
+    agents.is_empty() || agents.contains(&rules.agent.as_str())
+}
+
 /// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
     let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: Some(Cow::Borrowed(skill)) };
@@ -146,8 +156,7 @@ fn by_words<F: Fetch>(
 ) -> Result<(), Refusal> {
     let scheme = identity.scheme().unwrap_or(Scheme::ApiKey);
     let no = |reason, words: String| Err(Refusal::forbidden(scheme, reason, words));
-    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
-    if !agents.is_empty() && !agents.contains(&rules.agent.as_str()) {
+    if !is_among(rules, words) {
         return no("scope_agent", format!("This credential is not for the agent {}", rules.agent));
     }
     let everything = words.iter().any(|word| matches!(kind(word), Kind::Everything));

@@ -8,7 +8,8 @@ use sabir_guard::authn::{agnt, api_key, basic, bearer, k1, mtls, native_jwt, pro
 use sabir_guard::sign::SigningKey;
 use sabir_proto::{Secret, Timestamp};
 
-const ENVELOPE: Envelope<'static> = Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent };
+const ENVELOPE: Envelope<'static> =
+    Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent, moment: None };
 
 fn secret() -> Secret {
     Secret::new("a secret that nobody has guessed yet")

@@ -84,7 +84,7 @@ fn a_payload_with_any_change_is_refused_or_says_the_same() {
     let mut payload = Payload::read(r#"{"_ts":1700000000,"_from":"a","limit":5,"q":"x y"}"#).unwrap();
     let mac = ring.sign(&digest::agnt_signed(&payload));
     payload.set("_sig", &Json::of(&mac).unwrap()).unwrap();
-    let envelope = Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent };
+    let envelope = Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent, moment: None };
     let text = payload.canonical();
     let judge = |text: &str| agnt::verify(text, envelope, &ring, now());
     assert!(judge(&text).is_ok());

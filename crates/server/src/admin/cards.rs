@@ -2,7 +2,11 @@
 
 use crate::card::{WELL_KNOWN_KEYS, read_reference};
 use crate::config::Config;
+use crate::host::TokioHost;
+use sabir_engine::Host as _;
 use sabir_guard::sign::{SigningKey, key_set, published, sign};
+use sabir_network::federation::issue;
+use sabir_network::record::Record;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::Path;
@@ -24,6 +28,19 @@ impl CardKeys {
     pub fn sign(&self, card: &str, keys_url: Option<&Url>) -> Result<Value, String> {
         let mut signed = sign(card, &self.0, keys_url).map_err(|fault| fault.to_string())?;
         Ok(signed.get_mut("signatures").map(Value::take).unwrap_or_default())
+    }
+}
+
+/// The record by which a network takes itself out of registries: the one it has, made anew, saying so, and signed.
+pub fn withdrawal(record: &str, key: &str) -> Result<String, String> {
+    let record: Record = serde_json::from_str(record).map_err(|error| format!("not a record of a network: {error}"))?;
+    let key = read_reference(&Config::default(), &spelled(key), |text| SigningKey::read(text, None))?;
+    let (keys, seq) = (record.keys.clone(), record.seq);
+    let issued = issue(Record { withdrawn: true, ..record }, &key, keys, TokioHost.now());
+    match issued {
+        Some((issued, signed)) if issued.seq > seq => Ok(signed.write()),
+        Some(_) => Err("the record that is there is from the future, so none of now replaces it".into()),
+        None => Err("the record cannot be signed".into()),
     }
 }
 

@@ -125,6 +125,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     let app = &visit.app.clone();
     let network = &visit.network.clone();
     let taken = arrive(app, parts, body, peer).await?;
+    let begun = Instant::now();
     let Some(served) = app.agent(&network.agent) else {
         return Err(Problem::new(ProblemCode::Internal, "the network is not here at present").into());
     };
@@ -149,7 +150,6 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         let message = format!("timestamp is missing: {intent} is done once for each, so it must say when it was sent");
         return Err(Problem::new(ProblemCode::InvalidEnvelope, message).into());
     }
-    let addressee = network.addressee(app, admitted.identity(), &envelope.to, intent);
     let call = compose(visit, intent, payload.clone(), &envelope);
     let cleared =
         app.guard.clear(&served.rules, admitted, &call, knock.now).await.map_err(|refusal| refusal.problem())?;
@@ -162,8 +162,10 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         dialect: DIALECT,
         ..Terms::default()
     };
+    let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
+    network.metrics.checked(begun.elapsed());
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
@@ -248,7 +250,6 @@ async fn unseal(
         intent: &envelope.intent,
         moment: envelope.timestamp.map(Moment::nanos),
         via: &via,
-        own: &visit.network.id,
     };
     let (guard, seals) = (&visit.app.guard, visit.network.seals.as_deref());
     let now = TokioHost.now();

@@ -38,6 +38,7 @@ struct Delivery {
 pub(crate) struct EnvelopeMetrics {
     requests: Family<Request, Counter>,
     seconds: Family<Asked, Histogram>,
+    checks: Histogram,
     retries: Family<Retry, Counter>,
     deliveries: Family<Delivery, Counter>,
 }
@@ -48,12 +49,15 @@ impl EnvelopeMetrics {
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(buckets),
+            checks: buckets(),
             retries: Family::default(),
             deliveries: Family::default(),
         };
         registry.register("a2a_requests", "Envelopes by intent, tier and outcome", metrics.requests.clone());
         let help = "Time from an envelope's arrival to its answer";
         registry.register("a2a_request_duration_seconds", help, metrics.seconds.clone());
+        let help = "Time from an envelope's last byte to the agent: reading it, and every check on the way";
+        registry.register("a2a_check_duration_seconds", help, metrics.checks.clone());
         let help = "Envelopes that change something, by whether they were here before";
         registry.register("a2a_idempotency", help, metrics.retries.clone());
         registry.register("a2a_delivery", "Answers by whether they came in time", metrics.deliveries.clone());
@@ -73,6 +77,11 @@ impl EnvelopeMetrics {
             Err(_) => "error",
         };
         self.deliveries.get_or_create(&Delivery { outcome: kind }).inc();
+    }
+
+    /// It has passed every check.
+    pub(super) fn checked(&self, took: Duration) {
+        self.checks.observe(took.as_secs_f64());
     }
 
     /// It has been told that there was no time; this is what it came to after that.
