@@ -27,11 +27,14 @@ fn asking(intent: &str) -> Call {
     send(Some(&json!({"skillId": intent})))
 }
 
+/// A key's name, tier and scopes, and what it gets.
+type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], [&'a str; 3]);
+
 #[tokio::test]
 async fn scopes_and_tiers_say_which_intents_a_key_is_for() {
     let door = network("accept = [\"api_key\"]");
     // For ping, list and search; confirm; payment.
-    let rows: [(&str, Option<&str>, &[&str], [&str; 3]); 11] = [
+    let rows: [Row<'_>; 11] = [
         ("free", Some("free"), &[], ["ok", "tier_free", "tier_free"]),
         ("pro", Some("pro"), &[], ["ok", "ok", "ok"]),
         ("query", Some("pro"), &["query"], ["ok", "scope_intent", "scope_intent"]),
