@@ -24,6 +24,7 @@ mod x402;
 pub use crypto::Crypto;
 pub use offer::{Capture, Offer, Token};
 pub use processor::{Charge, PaymentProcessor, Promise, Refused};
+pub(crate) use saga::{Notice, Purchase};
 pub use stripe::{STRIPE_VERSION, Stripe};
 pub use test::TestProcessor;
 pub use x402::X402;

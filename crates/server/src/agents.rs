@@ -99,6 +99,6 @@ pub(crate) fn make(
 }
 
 /// The secret that a configuration refers to; `key` names the setting in the refusal.
-fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
+pub(crate) fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
     secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))
 }

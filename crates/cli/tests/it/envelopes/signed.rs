@@ -22,7 +22,7 @@ fn seconds() -> u64 {
 }
 
 /// A payload with these members, signed by whoever has the key.
-fn signed(members: &Value, from: &str, key: &str) -> Value {
+pub(super) fn signed(members: &Value, from: &str, key: &str) -> Value {
     let mut members = members.clone();
     members["_from"] = from.into();
     if members.get("_ts").is_none() {
