@@ -5,10 +5,12 @@
 //! | `jsonrpc` | JSON-RPC, in every dialect |
 //! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
 //! | `grpc` | gRPC of both |
+//! | `envelope` | the envelope of a booking network |
 //! | `sse` | event streams of the first two |
 //!
 //! Nothing here repeats a request, waits for a task or resumes a stream.
 
+mod envelope;
 mod grpc;
 mod http;
 mod jsonrpc;
@@ -49,6 +51,8 @@ pub(crate) struct Line {
     /// Which of the addresses answers, once one did.
     answering: OnceLock<Url>,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
+    /// When messages to a booking network were first sent.
+    stamps: envelope::Stamps,
 }
 
 /// A request as it would leave: for those who want to send it by other means.
@@ -108,6 +112,7 @@ impl Line {
             attempts: retry::ATTEMPTS_MAX,
             answering: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
+            stamps: envelope::Stamps::default(),
         }
     }
 
@@ -117,6 +122,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
             Binding::HttpJson => http::ask(self, call).await,
             Binding::Grpc => grpc::ask(self, call).await,
+            Binding::Envelope => envelope::ask(self, call).await,
         }
     }
 
@@ -138,6 +144,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::written(self, call)?,
             Binding::HttpJson => http::written(self, call)?,
             Binding::Grpc => grpc::written(self, call),
+            Binding::Envelope => envelope::written(self, call)?,
         };
         let mut headers = headers;
         if let Some(signer) = &self.attached.signer {
@@ -153,6 +160,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::open(self, call, after).await,
             Binding::HttpJson => http::open(self, call, after).await,
             Binding::Grpc => grpc::open(self, call).await,
+            Binding::Envelope => envelope::open(self, call).await,
         }
     }
 

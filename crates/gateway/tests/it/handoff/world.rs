@@ -184,7 +184,7 @@ fn away() -> Error {
 
 fn lost() -> Error {
     let (host, reason) = ("b.example".into(), "the connection broke".into());
-    Error::Unreachable { host, reason, safe: false, ours: false, retry_after: None }
+    Error::Unreachable { host, reason, safe: false, whose: sabir_client::Whose::Unknown, retry_after: None }
 }
 
 /// A share of the road, as the desk holds it.
