@@ -12,8 +12,8 @@ import names
 from envelope import NETWORK, PROTOCOL, stamp
 
 KEYS = 5
-# One key belongs to nobody that is billed: its usage stays, and nothing of it reaches the biller.
-CUSTOMERS = ['cus_ana', 'cus_ben', 'cus_ana', 'cus_cem', None]
+# Who pays for which key. Everybody is billed, so that the biller has in the end what everybody else has.
+CUSTOMERS = ['cus_ana', 'cus_ben', 'cus_ana', 'cus_cem', 'cus_dia']
 VENUES = 40
 CAPACITY = 100_000
 TTL_MS = 5000

@@ -212,12 +212,6 @@ impl Error {
         }
     }
 
-    /// Whether somebody was there and did not want us: the machine answered, and nobody listens on it.
-    pub fn is_turned_away(&self) -> bool {
-        // In the words of the operating system, which is all that is left of it by the time it is told.
-        matches!(self, Self::Unreachable { safe: true, reason, .. } if reason.to_ascii_lowercase().contains("refused"))
-    }
-
     /// Whether the same request may be sent again although it may change something: it cannot have arrived.
     pub const fn cannot_have_arrived(&self) -> bool {
         matches!(self, Self::Unreachable { safe: true, .. })

@@ -394,9 +394,6 @@ impl<'a> Incoming<'a> {
         if let Some(ending) = ending {
             recorder.end(core, ending);
         }
-        if checkpoint.is_some() {
-            turn.checkpoint.clone_from(&checkpoint);
-        }
         let recorded = recorder.step(core, checkpoint);
         let step = Step {
             turn: (!ended).then_some((Seq(0), 1)),

@@ -203,6 +203,9 @@ impl Server {
         route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
         let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
             .map_err(StartError::Config)?;
+        if network.is_some() {
+            TokioHost.spawn(Box::pin(cash::look_after_holds(log.clone(), booked.clone())));
+        }
         let nightly = config.network.as_ref().and_then(|network| network.billing.as_ref()).is_some_and(|b| b.nightly);
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
             TokioHost.spawn(Box::pin(cash::bill_nightly(booked, biller)));

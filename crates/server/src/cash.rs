@@ -4,12 +4,12 @@ use crate::agents::reveal;
 use crate::config::Config;
 use crate::config::payment::{AssetConfig, BillingConfig, PaymentsConfig};
 use crate::host::TokioHost;
-use sabir_engine::Host as _;
+use sabir_engine::{Host as _, TaskLog};
 use sabir_gateway::{Errands, Tls};
 use sabir_guard::entrance::Secrets;
 use sabir_network::Messenger;
 use sabir_network::billing::{self, Biller, Meter};
-use sabir_network::payment::{Caps, Cashier, Crypto, PaymentProcessor, Stripe, TestProcessor, X402};
+use sabir_network::payment::{Caps, Cashier, Crypto, PaymentProcessor, Stripe, TestProcessor, X402, release_holds};
 use sabir_store::{DAY_MS, Ledger};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,8 @@ use url::Url;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long an operator's order bills; a little less than the order may take.
 pub(crate) const ORDER_TIME: Duration = Duration::from_secs(20);
+/// How often it is looked for holds that have run out.
+const HOLDS_EVERY: Duration = Duration::from_secs(60);
 /// When what was counted is billed, after midnight of UTC.
 const BILLED_AT_MS: i64 = 15 * 60 * 1000;
 
@@ -99,6 +101,18 @@ fn messenger(config: &Config) -> Result<Arc<dyn Messenger>, String> {
 fn address(key: &str, text: &str) -> Result<Url, String> {
     let with_end = format!("{}/", text.trim_end_matches('/'));
     Url::parse(&with_end).ok().filter(|url| url.has_host()).ok_or_else(|| format!("{key}: {text:?} is no address"))
+}
+
+/// Gives back what was held for payments that nobody sees to any more. Never ends.
+pub(crate) async fn look_after_holds(log: Arc<dyn TaskLog>, ledger: Arc<dyn Ledger>) {
+    loop {
+        match release_holds(&*log, &*ledger, TokioHost.now()).await {
+            Ok(0) => {}
+            Ok(released) => tracing::warn!(released, "gave back slots that were held for nobody"),
+            Err(error) => tracing::error!(%error, "holds cannot be looked at; trying again"),
+        }
+        TokioHost.sleep(HOLDS_EVERY).await;
+    }
 }
 
 /// Bills what was counted, every night. Never ends.

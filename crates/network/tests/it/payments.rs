@@ -2,11 +2,12 @@
 
 use sabir_engine::{BoxFuture, Engine, Limits, Metrics, Resident};
 use sabir_network::payment::{Caps, Cashier, Charge, PaymentProcessor, Promise, Refused};
+use sabir_network::payment::{HOLD_TIME, release_holds};
 use sabir_network::{Strangers, Terms as NetworkTerms, VenueAgent};
 use sabir_proto::agnt::ProblemCode;
 use sabir_proto::{
-    AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Sent, Task,
-    TaskId, TaskState, Tenant, Terms, ToolMode,
+    AgentName, Caller, CancelTask, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage,
+    Sent, Task, TaskId, TaskState, Tenant, Terms, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{
@@ -353,4 +354,34 @@ fn data_of(part: &Part) -> Option<&Json> {
         sabir_proto::Content::Data(json) => Some(json),
         _ => None,
     }
+}
+
+/// A payment that was canceled while its slot was held gives it back once the hold has run out.
+#[test]
+fn a_hold_that_nobody_sees_to_is_given_back() {
+    let world = World::new(Mood { dead: true, ..Mood::default() });
+    let sending = world.sending("k", &payload(2500));
+    world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
+    while wait(world.log.payments(true, 1)).unwrap().is_empty() {
+        assert_ne!(world.executor.step(), Stepped::Idle, "the slot is held sooner or later");
+    }
+    let id = wait(world.log.payments(true, 1)).unwrap()[0].id;
+    let release = |later: i64| {
+        let now = world.executor.now() + sabir_testkit::clock::EPOCH_MS;
+        let now = sabir_proto::Timestamp::from_millis(i64::try_from(now).unwrap() + later);
+        wait(release_holds(&*world.log, &*world.log, now)).unwrap()
+    };
+    let hold = i64::try_from(HOLD_TIME.as_millis()).unwrap();
+    assert_eq!(release(hold), 0, "its task is at work");
+    let (engine, agent) = (world.engine.clone(), world.resident.name.clone());
+    let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent };
+    let cancel = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+    let resident = world.resident.clone();
+    let canceled = world.executor.block_on(async move { engine.cancel(&scope, &resident, &cancel).await });
+    assert!(canceled.is_ok(), "{canceled:?}");
+    assert_eq!((release(0), world.taken()), (0, 1), "the hold has not run out");
+    assert_eq!((release(hold), world.taken()), (1, 0));
+    assert_eq!(release(hold), 0);
+    assert_eq!(wait(world.log.booking(id)).unwrap().unwrap().status, BookingStatus::Cancelled);
+    assert_eq!(wait(world.log.payment(id)).unwrap().unwrap().status, PaymentStatus::Voiding);
 }
