@@ -386,7 +386,8 @@ async fn open_network(
     let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
     let beside = (kept, registry);
     let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;
-    Ok(Some(Arc::new(Network::new(names, seals, ledger, metrics, Arc::new(federation)))))
+    let network = Network::new(names, seals, ledger, metrics, Arc::new(federation));
+    Ok(Some(Arc::new(network.paying(section.payments.is_taken()))))
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.

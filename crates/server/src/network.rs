@@ -33,6 +33,8 @@ pub(crate) struct Network {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Envelopes that are on their way.
     pub(crate) passages: Arc<Passages>,
+    /// Whether it takes payments.
+    pays: bool,
     /// The networks beside it, and the ways to them.
     pub(crate) federation: Arc<Federation<Outbound>>,
 }
@@ -47,7 +49,18 @@ impl Network {
     ) -> Self {
         let passages = Arc::new(Passages::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
-        Self { id, version, agent, seals, metrics, ledger, passages, federation }
+        Self { id, version, agent, seals, metrics, ledger, passages, pays: false, federation }
+    }
+
+    /// The same, taking payments or not.
+    pub(crate) fn paying(self, pays: bool) -> Self {
+        Self { pays, ..self }
+    }
+
+    /// What can be asked of it.
+    pub(crate) fn intents(&self) -> Vec<&'static str> {
+        let taken = |intent: &Intent| self.pays || *intent != Intent::PaymentAuthorize;
+        Intent::ALL.into_iter().filter(taken).map(Intent::name).collect()
     }
 
     /// Whether an agent is the network's.
@@ -95,7 +108,9 @@ impl Network {
 
     /// What it can do beyond the intents.
     pub(crate) fn features(&self) -> Vec<&'static str> {
-        vec!["via", "payment.authorize", "registry"]
+        // What was passed on is signed, so it takes a key to check it with.
+        let features = [("via", self.seals.is_some()), ("payment.authorize", self.pays), ("registry", true)];
+        features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
     }
 
     /// Whether the way to all venues is closed at present.

@@ -25,6 +25,13 @@ pub struct PaymentsConfig {
     pub crypto: Option<CryptoConfig>,
 }
 
+impl PaymentsConfig {
+    /// Whether there is any way to pay.
+    pub(crate) const fn is_taken(&self) -> bool {
+        self.test || self.stripe.is_some() || self.x402.is_some() || self.crypto.is_some()
+    }
+}
+
 /// `[network.payments.stripe]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use crate::network::Network;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use sabir_engine::Host as _;
-use sabir_proto::agnt::{Intent, PROTOCOL};
+use sabir_proto::agnt::PROTOCOL;
 use serde_json::json;
 
 /// How long others may keep it.
@@ -31,7 +31,7 @@ pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &
         "network": network.id,
         "network_version": network.version,
         "time": TokioHost.now(),
-        "intents": Intent::ALL.map(Intent::name),
+        "intents": network.intents(),
         "features": network.features(),
         "breaker": {"global": network.breaker()},
     });
