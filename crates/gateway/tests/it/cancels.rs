@@ -128,18 +128,16 @@ async fn who_cannot_cancel_is_not_told_again() {
 }
 
 #[tokio::test]
-async fn who_has_not_named_its_task_yet_cannot_be_told_and_that_is_said() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(Vec::new(), After::Silence),
-        _ => Do::HangUp,
-    })
-    .await;
+async fn a_cancel_before_they_have_named_their_task_is_marked() {
+    let stub =
+        Stub::start(|base| crate::agent::card(base, "{}", ""), |_, _| Do::Stream(Vec::new(), After::Silence)).await;
     let bench = Bench::new(upstream(&stub.url)).await;
     let id = bench.begin("go").await.id;
-    eventually("they are called", async || (!stub.calls().is_empty()).then_some(())).await;
+    eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
     let task = bench.cancel(id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
-    assert!(Gap::of(task.metadata.as_ref()).is_some(), "what becomes of it there is not known");
+    let gap = Gap::of(task.metadata.as_ref()).expect("it may go on there");
+    assert!(gap.reason.contains("had not named its task"), "{}", gap.reason);
 }
 
 #[tokio::test]
