@@ -1,10 +1,12 @@
 //! What was counted, for whoever watches: how many bookings ever, and whether that is as many as there are.
 
+use crate::host::TokioHost;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use sabir_engine::Host as _;
 use sabir_store::Ledger;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,7 +20,7 @@ pub(crate) fn register(ledger: &Arc<dyn Ledger>, registry: &mut Registry) {
     let drift = Gauge::default();
     let help = "How many more events were counted than bookings made; anything but 0 is a fault";
     registry.register("a2a_metering_drift", help, drift.clone());
-    drop(tokio::spawn(compare(Arc::downgrade(ledger), drift)));
+    TokioHost.spawn(Box::pin(compare(Arc::downgrade(ledger), drift)));
 }
 
 struct Metered(Arc<dyn Ledger>);
