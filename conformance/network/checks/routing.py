@@ -76,7 +76,7 @@ def what_a_venue_refuses_is_refused_and_no_failure(world):
 def the_fifth_failure_opens_the_breaker_of_that_venue_alone(world):
     """Recorded as `trips-on-fifth`; the venue is asked no more, and another one is."""
     with venue_elsewhere(world, 2) as (net, (broken, other)):
-        broken.way = '500'
+        broken.way = 'down'
         for number in range(FAILURES):
             equal(f'failure {number + 1}', ask(net).said, (502, 'venue_unreachable'))
         refused = ask(net)
@@ -99,7 +99,7 @@ def the_fifth_failure_opens_the_breaker_of_that_venue_alone(world):
 def a_success_does_not_clear_the_window(world):
     """Recorded as `success-does-not-clear`."""
     with venue_elsewhere(world) as (net, (agent,)):
-        for way in ('500', '500', '500', '500', 'book', '500'):
+        for way in ('down', 'down', 'down', 'down', 'book', 'down'):
             agent.way = way
             equal(way, ask(net).said, (200, None) if way == 'book' else (502, 'venue_unreachable'))
         equal('then', ask(net).said, (503, 'circuit_open'))
@@ -113,6 +113,16 @@ def answers_that_are_none_count_as_failures(world):
             for _ in range(FAILURES):
                 equal(way, ask(net).said, (502, 'venue_unreachable'))
             equal(f'{way}: then', ask(net).said, (503, 'circuit_open'))
+
+
+@check
+def a_venue_that_says_it_is_broken_counts_as_broken(world):
+    """In its own words: they may be passed on, but they are a failure."""
+    with venue_elsewhere(world) as (net, (agent,)):
+        agent.way = '500'
+        for _ in range(FAILURES):
+            holds(ask(net).said in ((500, 'internal'), (502, 'venue_unreachable')), 'said otherwise')
+        equal('then', ask(net).said, (503, 'circuit_open'))
 
 
 @check
@@ -143,7 +153,7 @@ def a_caller_is_answered_in_its_time_whatever_the_venue_does(world):
 def three_broken_venues_open_the_global_breaker_and_one_does_not(world):
     with venue_elsewhere(world, 4) as (net, agents):
         for agent in agents[:3]:
-            agent.way = '500'
+            agent.way = 'down'
         for number in (0, 0, 1, 1, 2):
             equal(f'venue {number}', ask(net, number).said, (502, 'venue_unreachable'))
         refused = ask(net, 3)
@@ -159,7 +169,7 @@ def three_broken_venues_open_the_global_breaker_and_one_does_not(world):
 def a_transient_refusal_is_forgotten_so_that_a_retry_can_run(world):
     with venue_elsewhere(world) as (net, (agent,)):
         at = stamp()
-        agent.way = '500'
+        agent.way = 'down'
         equal('first', ask(net, timestamp=at).said, (502, 'venue_unreachable'))
         agent.way = 'book'
         equal('again, with the same timestamp', ask(net, timestamp=at).said, (200, None))
