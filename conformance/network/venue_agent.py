@@ -94,6 +94,9 @@ class VenueAgent:
         handler.wfile.write(data)
 
     def close(self):
+        """Nobody is there any more. Doing it again changes nothing."""
+        if self.over.is_set():
+            return
         self.over.set()
         self.http.shutdown()
         self.http.server_close()

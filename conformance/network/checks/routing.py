@@ -150,10 +150,11 @@ def a_caller_is_answered_in_its_time_whatever_the_venue_does(world):
 
 
 @check
-def three_broken_venues_open_the_global_breaker_and_one_does_not(world):
+def three_venues_out_of_reach_open_the_global_breaker(world):
+    """Whoever answers, however badly, shows that the way there is open; so these do not answer at all."""
     with venue_elsewhere(world, 4) as (net, agents):
         for agent in agents[:3]:
-            agent.way = 'down'
+            agent.close()
         for number in (0, 0, 1, 1, 2):
             equal(f'venue {number}', ask(net, number).said, (502, 'venue_unreachable'))
         refused = ask(net, 3)
@@ -163,6 +164,17 @@ def three_broken_venues_open_the_global_breaker_and_one_does_not(world):
         status = net.server.call('GET', '/a2a/v1/status').json
         equal('the page', (status['status'], status['breaker']), ('degraded', {'global': 'open'}))
         equal('what is kept here', ask(net, 7).said, (200, None))
+
+
+@check
+def one_venue_out_of_reach_does_not(world):
+    with venue_elsewhere(world, 2) as (net, agents):
+        agents[0].close()
+        for _ in range(FAILURES):
+            equal('out of reach', ask(net).said, (502, 'venue_unreachable'))
+        equal('then', ask(net).said, (503, 'circuit_open'))
+        equal('another one', ask(net, 1).said, (200, None))
+        equal('opened', total(net.metrics(), 'agnt_a2a_cb_opened_total'), 0)
 
 
 @check
