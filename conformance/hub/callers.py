@@ -270,3 +270,34 @@ CALLERS = {
     'agent-native': ByHand('agent-native', '/_agent-native/a2a'),
     'XPR': ByHand('XPR', '/a2a'),
 }
+
+
+class Envelopes:
+    """AGNT: for calls to a network itself. Words are searched for, as the hub has it."""
+
+    dialect = 'AGNT'
+
+    @contextlib.asynccontextmanager
+    async def calling(self, place):
+        async with httpx.AsyncClient(timeout=SECONDS_MAX) as http:
+            yield Searching(http, place.base)
+
+
+class Searching:
+    def __init__(self, http, url):
+        self.http, self.url = http, url
+
+    async def send(self, text, task=None):
+        envelope = {
+            'protocol': 'openclaw/a2a/v1', 'from': 'caller', 'to': 'network:stand-in', 'intent': 'booking.search',
+            'payload': {'query': text}, 'ttl_ms': 5000, 'timestamp': '',
+        }
+        answer = (await self.http.post(self.url, json=envelope)).json()
+        return seen.Seen('message', data=(repr(seen.plain(answer['payload'])),))
+
+    async def stream(self, text):
+        return await self.send(text)
+
+
+# Who speaks to agents themselves.
+DIRECT = CALLERS | {'AGNT': Envelopes()}

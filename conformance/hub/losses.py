@@ -77,6 +77,14 @@ LOSSES = (
         'An XPR agent answers a send that fails with an error (-32603). Here there is a task by then: it fails, with the '
         'words of the error.',
     ),
+    Loss(
+        'direct reply',
+        ('send/echo', 'send/files', 'stream/slow'),
+        lambda dialect, upstream: upstream == 'agnt',
+        lambda told, there, dialect: told.but(state='completed') if told.state == 'message' else told,
+        'A booking network answers an envelope at once and has no tasks. Here there is one by then: the answer completes '
+        'it. Words are searched for; a skill and a data part ask for anything else.',
+    ),
 )
 
 
@@ -88,4 +96,6 @@ def absent(dialect, upstream, operation):
     """Why there is no such cell, if there is none."""
     if dialect == 'XPR' and operation == 'stream':
         return 'XPR has no streams'
+    if upstream == 'agnt' and operation not in ('send', 'stream'):
+        return 'AGNT has no tasks: an envelope is answered at once'
     return None

@@ -12,7 +12,7 @@ import fnmatch
 import losses
 import shown
 import upstreams
-from callers import CALLERS
+from callers import CALLERS, DIRECT
 from probes import OPERATIONS
 
 AT_ONCE = 4
@@ -28,6 +28,11 @@ def cells():
         for caller in CALLERS:
             for operation in OPERATIONS:
                 yield caller, upstream, operation
+
+
+def is_asked(caller, upstream, operation, wanted):
+    absent = losses.absent(CALLERS[caller].dialect, upstream, operation)
+    return not absent and wanted(cell_name(caller, upstream, operation))
 
 
 async def asked(session, operation):
@@ -52,9 +57,9 @@ async def played(world, upstream, wanted):
         section = upstreams.agent('far', direct.base, default=True)
         hub = await asyncio.to_thread(stack.enter_context, upstreams.hub(world, section))
         there = {}
-        async with CALLERS[upstreams.UPSTREAMS[upstream].direct].calling(direct) as session:
+        async with DIRECT[upstreams.UPSTREAMS[upstream].direct].calling(direct) as session:
             for operation in OPERATIONS:
-                if any(wanted(cell_name(caller, upstream, operation)) for caller in CALLERS):
+                if any(is_asked(caller, upstream, operation, wanted) for caller in CALLERS):
                     there[operation] = await asked(session, operation)
         gate = asyncio.Semaphore(AT_ONCE)
 

@@ -38,7 +38,6 @@ def text(outcomes, known):
     out += grid(['Operation', 'What is done'], [[f'`{name}`', MEANINGS[name]] for name in OPERATIONS])
     out += ['## Agents', '']
     agents = [[f'`{name}`', one.what] for name, one in upstreams.UPSTREAMS.items()]
-    agents += [[f'`{name}`', f'not tested: {why}'] for name, why in upstreams.ABSENT.items()]
     out += grid(['Agent', 'What it is'], agents)
     out += ['## Seen', '', 'A number is that of a loss, below.', '']
     numbers = {loss: str(number) for number, loss in enumerate(losses.LOSSES, 1)}
@@ -50,7 +49,7 @@ def text(outcomes, known):
         ['', 'Where', 'What, and why'],
         [[numbers[loss], ', '.join(f'`{probe}`' for probe in loss.probes), loss.why] for loss in losses.LOSSES],
     )
-    out += ['XPR has no streams, so there are no such cells.', '']
+    out += ['XPR has no streams, and AGNT has no tasks: an envelope is answered at once. There are no such cells.', '']
     out += ['## Beside the table', '', *grid(['Check', 'What is promised'], beside())]
     out += ['## Known failures', '', *failures(known), '']
     return '\n'.join(out).rstrip() + '\n'

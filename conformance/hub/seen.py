@@ -32,13 +32,16 @@ class Seen:
     # Name and parts of each.
     artifacts: tuple = ()
     error: str | None = None
+    # Data parts of what was said, beside its text.
+    data: tuple = ()
     task: str | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self):
         if self.error:
             return f'{self.error} ({CODES.get(self.error, "?")})'
         made = ', '.join(f'{name}{list(parts)}' for name, parts in self.artifacts)
-        return f'{self.state} {self.text!r} [{made}]'
+        said = f' {list(self.data)}' if self.data else ''
+        return f'{self.state} {self.text!r}{said} [{made}]'
 
     def but(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -53,11 +56,15 @@ def refused(error, why=''):
 
 def sdk(value):
     if isinstance(value, pb.Message):
-        return Seen('message', ''.join(part.text for part in value.parts), task=value.task_id or None)
+        return Seen('message', ''.join(part.text for part in value.parts), data=sdk_data(value), task=value.task_id or None)
     state = pb.TaskState.Name(value.status.state).removeprefix('TASK_STATE_').lower().replace('_', '-')
     text = ''.join(part.text for part in value.status.message.parts)
     artifacts = tuple((made.name, tuple(map(sdk_part, made.parts))) for made in value.artifacts)
-    return Seen(state, text, artifacts, task=value.id)
+    return Seen(state, text, artifacts, data=sdk_data(value.status.message), task=value.id)
+
+
+def sdk_data(message):
+    return tuple(sdk_part(part)[1] for part in message.parts if part.WhichOneof('content') == 'data')
 
 
 def sdk_part(part):
@@ -92,7 +99,8 @@ def json(value):
     artifacts = tuple(
         (made.get('name') or '', tuple(map(json_part, made['parts']))) for made in value.get('artifacts') or ()
     )
-    return Seen(status['state'], text, artifacts, task=value['id'])
+    data = tuple(repr(plain(part['data'])) for part in words if part.get('data') is not None)
+    return Seen(status['state'], text, artifacts, data=data, task=value['id'])
 
 
 def json_part(part):

@@ -19,8 +19,9 @@ LESS = {'rejected': 'failed', 'auth-required': 'input-required', 'message': 'com
 def first(told):
     """0.1 and XPR: fewer states, no direct replies; closing words are also the first artifact."""
     told = told.but(state=LESS.get(told.state, told.state))
-    if told.state == 'completed' and not told.artifacts and told.text:
-        return told.but(artifacts=(('', (('text', told.text),)),))
+    words = ((('text', told.text),) if told.text else ()) + tuple(('data', data) for data in told.data)
+    if told.state == 'completed' and not told.artifacts and words:
+        return told.but(artifacts=(('', words),))
     return told
 
 

@@ -7,6 +7,7 @@ they do.
 import contextlib
 import dataclasses
 
+import network
 import servers
 
 OURS = """
@@ -81,10 +82,9 @@ UPSTREAMS = {
     'v0.1': Upstream('`pya2a` 0.1.1 (Python), A2A 0.1', '0.1', 'v0.1'),
     'agent-native': Upstream('`@agent-native/core` 0.133.3', 'agent-native', 'agent-native'),
     'xpr': Upstream('a server after the XPR runner', 'XPR', 'xpr'),
+    'agnt': Upstream('a stand-in for AGNT’s booking network', 'AGNT', 'by hand'),
     'sabir': Upstream('`sabir serve`', '1.0 JSON-RPC', None),
 }
-# Part of the matrix when there is a server to test against.
-ABSENT = {'agnt': 'there is no server of AGNT yet'}
 ALLOW = '[egress]\nallow = ["127.0.0.0/8"]\n'
 
 
@@ -95,6 +95,10 @@ def serving(world, name):
     if upstream.kind is None:
         with world.server('', agents=OURS) as server:
             yield Place(server.url)
+        return
+    if name == 'agnt':
+        with network.serving() as url:
+            yield Place(url)
         return
     with servers.serving(upstream.kind) as server:
         yield Place(server.url, server.interfaces['JSONRPC'])

@@ -7,6 +7,7 @@
 pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod billing;
 pub(crate) mod booking;
 pub(crate) mod card;
 pub(crate) mod db;

@@ -195,7 +195,9 @@ impl Agent {
         };
         let door = &self.line.door;
         let asked = async {
-            let said = retry::repeat(door, retry::safety(&call), || self.line.ask(&call, key.as_deref())).await?;
+            let said =
+                retry::repeat(door, self.line.attempts, retry::safety(&call), || self.line.ask(&call, key.as_deref()))
+                    .await?;
             self.client.believe_said(&self.found, said).await
         };
         // Boxed: a call is large, and whoever makes one keeps it in a future of its own.

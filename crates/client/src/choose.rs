@@ -19,10 +19,12 @@ pub enum Binding {
     HttpJson,
     /// gRPC.
     Grpc,
+    /// The envelope of a booking network, which is not A2A's.
+    Envelope,
 }
 
 impl Binding {
-    /// Every binding.
+    /// Every binding of A2A.
     pub const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
 
     /// The name on cards.
@@ -31,6 +33,7 @@ impl Binding {
             Self::JsonRpc => "JSONRPC",
             Self::HttpJson => "HTTP+JSON",
             Self::Grpc => "GRPC",
+            Self::Envelope => "AGNT",
         }
     }
 }
@@ -56,6 +59,7 @@ impl FromStr for Binding {
             "jsonrpc" => Ok(Self::JsonRpc),
             "httpjson" | "rest" | "http" => Ok(Self::HttpJson),
             "grpc" => Ok(Self::Grpc),
+            "agnt" => Ok(Self::Envelope),
             _ => Err(UnknownBinding(text.into())),
         }
     }
@@ -177,7 +181,8 @@ fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect
 /// Before 0.3 there was one binding.
 const fn reaches(binding: Binding, dialect: Dialect) -> bool {
     match dialect {
-        Dialect::V1 | Dialect::V03 => true,
+        Dialect::V1 => true,
+        Dialect::V03 => !matches!(binding, Binding::Envelope),
         Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => matches!(binding, Binding::JsonRpc),
     }
 }

@@ -33,6 +33,7 @@ struct Settings {
     version: Version,
     credentials: Credentials,
     audience: Option<Audience>,
+    once: bool,
     parameters: HeaderMap,
     extensions: Vec<String>,
     mode: signature::Mode,
@@ -94,6 +95,12 @@ impl Builder {
     /// Who may see them; whoever is called, unless said otherwise. A card that leads to somebody else makes no line.
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = Some(audience);
+        self
+    }
+
+    /// Makes every request once: for callers that count their calls and decide about repetitions themselves.
+    pub fn once(mut self) -> Self {
+        self.settings.once = true;
         self
     }
 
@@ -160,6 +167,13 @@ impl Client {
     /// The same client, for other dialects.
     pub(crate) fn speaking(&self, version: Version) -> Self {
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { version, ..(*self.settings).clone() }) }
+    }
+
+    /// The same client, for a caller that supports these extensions.
+    #[must_use]
+    pub fn supporting(&self, extensions: impl IntoIterator<Item = String>) -> Self {
+        let extensions = extensions.into_iter().collect();
+        Self { finder: self.finder.clone(), settings: Arc::new(Settings { extensions, ..(*self.settings).clone() }) }
     }
 
     /// Finds the card of an agent. No credential is shown for it. It is believed as [`Client::believe`] has it.
@@ -234,6 +248,9 @@ impl Client {
         let mut line = Line::new(self.finder.door.clone(), chosen, attached, wanted);
         line.parameters = settings.parameters.clone();
         line.files = files;
+        if settings.once {
+            line.attempts = 1;
+        }
         line.extensions = extensions;
         line.active.clone_from(&settings.extensions);
         Ok(Agent::new(self.clone(), found, line))

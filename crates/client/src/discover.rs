@@ -5,13 +5,15 @@
 
 use crate::cache::Cache;
 use crate::catalog::{self, Entry};
+use crate::choose::Binding;
 use crate::door::{Door, Redirects};
 use crate::{Error, Reference};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sabir_proto::AgentCard;
-use sabir_proto::card::{Capabilities, Interface};
+use sabir_proto::agnt::{Intent, PROTOCOL};
+use sabir_proto::card::{Capabilities, Interface, SecurityScheme, Skill};
 use sabir_wire::card::{CARD_BYTES_MAX, Form, Lint, XprIdentity};
-use sabir_wire::{Dialect, Losses, card, version};
+use sabir_wire::{Dialect, Losses, agnt, card, version};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use url::Url;
@@ -90,6 +92,36 @@ impl Found {
         Self { card, form, url, lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
+    /// A booking network, as the agent that it is to those who speak A2A: its intents are skills.
+    fn of_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
+        const KEY: &str = "bearer";
+        let skill = |intent: Intent| Skill {
+            id: intent.name().into(),
+            name: intent.name().into(),
+            description: format!("The intent {intent} of a booking network; a data part is its payload."),
+            tags: vec!["booking".into()],
+            examples: Vec::new(),
+            input_modes: Vec::new(),
+            output_modes: Vec::new(),
+            security_requirements: Vec::new(),
+        };
+        let mut found = Self::of_endpoint(url, Dialect::V1);
+        let card = &mut found.card;
+        (card.name, card.version) = (network.into(), version.into());
+        card.description = format!("The booking network {network}, called by envelopes.");
+        card.supported_interfaces[0].protocol_binding = Binding::Envelope.name().into();
+        card.supported_interfaces[0].tenant = Some(network.into());
+        card.capabilities =
+            Capabilities { streaming: Some(false), push_notifications: Some(false), ..Capabilities::default() };
+        let scheme = SecurityScheme::HttpAuth { description: None, scheme: KEY.into(), bearer_format: None };
+        card.security_schemes = BTreeMap::from([(KEY.to_owned(), scheme)]);
+        card.default_input_modes = vec!["application/json".into(), "text/plain".into()];
+        card.default_output_modes = vec!["application/json".into()];
+        card.skills = intents.into_iter().map(skill).collect();
+        found.json = String::from_utf8_lossy(&card::write(&found.card, Form::V1, &mut Losses::new())).into_owned();
+        found
+    }
+
     /// What other JSON says about the same agent, found at the same place.
     pub(crate) fn anew(&self, json: &str) -> Result<Self, Error> {
         let at = self.url.as_ref().map_or("the card", Url::as_str);
@@ -144,6 +176,8 @@ impl Finder {
                 Found::read(&bytes, None, &at)
             }
             Reference::Origin(origin) => self.well_known(origin, None).await,
+            // A network is told by its path, and has no card.
+            Reference::At(url) if url.path().ends_with(agnt::PATH) => self.network(url).await,
             Reference::At(url) => match self.document(url).await {
                 Ok(Document::Card(found)) => Ok(*found),
                 Ok(Document::Catalog(text)) => self.in_catalog(url, text).await,
@@ -154,6 +188,26 @@ impl Finder {
                 Err(other) => Err(other),
             },
         }
+    }
+
+    /// A booking network: it says what it is called and what it takes, and the rest is the same for all of them.
+    async fn network(&self, url: &Url) -> Result<Found, Error> {
+        #[derive(serde::Deserialize)]
+        struct Status {
+            protocol: String,
+            network: String,
+            #[serde(default)]
+            network_version: String,
+            intents: Vec<String>,
+        }
+        let text = self.text(&below(url, "/status")).await?;
+        let invalid = |reason: String| Error::CardInvalid { at: url.to_string(), reason };
+        let status: Status = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
+        if status.protocol != PROTOCOL {
+            return Err(invalid(format!("it speaks {:.64?}, and not {PROTOCOL}", status.protocol)));
+        }
+        let intents = status.intents.iter().filter_map(|intent| Intent::parse(intent)).collect();
+        Ok(Found::of_network(url, (&status.network, &status.network_version), intents))
     }
 
     /// Looks at the well-known places below a URL. `first` is what was at the URL itself.

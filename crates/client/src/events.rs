@@ -75,6 +75,8 @@ pub struct Events {
     weight: usize,
     /// The number of the last event that had one.
     last_id: Option<String>,
+    /// The number of the event that was told last, if that had one.
+    told: Option<String>,
     /// How often the stream was taken up again since the last news.
     reconnects: u32,
     /// What the task looked like when we last asked.
@@ -98,7 +100,8 @@ impl Events {
         let (line, id) = (agent.line.clone(), request.message.task_id.clone());
         if agent.streams() {
             let call = agent.with_extensions(Call::Stream(Box::new(request)));
-            let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, None)).await?;
+            let opened =
+                retry::repeat(&line.door, line.attempts, retry::safety(&call), || line.open(&call, None)).await?;
             return Ok(Self::new(agent, follow, Source::Stream(opened), id));
         }
         // The name of the task is worth knowing before the wait.
@@ -125,7 +128,9 @@ impl Events {
     ) -> Result<Self, Error> {
         let call = agent.subscription(task.clone());
         let line = agent.line.clone();
-        let opened = retry::repeat(&line.door, retry::safety(&call), || line.open(&call, after.as_deref())).await?;
+        let opened =
+            retry::repeat(&line.door, line.attempts, retry::safety(&call), || line.open(&call, after.as_deref()))
+                .await?;
         let events = Self::new(agent, follow, Source::Stream(opened), Some(task));
         Ok(Self { known: true, last_id: after, ..events })
     }
@@ -141,6 +146,7 @@ impl Events {
             task: None,
             weight: 0,
             last_id: None,
+            told: None,
             reconnects: 0,
             asked: None,
             failure: None,
@@ -165,6 +171,11 @@ impl Events {
     /// After which event to go on, where the agent numbers them: for [`Agent::resume`].
     pub fn resume_point(&self) -> Option<&str> {
         self.last_id.as_deref()
+    }
+
+    /// The number of the event that [`next`](Self::next) gave last, if the agent gave it one.
+    pub fn number(&self) -> Option<&str> {
+        self.told.as_deref()
     }
 
     /// The next event. `None` after the last one: the one that settles the task, or asks for something where that ends
@@ -217,6 +228,7 @@ impl Events {
                 if self.is_news(&numbered.said.value) {
                     self.reconnects = 0;
                 }
+                self.told.clone_from(&numbered.id);
                 if numbered.id.is_some() {
                     self.last_id = numbered.id;
                 }
@@ -282,6 +294,7 @@ impl Events {
             return Ok(None);
         }
         self.asked = Some(said.json().to_owned());
+        self.told = None;
         // The task as it was written, wrapped as an event.
         let json = format!(r#"{{"task":{}}}"#, said.json());
         Ok(Some(Said::new(TheirEvent::Task(said.value), json, Losses::new())))

@@ -43,7 +43,13 @@ pub(crate) const fn safety(call: &Call) -> Safety {
 }
 
 /// Makes a request, and makes it again while that is safe and promising.
-pub(crate) async fn repeat<T, F>(door: &Door, safety: Safety, mut request: impl FnMut() -> F) -> Result<T, Error>
+/// Nothing is made again where `most` is 1: whoever asks so counts and paces by itself.
+pub(crate) async fn repeat<T, F>(
+    door: &Door,
+    most: u32,
+    safety: Safety,
+    mut request: impl FnMut() -> F,
+) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -59,7 +65,7 @@ where
             Safety::Once => error.cannot_have_arrived(),
         };
         let asked = error.retry_after();
-        if !again || attempt >= ATTEMPTS_MAX || asked.is_some_and(|after| after > RETRY_AFTER_MAX) {
+        if !again || attempt >= most || asked.is_some_and(|after| after > RETRY_AFTER_MAX) {
             return Err(error);
         }
         let pause = asked.unwrap_or_else(|| jitter(PAUSE * 2_u32.pow(attempt - 1)));

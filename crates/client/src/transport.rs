@@ -5,10 +5,12 @@
 //! | `jsonrpc` | JSON-RPC, in every dialect |
 //! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
 //! | `grpc` | gRPC of both |
+//! | `envelope` | the envelope of a booking network |
 //! | `sse` | event streams of the first two |
 //!
 //! Nothing here repeats a request, waits for a task or resumes a stream.
 
+mod envelope;
 mod grpc;
 mod http;
 mod jsonrpc;
@@ -19,7 +21,7 @@ use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
 use crate::error::Whose;
-use crate::{Error, Said, TransportCode};
+use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
@@ -42,11 +44,15 @@ pub(crate) struct Line {
     pub(crate) active: Vec<String>,
     /// What the agent means by the bytes of a file.
     pub(crate) files: Files,
+    /// How often a request is made at most.
+    pub(crate) attempts: u32,
     /// The schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers, once one did.
     answering: OnceLock<Url>,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
+    /// When messages to a booking network were first sent.
+    stamps: envelope::Stamps,
 }
 
 /// A request as it would leave: for those who want to send it by other means.
@@ -103,8 +109,10 @@ impl Line {
             active: Vec::new(),
             files: Files::Bytes,
             wanted,
+            attempts: retry::ATTEMPTS_MAX,
             answering: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
+            stamps: envelope::Stamps::default(),
         }
     }
 
@@ -114,6 +122,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
             Binding::HttpJson => http::ask(self, call).await,
             Binding::Grpc => grpc::ask(self, call).await,
+            Binding::Envelope => envelope::ask(self, call).await,
         }
     }
 
@@ -135,6 +144,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::written(self, call)?,
             Binding::HttpJson => http::written(self, call)?,
             Binding::Grpc => grpc::written(self, call),
+            Binding::Envelope => envelope::written(self, call)?,
         };
         let mut headers = headers;
         if let Some(signer) = &self.attached.signer {
@@ -150,6 +160,7 @@ impl Line {
             Binding::JsonRpc => jsonrpc::open(self, call, after).await,
             Binding::HttpJson => http::open(self, call, after).await,
             Binding::Grpc => grpc::open(self, call).await,
+            Binding::Envelope => envelope::open(self, call).await,
         }
     }
 

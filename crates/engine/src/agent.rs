@@ -391,6 +391,11 @@ impl Context {
         self.checkpoint = Some(data);
     }
 
+    /// The same for whoever only shares the context: it is what the next attempt finds, and not what this one does.
+    pub fn leave(&self, data: impl Into<Bytes>) {
+        self.outlet.set_checkpoint(data.into());
+    }
+
     /// Reports progress; an empty text says "working" without words.
     pub fn status(&self, text: impl Into<String>) -> Report<'_> {
         self.outlet.status(words(text))

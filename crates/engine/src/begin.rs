@@ -557,7 +557,8 @@ impl<'a> Incoming<'a> {
             before,
             tools: lineage.tools(self.resident.tools),
             follows: self.follows,
-            held: number.0 == Seq(0) && hold::is_held(&self.request.message),
+            // Whoever opened a child is here, and has let go of nothing.
+            held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant || self.resident.agent.any_is_carried(),
             brief: number == (Seq(0), 1) && self.is_brief(),

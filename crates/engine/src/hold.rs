@@ -16,7 +16,7 @@ use crate::live::Order;
 use crate::machine;
 use sabir_proto::transfer::{self, with_member};
 use sabir_proto::{Fault, HANDOFF, Message, Object, Role, Stamp, TaskId, TaskState, Timestamp};
-use sabir_store::Stored;
+use sabir_store::{Scope, Stored};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +93,13 @@ impl Core {
 }
 
 impl Engine {
+    /// Whose task this is, for whoever passes it on.
+    pub async fn scope_of(&self, task: TaskId) -> Result<Arc<Scope>, Fault> {
+        let owner = self.core.log.owner(task).await;
+        let owner = owner.map_err(|error| self.core.store_fault("looking for a task's caller", &error))?;
+        owner.ok_or_else(|| Fault::TaskNotFound(task.into()))
+    }
+
     /// Lets go of a held task because its owner is here: it was told of the task by whoever gave it away, who has done so by
     /// then.
     pub(crate) fn claim_held(&self, stored: &Stored) {

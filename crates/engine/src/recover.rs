@@ -215,6 +215,7 @@ impl Engine {
 /// Whether a task waits for whoever handed it to us.
 fn is_held(stored: &Stored) -> bool {
     stored.state == TaskState::Submitted
+        && !stored.is_child
         && stored.progress.turn == Seq(0)
         && machine::thaw(stored).is_some_and(|task| task.history.first().is_some_and(crate::hold::is_held))
 }

@@ -5,7 +5,7 @@
 //! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
 //! task: see `owed`.
 
-use crate::agent::{Canceled, Ending, HandedOver};
+use crate::agent::{CalledOff, Canceled, Ending, HandedOver};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
@@ -13,7 +13,7 @@ use crate::owed::{self, Owed, PAUSE_MAX, PAUSE_MIN};
 use crate::record::Recorder;
 use crate::turn::Turn;
 use sabir_proto::{Fault, FrozenTask, Seq, TaskState};
-use sabir_store::{AppendError, Effect, Step, StoreError};
+use sabir_store::{AppendError, Effect, OwedCancel, Step, StoreError};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -43,6 +43,13 @@ enum Woken {
     Ended(Ending),
     Ordered(Order),
     OutOfTime,
+}
+
+/// Who ends a turn.
+#[derive(Clone, Copy)]
+enum By {
+    Agent,
+    Us,
 }
 
 /// Whether the runner goes on.
@@ -178,12 +185,13 @@ impl Runner {
 
     async fn react(&mut self, woken: Woken) -> Next {
         match woken {
-            Woken::Reported => self.report(None).await,
-            Woken::Ended(ending) => self.report(Some(ending)).await,
+            Woken::Reported => self.report(None, By::Agent).await,
+            Woken::Ended(ending) => self.report(Some(ending), By::Agent).await,
             Woken::OutOfTime => {
                 self.turn.outlet.close();
                 let seconds = self.core.limits.turn_time_max.as_secs();
-                self.report(Some(Ending::fail(format!("the agent did not finish within {seconds} s")))).await
+                let ending = Ending::fail(format!("the agent did not finish within {seconds} s"));
+                self.report(Some(ending), By::Us).await
             }
             Woken::Ordered(Order::Cancel) if !self.turn.agent.any_grace().is_zero() => self.call_off().await,
             Woken::Ordered(Order::Cancel) => {
@@ -243,14 +251,16 @@ impl Runner {
     }
 
     /// Commits what the agent reported, and its ending if it has ended.
-    async fn report(&mut self, ending: Option<Ending>) -> Next {
+    async fn report(&mut self, ending: Option<Ending>, by: By) -> Next {
         let (drafts, checkpoint) = self.turn.outlet.take();
         if checkpoint.is_some() {
             self.turn.checkpoint.clone_from(&checkpoint);
         }
         self.recorder.add(&self.core, drafts);
         let ended = ending.is_some();
-        let ending = ending.or_else(|| self.excess());
+        let excess = if ended { None } else { self.excess() };
+        let owed = if excess.is_some() || matches!(by, By::Us) { self.owed() } else { None };
+        let ending = ending.or(excess);
         let stop = ending.is_some();
         if let Some(ending) = ending {
             if !ended {
@@ -269,10 +279,26 @@ impl Runner {
             self.number.1 = 1;
             step.turn = Some(self.number);
         }
-        match self.commit(step).await {
+        step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
+        let task = step.task;
+        let next = match self.commit(step).await {
             Next::GoOn if stop => Next::Stop,
             next => next,
+        };
+        if let (Some(owed), Next::Stop) = (owed, &next) {
+            self.core.chase(task, self.turn.agent.clone(), owed);
         }
+        next
+    }
+
+    /// What is owed to whoever works on a task that we have ended by ourselves: the word that nobody waits for it.
+    fn owed(&self) -> Option<OwedCancel> {
+        let agent = &self.turn.agent;
+        if agent.any_grace().is_zero() {
+            return None;
+        }
+        let canceled = Canceled { task: self.recorder.task.id, checkpoint: self.turn.checkpoint.clone() };
+        self.core.owed_cancel(&CalledOff::unheard("nobody has told them"), &canceled)
     }
 
     /// The failure of a task that has outgrown its limits.

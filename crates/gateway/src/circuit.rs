@@ -136,6 +136,11 @@ impl Circuit {
         Some(refused.after)
     }
 
+    /// Whether it is the breaker that all share which lets nobody call.
+    pub fn is_refused_by_all(&self) -> bool {
+        lock(&self.hub.breaker).refusal(self.hub.now()).is_some()
+    }
+
     /// Where the breakers stand.
     pub fn standing(&self) -> Standing {
         let refused = self.refusal();

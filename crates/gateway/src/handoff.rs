@@ -21,7 +21,8 @@
 //! | after T2, before the activation | the Transferred status is the note: at start it is activated again, for as long as B may hold it; our caller's first look at B does it too |
 //! | we never come back | B's hold runs out and it cancels its task: nobody works for nobody |
 //! | B refuses, or does not answer for too long | aborted: the task fails and says why; never Transferred |
-//! | B knows nothing of holds | created without; it may begin before T2, and is still made once only |
+//! | B knows nothing of holds | created without: it may begin before T2, and is not activated |
+//! | the same, and nobody knows whether it was taken | aborted, unless B recognises what it has seen: nothing is begun twice |
 //! | our caller cancels before T2 | the cancel wins: the task at B is canceled as well |
 //! | our caller cancels after T2 | not cancelable here; it is B's task now |
 //! | two handoffs of one task | a turn has one ending and a task one turn, so there are none |
@@ -43,7 +44,7 @@ mod intent;
 mod peer;
 mod relay;
 
-pub use peer::{Face, Line, Peer, Taken};
+pub use peer::{Face, Peer, Taken, accepts};
 
 use intent::{Left, Stage};
 use sabir_engine::agent::Handover;
@@ -155,11 +156,11 @@ impl Handing {
     }
 
     /// Leaves nothing behind on the other side.
-    async fn drop_off(&self, stage: Stage) {
+    async fn drop_off(&self, task: TaskId, stage: Stage) {
         match stage {
             Stage::Preparing(intent) => {
                 if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
-                    carry::call_off(&**peer, &intent).await;
+                    carry::call_off(&**peer, task, &intent).await;
                 }
             }
             // The child is called off by the engine.
@@ -195,11 +196,13 @@ impl Agent for Handing {
         match left {
             Some(Left { stage: Stage::Preparing(intent), inner }) if intent.turn == cx.turn_id() => {
                 match self.desk.targets.get(intent.to.as_str()) {
-                    Some(peer) => carry::carry_out(&self.desk, &**peer, cx, *intent, inner).await,
+                    Some(peer) => carry::carry_out(&self.desk, &**peer, cx, *intent, inner, false).await,
                     None => Ok(Ending::fail(format!("{} is no longer an agent to hand tasks to", intent.to))),
                 }
             }
-            Some(Left { stage: Stage::Relaying { to }, .. }) => relay::go_on(&to, cx).await,
+            Some(Left { stage: Stage::Relaying { to, text, past }, .. }) => {
+                relay::show(&to, text.as_deref(), past, cx).await
+            }
             Some(Left { inner, .. }) => {
                 cx.set_checkpoint(inner.unwrap_or_default());
                 self.inner_turn(cx).await
@@ -221,10 +224,11 @@ impl Agent for Handing {
     }
 
     async fn call_off(&self, canceled: Canceled) -> CalledOff {
+        let task = canceled.task;
         match self.left(canceled) {
             Whose::Agents(canceled) => self.inner.any_call_off(canceled).await,
             Whose::Desks(stage) => {
-                self.drop_off(stage).await;
+                self.drop_off(task, stage).await;
                 CalledOff::default()
             }
         }
@@ -238,17 +242,18 @@ impl Agent for Handing {
     }
 
     async fn canceled(&self, canceled: Canceled) {
+        let task = canceled.task;
         match self.left(canceled) {
             Whose::Agents(canceled) => self.inner.any_canceled(canceled).await,
-            Whose::Desks(stage) => self.drop_off(stage).await,
+            Whose::Desks(stage) => self.drop_off(task, stage).await,
         }
     }
 
     async fn handed_over(&self, handed_over: HandedOver) {
-        let HandedOver { transfer, .. } = handed_over;
+        let HandedOver { transfer, task } = handed_over;
         let name = transfer.agent_name.as_deref().unwrap_or_default();
         match self.desk.targets.get(name) {
-            Some(peer) => carry::activate(&**peer, &transfer).await,
+            Some(peer) => carry::activate(&**peer, task, &transfer).await,
             None => tracing::warn!(transfer = transfer.transfer_id, name, "nobody knows how to activate this any more"),
         }
     }

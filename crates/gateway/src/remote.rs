@@ -14,6 +14,7 @@
 //! | `work` | one turn: send once, follow, wait, give up |
 //! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
+//! | `peer` | tasks that are handed to it |
 //! | `trouble` | what a failed call means for the turn |
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
@@ -23,6 +24,7 @@ mod known;
 mod line;
 mod mirror;
 mod numbers;
+mod peer;
 mod replica;
 mod shown;
 mod trouble;
@@ -45,6 +47,7 @@ use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature,
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use trouble::{is_held, is_put_off};
 use work::Work;
 
 /// How long a card is believed before it is fetched again.
@@ -251,7 +254,11 @@ impl Agent for RemoteAgent {
             return Ok(());
         }
         if let Some(after) = self.refusal() {
-            let words = "the agent behind this one fails again and again and is left alone for now; try again later";
+            let words = if self.replicas[0].circuit.is_refused_by_all() {
+                "agents elsewhere cannot be reached from here for now; try again later"
+            } else {
+                "the agent behind this one fails again and again and is left alone for now; try again later"
+            };
             return Err(Fault::Shed { words: words.into(), retry_after: after.as_secs().max(1) });
         }
         if self.bulkhead.is_full() {

@@ -12,7 +12,7 @@
 mod envelope;
 mod vigil;
 
-pub use envelope::{HOPS_MAX, Sealed, Seals, Unsealed};
+pub use envelope::{Sealed, Seals, Unsealed};
 pub(crate) use vigil::Ends;
 pub use vigil::Vigil;
 

@@ -12,6 +12,9 @@
 //! | `answer` | what is answered |
 //! | `booking` | what a booking may do next |
 //! | `transition` | moving a booking, as operators do |
+//! | `payment` | paying, and booking with it |
+//! | `billing` | what was counted, to whoever bills it |
+//! | `errand` | services that are no agents |
 //! | `webhook` | who is told of it |
 //! | `import` | venues from a file |
 //! | `patron` | who asks |
@@ -21,12 +24,15 @@
 //! | `federation` | keeping up with the networks beside us |
 
 pub mod answer;
+pub mod billing;
 pub mod booking;
 mod card;
+mod errand;
 pub mod federation;
 pub mod import;
 pub mod intent;
 pub mod patron;
+pub mod payment;
 pub mod record;
 pub mod registry;
 pub mod route;
@@ -37,6 +43,7 @@ pub mod webhook;
 pub mod words;
 
 pub use card::{skill, skills};
+pub use errand::Messenger;
 pub use patron::{Patron, Patrons, Strangers};
 pub use transition::{MoveError, Office};
 pub use venue::{BOOKING, CONFIRM_CENTS, Terms, VenueAgent};

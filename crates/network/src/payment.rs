@@ -14,6 +14,7 @@
 //! guessed.
 
 mod crypto;
+mod holds;
 mod offer;
 mod processor;
 mod saga;
@@ -22,8 +23,10 @@ mod test;
 mod x402;
 
 pub use crypto::Crypto;
+pub use holds::release_holds;
 pub use offer::{Capture, Offer, Token};
 pub use processor::{Charge, PaymentProcessor, Promise, Refused};
+pub(crate) use saga::{Notice, Purchase};
 pub use stripe::{STRIPE_VERSION, Stripe};
 pub use test::TestProcessor;
 pub use x402::X402;

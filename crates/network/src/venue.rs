@@ -5,14 +5,16 @@
 //! that whoever asks again hears the same; what may pass is not, so that a retry runs.
 
 mod elsewhere;
+mod pay;
 
 use crate::answer;
 use crate::import::is_uuid;
 use crate::intent::{Ask, Order, Wanted};
 use crate::patron::{Patron, Patrons};
+use crate::payment::Cashier;
 use crate::webhook;
 use crate::words;
-use sabir_engine::{Agent, Context, Ending, Failure};
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::agnt::{self, Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Timestamp};
 use sabir_store::{
@@ -51,6 +53,7 @@ pub struct VenueAgent {
     terms: Terms,
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
+    cashier: Cashier,
     /// The ways to venues' own agents and to other networks, if there are any.
     routes: Option<Arc<crate::route::Routes>>,
 }
@@ -96,7 +99,14 @@ struct Made {
 impl VenueAgent {
     /// The agent of a network.
     pub fn new(terms: Terms, ledger: Arc<dyn Ledger>, patrons: Arc<dyn Patrons>) -> Self {
-        Self { terms, ledger, patrons, routes: None }
+        Self { terms, ledger, patrons, cashier: Cashier::default(), routes: None }
+    }
+
+    /// Takes payments as well.
+    #[must_use]
+    pub fn with_cashier(mut self, cashier: Cashier) -> Self {
+        self.cashier = cashier;
+        self
     }
 
     /// What its operator says about it.
@@ -127,7 +137,8 @@ impl VenueAgent {
                 Ok(Outcome::Found(answer::search(offers, self.terms.fee, asked.now)))
             }
             Ask::Confirm(order) => Ok(Outcome::Booked(Box::new(self.book(asked, order).await?))),
-            Ask::Authorize(_) => Err(Problem::new(ProblemCode::UnknownIntent, "this network takes no payments")),
+            // Paid for in a turn of its own kind.
+            Ask::Authorize(_) => Err(Problem::new(ProblemCode::UnknownIntent, "a payment is no question")),
         }
     }
 
@@ -179,20 +190,24 @@ impl VenueAgent {
         let shown = answer::booking(&id.to_string(), Some(&venue), &booked, BookingStatus::Pending, now);
         let record = |record: Interaction| Box::new(Interaction { booking: Some(id), ..record });
         let passage = aside.and_then(|aside| aside.passage);
-        let usage = NewUsage {
-            intent: asked.intent.name().into(),
-            cents: self.terms.confirm_cents,
-            customer: asked.patron.customer.clone(),
-        };
         let booking = NewBooking {
             booked,
             status: BookingStatus::Pending,
             at: now,
             held_until: None,
-            usage: Some(usage),
+            usage: Some(self.usage(asked)),
             interaction: passage.and_then(|passage| self.patrons.record(passage)).map(record),
         };
         Ok(Made { booking, shown, place: venue.name })
+    }
+
+    /// What is counted for a booking.
+    fn usage(&self, asked: &Asked<'_>) -> NewUsage {
+        NewUsage {
+            intent: asked.intent.name().into(),
+            cents: self.terms.confirm_cents,
+            customer: asked.patron.customer.clone(),
+        }
     }
 
     /// Puts a booking, and whom it is told, into the step that ends the turn.
@@ -240,6 +255,11 @@ impl Agent for VenueAgent {
         let payload = addressed(payload, intent, at.as_ref(), aside.as_ref().is_none_or(|aside| aside.to.is_none()));
         let (patron, now) = (self.patrons.patron(cx.caller()), cx.now());
         let asked = Asked { cx, intent, payload, aside, patron, at, spoken, now };
+        // Money is taken here, or passed on with everything else.
+        let ours = asked.at.is_some() || asked.to().is_none_or(|to| to == self.terms.id);
+        if asked.intent == Intent::PaymentAuthorize && ours {
+            return Box::pin(self.pay(&asked)).await;
+        }
         match self.respond(&asked).await {
             Ok(Outcome::Relayed(answer)) => {
                 cx.chunk(elsewhere::relayed(&answer), false, true).await?;
@@ -249,6 +269,11 @@ impl Agent for VenueAgent {
             Ok(Outcome::Booked(made)) => self.commit(&asked, *made).await,
             Err(problem) => Ok(refuse(&problem)),
         }
+    }
+
+    fn nature(&self) -> Nature {
+        // Only a payment is more than one step, and goes on where it was.
+        Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 
     fn is_carried(&self) -> bool {
@@ -324,14 +349,23 @@ pub(crate) async fn owe(
     named: Option<&str>,
     moved: bool,
 ) -> Result<(), StoreError> {
+    owed(ledger, key, named, moved, cx.now()).await?.into_iter().for_each(|effect| cx.effect(effect));
+    Ok(())
+}
+
+/// What the subscribers of a key are owed.
+async fn owed(
+    ledger: &dyn Ledger,
+    key: &str,
+    named: Option<&str>,
+    moved: bool,
+    now: Timestamp,
+) -> Result<Vec<Effect>, StoreError> {
     let subscriptions = ledger.subscriptions(Some(key)).await?;
     let live = subscriptions.iter().filter(|one| one.ended.is_none());
     let live: Vec<_> =
         live.map(|one| webhook::Subscriber { id: &one.id, url: &one.url, events: &one.events }).collect();
-    for effect in webhook::owed(&live, named, moved, cx.now()) {
-        cx.effect(effect);
-    }
-    Ok(())
+    Ok(webhook::owed(&live, named, moved, now))
 }
 
 /// What a booking leaves in its task.

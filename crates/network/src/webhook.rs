@@ -6,7 +6,7 @@
 //! thing, and its id says which.
 
 use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
-use sabir_store::Effect;
+use sabir_store::{Effect, SUBSCRIPTIONS_PER_KEY_MAX};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -18,10 +18,9 @@ pub const CONFIRMED: &str = "booking.confirmed";
 pub const STATUS_CHANGED: &str = "booking.status_changed";
 /// Everything that subscribers can be told of.
 pub const EVENTS: [&str; 5] = [CONFIRMED, "booking.cancelled", "booking.completed", "booking.no_show", STATUS_CHANGED];
-/// Subscriptions of one key.
-pub const SUBSCRIPTIONS_MAX: usize = 16;
 /// Push configurations of one booking: each subscription is told at most two things.
-const CONFIGS_MAX: u32 = 2 * SUBSCRIPTIONS_MAX as u32;
+const CONFIGS_MAX: u32 = 32;
+const _: () = assert!(CONFIGS_MAX as usize == 2 * SUBSCRIPTIONS_PER_KEY_MAX, "a subscription has room for both");
 
 /// How the ids of configurations begin, and how those end that are told of any move.
 const PREFIX: &str = "webhook-";

@@ -103,6 +103,9 @@ pub struct Transfer {
     /// When it went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transferred_at: Option<Timestamp>,
+    /// It was not held there, so there is nothing to activate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
 }
 
 impl Transfer {

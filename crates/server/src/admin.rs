@@ -7,6 +7,7 @@
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
 mod agents;
+mod billing;
 mod booking;
 mod cards;
 mod desk;
@@ -19,6 +20,7 @@ mod webhook;
 
 pub use crate::card::Settled;
 pub use agents::{AgentError, AgentOrder, AgentView, Arrival, Origin, as_form};
+pub use billing::{BatchView, TallyView};
 pub(crate) use booking::Bureau;
 pub use booking::{
     BookingView, MoveView, NetworkOrder, NetworkSaid, ROWS_MAX, SlotView, SubscriptionView, VenueView, network,

@@ -14,14 +14,14 @@ mod script;
 #[cfg(test)]
 mod stand_in;
 
-use crate::config::agent::{AgentConfig, ContinuationConfig, Kind};
+use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
 pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger};
-pub(crate) use handoff::{Books, Handoffs, NoBooks, introduce};
+pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce};
 pub use http::Http;
 use mention::{Mentioning, Named};
 pub use openai::Openai;
@@ -70,7 +70,7 @@ pub(crate) fn make(
         ("replicas", !config.replicas.is_empty(), &[A2a]),
         ("credentials", config.credentials.is_some(), &[A2a]),
         ("fallback", config.fallback.is_some(), &[A2a]),
-        ("bulkhead", config.bulkhead != 0, &[A2a]),
+        ("bulkhead", config.bulkhead != BULKHEAD, &[A2a]),
         ("health_seconds", config.health_seconds != 30, &[A2a]),
         ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
         ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
@@ -99,6 +99,6 @@ pub(crate) fn make(
 }
 
 /// The secret that a configuration refers to; `key` names the setting in the refusal.
-fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
+pub(crate) fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
     secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))
 }

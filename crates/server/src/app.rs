@@ -6,6 +6,7 @@ use crate::arriving::Budget;
 use crate::bind::agnt::EnvelopeMetrics;
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
+use crate::cash;
 use crate::config::{Config, LimitsConfig, booking, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
@@ -84,7 +85,7 @@ pub struct Server {
 /// What every request sees.
 pub(crate) struct App {
     pub(crate) guard: Guard,
-    pub(crate) route: Route,
+    pub(crate) route: Arc<Route>,
     pub(crate) root_rules: Rules,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
@@ -172,8 +173,10 @@ impl Server {
         let holders = KeyHolders::new(kept_for_guard.clone(), passages);
         if let (Some(section), Some(network)) = (&config.network, &network) {
             let patrons = Arc::new(holders.clone());
+            let cashier = cash::cashier(&config, gate.secrets()).map_err(StartError::Config)?;
             let routes = network.federation.routes().clone();
-            let stands = crate::booking::agent(section, booked.clone(), patrons, routes).map_err(StartError::Config)?;
+            let stands = crate::booking::agent(section, booked.clone(), patrons, (cashier, routes))
+                .map_err(StartError::Config)?;
             crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
             own.entry(booking::AGENT.to_owned()).or_insert(stands);
         }
@@ -189,8 +192,8 @@ impl Server {
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
-        registrar.workshop().introduce(&directory);
-        let route = Route::new(engine);
+        let route = Arc::new(Route::new(engine));
+        registrar.workshop().introduce(&directory, &route);
         route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {
@@ -198,8 +201,15 @@ impl Server {
         }
         let keeper = Keeper::new(&config, kept, &metrics);
         route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
-        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked, Arc::new(holders))
+        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
             .map_err(StartError::Config)?;
+        if network.is_some() {
+            TokioHost.spawn(Box::pin(cash::look_after_holds(log.clone(), booked.clone())));
+        }
+        let nightly = config.network.as_ref().and_then(|network| network.billing.as_ref()).is_some_and(|b| b.nightly);
+        if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
+            TokioHost.spawn(Box::pin(cash::bill_nightly(booked, biller)));
+        }
         let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
         let app = App {
             guard,

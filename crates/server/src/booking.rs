@@ -9,6 +9,7 @@ use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AgntConfig;
 use sabir_network::import::{self, FILE_BYTES_MAX};
+use sabir_network::payment::Cashier;
 use sabir_network::route::Routes;
 use sabir_network::{Patron, Patrons, Terms, VenueAgent};
 use sabir_proto::Caller;
@@ -41,9 +42,10 @@ pub(crate) fn agent(
     network: &NetworkConfig,
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
-    routes: Arc<Routes>,
+    (cashier, routes): (Cashier, Arc<Routes>),
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    Ok(Arc::new(VenueAgent::new(network.terms()?, ledger, patrons).with_routes(routes)))
+    let agent = VenueAgent::new(network.terms()?, ledger, patrons);
+    Ok(Arc::new(agent.with_cashier(cashier).with_routes(routes)))
 }
 
 /// Imports the file of a configuration, if it names one.

@@ -12,6 +12,7 @@ pub mod http;
 pub mod neighbours;
 pub mod network;
 pub mod openai;
+pub mod payment;
 pub mod push;
 pub mod registry;
 pub mod retention;

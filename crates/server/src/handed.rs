@@ -4,10 +4,11 @@
 //! be among what our agent can do, among what the sender says it grants, and among what this caller may use anyway.
 
 use crate::directory::Served;
+use sabir_gateway::handoff::accepts;
 use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
 use sabir_guard::{Guard, Identity};
 use sabir_proto::transfer::{DEPTH_MAX, Incoming, check_chain};
-use sabir_proto::{Call, Fault, HANDOFF, TransferContext, Unfit};
+use sabir_proto::{AgentCard, Call, Fault, HANDOFF, TransferContext, Unfit};
 
 /// Whether this caller may hand over what it hands over; every other call passes.
 pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result<(), Fault> {
@@ -22,8 +23,7 @@ pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result
         Some(Err(fault)) => return Err(Fault::invalid(field, fault.to_string())),
         Some(Ok(Incoming::Activate(_))) | None => return Ok(()),
     };
-    let accepts = served.card.capabilities.extensions.iter().any(|extension| extension.uri == HANDOFF);
-    if hold && !accepts {
+    if hold && accepts(&served.card) != Some(true) {
         return Err(Fault::UnsupportedOperation("this agent takes no tasks that are handed over".into()));
     }
     if !hold {
@@ -48,8 +48,10 @@ fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
 
 fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Result<(), Fault> {
     // Skill by skill: what this caller may not use is not there for it.
-    let mut usable = served.card.clone();
-    usable.skills.clone_from(&served.skills);
+    let mut usable = AgentCard::clone(&served.cards.public());
+    // Also those that are not shown to everybody.
+    let hidden = served.skills.iter().filter(|skill| !usable.skills.iter().any(|shown| shown.id == skill.id)).cloned();
+    usable.skills = usable.skills.iter().cloned().chain(hidden).collect();
     usable.skills.retain(|skill| Guard::may_use(&served.rules, identity, &skill.id));
     let caps = Capabilities::of_card(&usable);
     let granted = match &context.scope {

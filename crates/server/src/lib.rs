@@ -47,6 +47,7 @@ mod body;
 mod booking;
 mod call;
 mod card;
+mod cash;
 mod catalog;
 mod cors;
 mod deliver;

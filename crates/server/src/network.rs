@@ -9,6 +9,7 @@ pub(crate) use passages::{Passages, Ticket};
 use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
 use sabir_gateway::Outbound;
+use sabir_guard::config::Accept;
 use sabir_guard::entrance::Posture;
 use sabir_guard::{Guard, Identity, Seals};
 use sabir_network::federation::Federation;
@@ -54,21 +55,15 @@ impl Network {
         served.resident.name.as_str() == self.agent
     }
 
-    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills and
-    /// stands behind the same door as the network, or behind none, and that the key is for. One with a door of its own is
-    /// reached through that alone.
-    pub(crate) fn addressee(
-        &self,
-        app: &App,
-        own: &Arc<Served>,
-        identity: &Identity,
-        (to, intent): (&str, Intent),
-    ) -> Option<Arc<Served>> {
+    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills, and
+    /// whose door opens to this key as well. One with a door of its own is reached through that alone.
+    pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<Served>> {
         let found = app.agent(to).filter(|served| !self.is(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
-        let same_door =
-            Arc::ptr_eq(&found.rules.entrance, &own.rules.entrance) || found.rules.entrance.posture() == Posture::Open;
-        (has_skill && same_door && Guard::is_for(&found.rules, identity)).then_some(found)
+        let door = &found.rules.entrance;
+        let takes_keys = door.posture() == Posture::Open || door.accepts().contains(&Accept::ApiKey);
+        let may = Guard::is_for(&found.rules, sender);
+        (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.entrance)).then_some(found)
     }
 
     /// Says beside a message in another dialect who its sender is, and what it asks for where its words tell: the guard

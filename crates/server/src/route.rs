@@ -1,11 +1,15 @@
 //! The way from a permit to the engine. Nothing else in the server holds the engine, and nothing gets to it without a
-//! [`Permit`], which only the guard can make.
+//! [`Permit`], which only the guard can make: but for whoever sits at the machine, and for agents of this server that hand
+//! on a task that somebody was permitted to give them, to others that the configuration names.
 
 use crate::app::Served;
 use crate::watched::Watched;
 use sabir_engine::{Courier, Engine, Resident, Residents};
 use sabir_guard::{Identity, Permit};
-use sabir_proto::{AgentName, Call, Fault, MessageId, Reply, TaskId, TaskRef, Terms, View};
+use sabir_proto::{
+    AgentName, Call, CancelTask, Fault, HANDOFF, Message, MessageId, Reply, Sent, TaskId, TaskRef, Tenant, Terms,
+    TheirTask, View,
+};
 use sabir_store::{Note, Scope, StoreError};
 use std::sync::Arc;
 
@@ -88,6 +92,39 @@ impl Route {
     /// The engine itself, for whoever sits at the machine: the files are theirs, and with them everything.
     pub(crate) fn for_operators(&self) -> Engine {
         self.engine.clone()
+    }
+
+    /// What the caller of a task is called.
+    pub(crate) async fn caller_of(&self, task: TaskId) -> Result<String, Fault> {
+        self.engine.scope_of(task).await.map(|scope| scope.caller.name().to_owned())
+    }
+
+    /// Hands a task of ours to another agent of ours, for the same caller; the task there, unless there are only words.
+    pub(crate) async fn hand(&self, of: TaskId, to: &Resident, message: Message) -> Result<Option<TheirTask>, Fault> {
+        let scope = self.scope_at(of, to).await?;
+        let mut request = Box::new(sabir_gateway::send_message(message));
+        request.configuration.return_immediately = true;
+        // Whoever handed it here follows it further.
+        let terms = Terms { extensions: vec![HANDOFF.to_owned()], ..Terms::default() };
+        match self.engine.send(to, scope, request, &terms).await? {
+            Sent::Task(task, _) => Ok(task.show(View::WHOLE)),
+            Sent::Message(_) => Ok(None),
+        }
+    }
+
+    /// Calls such a task off; no error if it has ended.
+    pub(crate) async fn take_back(&self, of: TaskId, from: &Resident, id: TaskRef) -> Result<(), Fault> {
+        let scope = self.scope_at(of, from).await?;
+        let call = CancelTask { tenant: Tenant::none(), id, metadata: None };
+        match self.engine.cancel(&scope, from, &call).await {
+            Ok(_) | Err(Fault::TaskNotCancelable { .. } | Fault::TaskNotFound(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn scope_at(&self, of: TaskId, at: &Resident) -> Result<Arc<Scope>, Fault> {
+        let Scope { tenant, caller, .. } = (*self.engine.scope_of(of).await?).clone();
+        Ok(Arc::new(Scope { tenant, caller, agent: at.name.clone() }))
     }
 
     /// A new name for a message.

@@ -12,13 +12,16 @@
 //! | [`Panics`] | breaks down at its second word | is failed |
 //! | [`Floods`] | reports far more than may be on its way at once | starts over |
 //! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
+//! | [`Books`] | books, at once or after a hold; in the simulator only | goes on where it was |
 //! | [`Leads`] | leaves the work to another agent | goes on where it was, or is failed |
 //!
 //! How much each does is the number in the message it answers. All of them sign the [`Roster`], which is how a test
 //! learns that two of them are at work on the same turn, or that a turn was begun again with another past.
 
+mod books;
 mod leads;
 
+pub use books::{Books, VENUE};
 pub use leads::Leads;
 
 use bytes::Bytes;

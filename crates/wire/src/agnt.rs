@@ -9,10 +9,12 @@
 //! | `envelope` | what is asked, read and written |
 //! | `answer` | what is answered, written and read |
 //! | `moment` | when, to the nanosecond: the timestamp is half of a retry key |
+//! | `message` | the same in the words of A2A |
 //! | `via` | who passed it on |
 
 mod answer;
 mod envelope;
+pub mod message;
 mod moment;
 mod via;
 

@@ -9,9 +9,7 @@ use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem};
 use crate::render::Floor;
 use clap::Args;
-use sabir_server::admin::{
-    BookingStatus, BookingView, NetworkOrder, NetworkSaid, ROWS_MAX, network, whoever_sits_here,
-};
+use sabir_server::admin::{BookingStatus, BookingView, NetworkOrder, NetworkSaid, ROWS_MAX, whoever_sits_here};
 use serde_json::json;
 
 /// List bookings, the latest first.

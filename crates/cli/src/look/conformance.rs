@@ -105,7 +105,9 @@ impl Conformance {
     async fn bindings(&self, session: &Session, found: &Believed, report: &mut Report<'_>) -> Result<(), Stop> {
         let wanted = session.settings.transports();
         let wanted = |binding: Binding| wanted.is_empty() || wanted.contains(&binding.name());
-        for binding in declared(found).into_iter().filter(|binding| wanted(*binding)) {
+        // A booking network has its own rules, and no operations of A2A.
+        let of_a2a = |binding: &Binding| Binding::ALL.contains(binding);
+        for binding in declared(found).into_iter().filter(|binding| of_a2a(binding) && wanted(*binding)) {
             let mut only = found.clone();
             only.card.supported_interfaces.retain(|interface| {
                 interface.protocol_binding.parse() == Ok(binding) && is_of_1_0(&interface.protocol_version)
@@ -117,6 +119,7 @@ impl Conformance {
                 Binding::JsonRpc => Scope::JsonRpc,
                 Binding::HttpJson => Scope::HttpJson,
                 Binding::Grpc => Scope::Grpc,
+                Binding::Envelope => continue,
             };
             report.close(own, Some(binding), &reason)?;
         }

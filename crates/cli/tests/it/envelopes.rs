@@ -3,6 +3,7 @@
 mod bad;
 mod booking;
 mod door;
+mod pay;
 mod signed;
 
 use crate::http::{Reply, Request};

@@ -346,3 +346,50 @@ fn networks_are_listed_published_added_and_taken_out_by_command() {
     let nowhere = run(&["network", "list"]);
     assert_eq!(nowhere.code, 2, "{nowhere:#?}");
 }
+
+#[test]
+fn a_network_elsewhere_stands_behind_a_hub_and_is_booked_in_a2a() {
+    let network = row(&["a"]).remove(0);
+    let _network = network.start();
+    let home = Home::new(&format!(
+        "[[agent]]\nname = \"bali\"\nkind = \"a2a\"\nurl = \"{}/a2a/v1?from=hub\"\nbearer = \"file:bali.key\"\ndefault = true\n",
+        network.url()
+    ));
+    fs::write(home.path("bali.key"), &network.caller).unwrap();
+    let hub = Sabir::at(&home);
+    let call = |method: &str, params: &Value| -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut wire = hub.wire();
+        wire.send(&Request::post("/", request.to_string()));
+        wire.reply().json()
+    };
+    let message = |id: &str, skill: &str, payload: &Value| {
+        json!({"message": {
+            "messageId": id, "role": "ROLE_USER", "metadata": {"skillId": skill}, "parts": [{"data": payload}]
+        }})
+    };
+    let found = call("SendMessage", &message("m-1", "booking.search", &json!({"query": "seafood"})));
+    // What is behind a hub is in its log, so also what was only looked up is a task.
+    let said = &found["result"]["task"]["status"]["message"]["parts"][0]["data"];
+    assert_eq!((&said["count"], &said["venues"][0]["slug"]), (&json!(2), &json!("a-one")), "{found}");
+    let words = json!({"message": {"messageId": "m-2", "role": "ROLE_USER", "parts": [{"text": "ubud"}]}});
+    assert_eq!(call("SendMessage", &words)["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    let order = json!({"venue_id": "a-one", "slot_id": "s1", "party_size": 2});
+    let booked = call("SendMessage", &message("m-3", "booking.confirm", &order));
+    let task = &booked["result"]["task"];
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{booked}");
+    assert_eq!(task["artifacts"][0]["parts"][0]["data"]["venue"]["slug"], "a-one");
+    let kept = call("GetTask", &json!({"id": task["id"]}));
+    assert_eq!(kept["result"]["status"]["state"], "TASK_STATE_COMPLETED", "our own log has it: {kept}");
+    let gone = call("SendMessage", &message("m-4", "booking.confirm", &json!({"venue_id": "nowhere"})));
+    assert_eq!(gone["result"]["task"]["status"]["state"], "TASK_STATE_REJECTED", "{gone}");
+    // A caller of 0.3 books as well.
+    let older = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {
+        "kind": "message", "messageId": "m-5", "role": "user", "metadata": {"skillId": "booking.confirm"},
+        "parts": [{"kind": "data", "data": order}]
+    }}});
+    let mut wire = hub.wire();
+    wire.send(&Request::post("/", older.to_string()).without("A2A-Version"));
+    let older = wire.reply().json();
+    assert_eq!(older["result"]["status"]["state"], "completed", "{older}");
+}

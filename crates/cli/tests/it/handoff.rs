@@ -244,3 +244,103 @@ fn the_command_line_follows() {
     assert_eq!(answer["task"]["status"]["message"]["parts"][0]["text"], "refunded", "{answer}");
     assert!(!relayed.stderr.contains("Handed over"), "{}", relayed.stderr);
 }
+
+/// Both agents on one server, which asks everybody who they are.
+const GUARDED: &str = r#"
+[auth]
+accept = ["api_key"]
+[[agent]]
+name = "triage"
+kind = "script"
+default = true
+[agent.handoff]
+targets = ["billing"]
+[[agent.card.skills]]
+id = "triage"
+name = "Triage"
+description = "Finds out who should help"
+tags = ["cap:triage", "cap:billing.refund"]
+[[agent.rule]]
+do = [{ transfer = { to = "billing", required = ["billing.refund"] } }]
+
+[[agent]]
+name = "billing"
+kind = "script"
+[agent.handoff]
+[[agent.card.skills]]
+id = "refund"
+name = "Refund"
+description = "Pays money back"
+tags = ["cap:billing.refund"]
+[[agent.rule]]
+do = [{ complete = "refunded" }]
+"#;
+
+#[test]
+fn on_one_server_a_task_goes_to_the_next_agent_for_the_same_caller() {
+    let home = Home::new(GUARDED);
+    let server = Sabir::at(&home);
+    let desk = Desk::new();
+    let data = home.data().display().to_string();
+    let made = desk.run(&["key", "create", "-o", "json", "--data", &data, "--name", "ana"]).json();
+    let shown = format!("Bearer {}", made["key"].as_str().unwrap());
+    let as_ana = |request: Request| request.with("Authorization", shown.clone());
+    eventually("the key is taken", || server.ask(&as_ana(send("my money"))).status == 200);
+
+    let task = server.ask(&as_ana(send("my money").with("A2A-Extensions", HANDOFF))).json()["result"]["task"].clone();
+    let transfer = task["status"]["message"]["metadata"][HANDOFF]["transfer"].clone();
+    assert_eq!(transfer["agent_endpoint"], format!("http://{}/agents/billing", server.address), "{task}");
+    eventually("it is done there, and ana's", || {
+        let get = envelope("GetTask", &json!({"id": transfer["task_id"]}));
+        let got = server.ask(&as_ana(Request::post("/agents/billing", get))).json();
+        state(&got["result"]) == "TASK_STATE_COMPLETED"
+    });
+    // Whoever does not follow sees the work all the same.
+    let relayed = server.ask(&as_ana(send("my money"))).json()["result"]["task"].clone();
+    assert_eq!(relayed["status"]["message"]["parts"][0]["text"], "refunded", "{relayed}");
+}
+
+#[test]
+fn an_agent_that_takes_none_takes_none() {
+    let billing = Sabir::start(&BILLING.replace("[agent.handoff]", "[agent.handoff]\naccept = false"));
+    let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000002", "originating_agent": "https://a.example",
+        "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": []});
+    let refused = billing.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();
+    assert_eq!(refused["error"]["code"], -32004, "{refused}");
+    let triage = Sabir::start(&triage(&billing, ""));
+    let task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
+}
+
+#[test]
+fn a_task_that_was_held_is_not_held_again_where_it_is_passed_on() {
+    let server = Sabir::start(
+        r#"
+[[agent]]
+name = "desk"
+kind = "dispatch"
+default = true
+[agent.dispatch]
+agents = ["billing"]
+fallback = "billing"
+[agent.handoff]
+[[agent.card.skills]]
+id = "refund"
+name = "Refund"
+description = "Pays money back"
+tags = ["cap:billing.refund"]
+
+[[agent]]
+name = "billing"
+kind = "script"
+[[agent.rule]]
+do = [{ complete = "refunded" }]
+"#,
+    );
+    let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000003", "originating_agent": "https://a.example",
+        "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": []});
+    let made = server.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();
+    let id = &made["result"]["task"]["id"];
+    // Looking at it lets go of it.
+    eventually("the agent that it was passed on to is done", || state(&server.get("/", id)) == "TASK_STATE_COMPLETED");
+}

@@ -18,6 +18,7 @@
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
 //! | an envelope of the booking network is done once, and nothing but what its key is for | `envelopes` |
+//! | venues, bookings and subscriptions are seen to, and the same network is spoken to in A2A | `network` |
 //! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
@@ -87,6 +88,7 @@ mod list;
 mod losses;
 mod manual;
 mod memory;
+mod network;
 mod operate;
 mod pages;
 mod patience;

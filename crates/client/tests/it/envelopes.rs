@@ -106,3 +106,57 @@ async fn whoever_brings_a_timestamp_repeats_what_was_sent_with_it() {
     assert_eq!(stub.heard()[0].json()["timestamp"], "2026-04-02T10:22:03.000000Z");
     assert_eq!(stub.heard()[0].json()["payload"], serde_json::json!({"venue_id": "la-brisa", "party_size": 2}));
 }
+
+#[tokio::test]
+async fn a_network_is_an_agent_whose_skills_are_its_intents() {
+    let stub = network(|_, heard| {
+        if heard.line.starts_with("GET /a2a/v1/status") {
+            let status = serde_json::json!({
+                "status": "ok", "protocol": "openclaw/a2a/v1", "network": "network:x", "network_version": "2.1",
+                "intents": ["network.ping", "booking.search", "booking.confirm", "booking.dream"]
+            });
+            return Do::Answer(200, "content-type: application/json\r\n".into(), status.to_string());
+        }
+        match heard.json()["payload"]["venue_id"].as_str() {
+            Some("full") => refuse(heard, ProblemCode::SlotUnavailable),
+            Some("shut") => refuse(heard, ProblemCode::CircuitOpen),
+            _ => answer(heard),
+        }
+    })
+    .await;
+    let credentials = sabir_client::Credentials { bearer: Some(Secret::new("agnt_test_k")), ..Default::default() };
+    let client = client().credentials(credentials).build().unwrap();
+    let agent = client.connect(&format!("{}/a2a/v1?from=me", stub.url).parse().unwrap()).await.unwrap();
+    assert_eq!((agent.card().name.as_str(), agent.binding().name()), ("network:x", "AGNT"));
+    let skills: Vec<&str> = agent.card().skills.iter().map(|skill| skill.id.as_str()).collect();
+    assert_eq!(skills, ["network.ping", "booking.search", "booking.confirm"]);
+    let order = |venue: &str| {
+        let mut request = sabir_client::text_message("");
+        let payload = Json::of(&serde_json::json!({"venue_id": venue})).unwrap();
+        request.message.parts = vec![sabir_proto::Part::data(payload)];
+        request.message.metadata = Some(object(r#"{"skillId":"booking.confirm"}"#));
+        request
+    };
+    let said = agent.send(order("la-brisa")).await.unwrap();
+    assert!(said.json().contains("TASK_STATE_COMPLETED") && said.json().contains("b-1"), "{}", said.json());
+    let refused = agent.send(order("full")).await.unwrap();
+    assert!(refused.json().contains("TASK_STATE_REJECTED") && refused.json().contains("slot_unavailable"));
+    let shut = order("shut");
+    let first = agent.send(shut.clone()).await.unwrap_err();
+    assert!(
+        matches!(&first, Error::Fault { fault, .. } if fault.code() == sabir_proto::Code::Unavailable),
+        "{first:?}"
+    );
+    agent.send(shut).await.unwrap_err();
+    agent.send(sabir_client::text_message("seafood")).await.unwrap();
+    let heard: Vec<Heard> = stub.heard().into_iter().filter(|heard| heard.line.starts_with("POST")).collect();
+    assert!(heard[0].line.starts_with("POST /a2a/v1 "), "{}", heard[0].line);
+    assert_eq!(heard[0].header("authorization").as_deref(), Some("Bearer agnt_test_k"));
+    let sent: Vec<Envelope> = heard.iter().map(read).collect();
+    assert_eq!((sent[0].from.as_str(), sent[0].to.as_str()), ("me", "network:x"));
+    assert_eq!(sent[2].timestamp, sent[3].timestamp, "the same message, sent again");
+    assert!(sent[2].timestamp > sent[1].timestamp);
+    assert_eq!((sent[4].intent.as_str(), &sent[4].payload), ("booking.search", &object(r#"{"query":"seafood"}"#)));
+    let none = agent.task(&sabir_proto::TaskRef::parse("b-1").unwrap()).await.unwrap_err();
+    assert!(none.to_string().contains("no tasks"), "{none}");
+}

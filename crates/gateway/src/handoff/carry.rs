@@ -3,13 +3,16 @@
 use super::intent::{Intent, Left, Stage, parts};
 use super::peer::{Face, Peer, Taken};
 use super::{Attempt, Desk};
+use crate::remote::{is_held, is_put_off};
 use crate::uuid::uuid;
 use sabir_client::Error;
 use sabir_engine::agent::Handover;
 use sabir_engine::{Context, Ending, Failure};
 use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
 use sabir_proto::transfer::{Hop, Incoming, Order, check_chain};
-use sabir_proto::{Json, Message, MessageId, Part, Role, TaskRef, TaskState, TheirTask, Transfer, TransferContext};
+use sabir_proto::{
+    Json, Message, MessageId, Part, Role, TaskId, TaskRef, TaskState, TheirTask, Transfer, TransferContext,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -24,6 +27,48 @@ const CANCELS_MAX: u32 = 4;
 /// Checks whether a task may go, and lets it go.
 pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order: Handover) -> Result<Ending, Failure> {
     let inner = cx.checkpoint().map(<[u8]>::to_vec);
+    let Cleared { face, context, verdict } = match clear(desk, peer, cx, &order).await {
+        Ok(cleared) => cleared,
+        Err(ending) => return Ok(ending),
+    };
+    if !face.accepts {
+        book(desk, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "refused");
+        return Ok(Ending::fail(format!("{} takes no tasks that are handed over", order.to)));
+    }
+    let (hold, transfer_id) = (face.holds, context.transfer_id.clone());
+    let mut message = Message {
+        message_id: MessageId::parse(&transfer_id)?,
+        context_id: None,
+        task_id: None,
+        role: Role::User,
+        parts: parts(order.text.as_deref(), cx.message()),
+        metadata: None,
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    };
+    Incoming::Create { context, hold }.stamp(&mut message);
+    let (turn, since) = (cx.turn_id(), cx.now().millis());
+    let Handover { to, required, reason, .. } = order;
+    let repeatable = hold || face.recognises;
+    let intent = Intent { turn, transfer_id, to, required, reason, message, hold, repeatable, task: None, since };
+    // T1: from here on the other side may have the task.
+    cx.status(format!("handing this over to {}", intent.to)).await?;
+    let stage = Stage::Preparing(Box::new(intent.clone()));
+    cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
+    cx.commit().await?;
+    carry_out(desk, peer, cx, intent, inner, true).await
+}
+
+/// What may go to whom, and with which past.
+pub(super) struct Cleared {
+    pub(super) face: Face,
+    pub(super) context: Box<TransferContext>,
+    pub(super) verdict: Verdict,
+}
+
+/// Whether work may go to another agent, whichever way it goes there: the same for tasks that leave and for those whose
+/// caller stays. What is refused is booked; the error is how the turn ends then.
+pub(super) async fn clear(desk: &Desk, peer: &dyn Peer, cx: &Context, order: &Handover) -> Result<Cleared, Ending> {
     let transfer_id = uuid(&["handoff", &cx.turn_id()]);
     let face = match peer.face().await {
         Ok(face) => face,
@@ -31,7 +76,7 @@ pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order:
             let verdict = Verdict { required: order.required.clone(), allowed: Vec::new(), missing: Vec::new() };
             book(desk, cx, (&transfer_id, &order.to), None, &verdict, None, "unreachable");
             tracing::warn!(task = %cx.task_id(), to = order.to, %error, "an agent to hand over to cannot be asked");
-            return Ok(Ending::fail(format!("{} cannot be reached, so the task was not handed over", order.to)));
+            return Err(Ending::fail(format!("{} cannot be reached, so the task was not handed over", order.to)));
         }
     };
     let came = cx.transfer_context();
@@ -39,7 +84,7 @@ pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order:
     let verdict = lattice::check(order.required.iter().map(String::as_str), &face.caps, &scope);
     let refuse = |outcome: &'static str, ending: Ending| {
         book(desk, cx, (&transfer_id, &order.to), Some(&face), &verdict, None, outcome);
-        Ok(ending)
+        Err(ending)
     };
     if !verdict.passes() {
         return refuse(Verdict::CODE, exceeded(&order.to, &verdict));
@@ -67,27 +112,7 @@ pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order:
     if let Err(fault) = context.check() {
         return refuse("TRANSFER_INVALID", coded("TRANSFER_INVALID", &format!("what was to be handed over {fault}")));
     }
-    let hold = face.holds;
-    let mut message = Message {
-        message_id: MessageId::parse(&transfer_id)?,
-        context_id: None,
-        task_id: None,
-        role: Role::User,
-        parts: parts(&order, cx.message()),
-        metadata: None,
-        extensions: Vec::new(),
-        reference_task_ids: Vec::new(),
-    };
-    Incoming::Create { context: Box::new(context), hold }.stamp(&mut message);
-    let (turn, since) = (cx.turn_id(), cx.now().millis());
-    let Handover { to, required, reason, .. } = order;
-    let intent = Intent { turn, transfer_id, to, required, reason, message, hold, since };
-    // T1: from here on the other side may have the task.
-    cx.status(format!("handing this over to {}", intent.to)).await?;
-    let stage = Stage::Preparing(Box::new(intent.clone()));
-    cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
-    cx.commit().await?;
-    carry_out(desk, peer, cx, intent, inner).await
+    Ok(Cleared { face, context: Box::new(context), verdict })
 }
 
 /// Creates the task there and lets go of ours; the first time, and after every crash since.
@@ -95,20 +120,30 @@ pub(super) async fn carry_out(
     desk: &Desk,
     peer: &dyn Peer,
     cx: &mut Context,
-    intent: Intent,
+    mut intent: Intent,
     inner: Option<Vec<u8>>,
+    first: bool,
 ) -> Result<Ending, Failure> {
+    if !first && !intent.repeatable {
+        let why = "the server stopped meanwhile, and it is not known whether it was taken there";
+        return Ok(abort(desk, peer, cx, (&intent, inner), intent.task.as_ref(), ("unknown", why)).await);
+    }
     let task = match create(desk, peer, cx, &intent).await {
         Ok(task) => task,
         Err(why) => return Ok(abort(desk, peer, cx, (&intent, inner), None, ("refused", &why)).await),
     };
+    // Whoever cancels from here on knows what to cancel there.
+    intent.task = Some(task.id.clone());
+    let stage = Stage::Preparing(Box::new(intent.clone()));
+    cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
     // Asked again: the card or what we may pass on can have changed since.
     let scope = scope(desk, cx.transfer_context().as_ref());
     let face = match peer.face().await {
         Ok(face) => face,
         Err(error) => {
-            let why = format!("its card can no longer be read: {error}");
-            return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", &why)).await);
+            tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "its card can no longer be read");
+            let why = "its card can no longer be read";
+            return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", why)).await);
         }
     };
     let verdict = lattice::check(intent.required.iter().map(String::as_str), &face.caps, &scope);
@@ -140,14 +175,16 @@ fn transfer(cx: &Context, intent: &Intent, face: &Face, task: &TheirTask) -> Tra
         transfer_id: intent.transfer_id.clone(),
         chain,
         transferred_at: Some(cx.now()),
+        begun: !intent.hold,
     }
 }
 
-/// Has the task made there. The same message each time, so it is made once.
+/// Has the task made there. The same message each time, so that whoever holds or recognises makes it once; to anybody else
+/// only what cannot have arrived is said again.
 async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent) -> Result<TheirTask, String> {
     let mut pause = PAUSE_MIN;
     loop {
-        let error = match peer.send(intent.message.clone()).await {
+        let error = match peer.send(cx.task_id(), intent.message.clone()).await {
             Ok(Taken::Task(task)) => match task.status.state {
                 TaskState::Failed | TaskState::Rejected | TaskState::Canceled => {
                     return Err(format!("it is {} there", task.status.state));
@@ -159,9 +196,11 @@ async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent)
         };
         let waited = cx.now().millis().saturating_sub(intent.since);
         let patient = u128::try_from(waited).unwrap_or(0) < desk.patience.as_millis();
-        if !(may_pass(&error) && patient) {
+        let again = may_pass(&error) && (intent.repeatable || has_not_arrived(&error));
+        if !(again && patient) {
             tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "a handoff was not taken");
             return Err(match error {
+                error if may_pass(&error) && !again => "it is not known whether it was taken there".into(),
                 Error::Fault { fault, .. } => fault.to_string(),
                 _ => "it could not be reached".into(),
             });
@@ -171,7 +210,12 @@ async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent)
     }
 }
 
-/// Whether it may work later. A creation may be repeated whatever became of it.
+/// Whether nobody there can know of it: it never left, or they themselves have put it off.
+fn has_not_arrived(error: &Error) -> bool {
+    error.cannot_have_arrived() || is_held(error) || is_put_off(error)
+}
+
+/// Whether it may work later.
 fn may_pass(error: &Error) -> bool {
     error.is_passing() || error.cannot_have_arrived()
 }
@@ -188,21 +232,24 @@ async fn abort(
     let verdict = Verdict { required: intent.required.clone(), allowed: Vec::new(), missing: Vec::new() };
     book(desk, cx, (&intent.transfer_id, &intent.to), None, &verdict, task, outcome);
     if let Some(task) = task {
-        cancel(peer, task, &intent.transfer_id).await;
+        cancel(peer, cx.task_id(), task, &intent.transfer_id).await;
     }
     cx.set_checkpoint(Left { stage: Stage::Over, inner }.write());
     Ending::fail(format!("the task was not handed over to {}: {why}", intent.to))
 }
 
 /// Our caller canceled before T2: whatever is there has to go as well. What the task there is called may not be known, and
-/// is found out by asking for it once more.
-pub(super) async fn call_off(peer: &dyn Peer, intent: &Intent) {
-    if !intent.hold {
+/// is found out by asking for it once more, where that does no harm.
+pub(super) async fn call_off(peer: &dyn Peer, of: TaskId, intent: &Intent) {
+    if let Some(task) = &intent.task {
+        return cancel(peer, of, task, &intent.transfer_id).await;
+    }
+    if !intent.repeatable {
         tracing::warn!(transfer = intent.transfer_id, "canceled while it was handed over; the other side may go on");
         return;
     }
-    match peer.send(intent.message.clone()).await {
-        Ok(Taken::Task(task)) => cancel(peer, &task.id, &intent.transfer_id).await,
+    match peer.send(of, intent.message.clone()).await {
+        Ok(Taken::Task(task)) => cancel(peer, of, &task.id, &intent.transfer_id).await,
         Ok(Taken::Words) => {}
         Err(error) => {
             tracing::warn!(transfer = intent.transfer_id, %error, "not called off there; its hold will run out");
@@ -210,10 +257,10 @@ pub(super) async fn call_off(peer: &dyn Peer, intent: &Intent) {
     }
 }
 
-async fn cancel(peer: &dyn Peer, task: &TaskRef, transfer: &str) {
+async fn cancel(peer: &dyn Peer, of: TaskId, task: &TaskRef, transfer: &str) {
     let mut pause = PAUSE_MIN;
     for _ in 0..CANCELS_MAX {
-        match peer.cancel(task.clone()).await {
+        match peer.cancel(of, task.clone()).await {
             Ok(()) => return,
             Err(error) if may_pass(&error) => {
                 tokio::time::sleep(pause).await;
@@ -227,8 +274,12 @@ async fn cancel(peer: &dyn Peer, task: &TaskRef, transfer: &str) {
     }
 }
 
-/// Tells the other side that we have let go, until it has heard it.
-pub(super) async fn activate(peer: &dyn Peer, transfer: &Transfer) {
+/// Tells the other side that we have let go, until it has heard it. Whoever holds nothing is told nothing: it would take
+/// this for its caller's next words.
+pub(super) async fn activate(peer: &dyn Peer, of: TaskId, transfer: &Transfer) {
+    if transfer.begun {
+        return;
+    }
     let id = uuid(&["activate", &transfer.transfer_id]);
     let Ok(message_id) = MessageId::parse(&id) else { return };
     let mut message = Message::text(message_id, Role::User, "The task is yours.");
@@ -237,7 +288,7 @@ pub(super) async fn activate(peer: &dyn Peer, transfer: &Transfer) {
     Incoming::Activate(Order { transfer_id: transfer.transfer_id.clone(), activate: true }).stamp(&mut message);
     let mut pause = PAUSE_MIN;
     for _ in 0..ACTIVATIONS_MAX {
-        match peer.send(message.clone()).await {
+        match peer.send(of, message.clone()).await {
             Ok(_) => {
                 tracing::info!(transfer = transfer.transfer_id, task = %transfer.task_id, "a handoff is complete");
                 return;
@@ -286,7 +337,7 @@ fn told(words: String, body: &serde_json::Value) -> Ending {
     Ending::Fail(parts)
 }
 
-fn book(
+pub(super) fn book(
     desk: &Desk,
     cx: &Context,
     (transfer_id, to): (&str, &str),

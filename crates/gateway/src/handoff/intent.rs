@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sabir_engine::agent::Handover;
-use sabir_proto::Message;
+use sabir_proto::{Message, Object, TaskRef};
 use serde::{Deserialize, Serialize};
 
 /// How our checkpoints begin; those of the agents behind us do not.
@@ -22,8 +21,8 @@ pub(super) struct Left {
 pub(super) enum Stage {
     /// The other side may have the task by now.
     Preparing(Box<Intent>),
-    /// The other agent's work is shown in our task.
-    Relaying { to: String },
+    /// The other agent's work is shown in our task. It is told this, or else what our caller said, with this past.
+    Relaying { to: String, text: Option<String>, past: Object },
     /// It came to nothing, and the agent behind us goes on.
     Over,
 }
@@ -42,6 +41,10 @@ pub(super) struct Intent {
     pub(super) message: Message,
     /// The other side holds the task until it is activated.
     pub(super) hold: bool,
+    /// What was sent may be sent again, whatever became of it: they hold, or recognise it.
+    pub(super) repeatable: bool,
+    /// The task there, once they have named it.
+    pub(super) task: Option<TaskRef>,
     /// When it was decided, in milliseconds.
     pub(super) since: i64,
 }
@@ -68,8 +71,8 @@ impl Left {
 }
 
 /// The words for whoever gets the task: the agent's own, or what its caller said last.
-pub(super) fn parts(order: &Handover, said: &Message) -> Vec<sabir_proto::Part> {
-    match &order.text {
+pub(super) fn parts(text: Option<&str>, said: &Message) -> Vec<sabir_proto::Part> {
+    match text {
         Some(text) => vec![sabir_proto::Part::text(text)],
         None => said.parts.clone(),
     }
@@ -81,7 +84,14 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_read_as_it_was_written_and_no_other_is_taken_for_one() {
-        let left = Left { stage: Stage::Relaying { to: "b".into() }, inner: Some(vec![0, 255]) };
+        let left = Left {
+            stage: Stage::Relaying {
+                to: "b".into(),
+                text: None,
+                past: Object::from_map(&serde_json::Map::new()).unwrap(),
+            },
+            inner: Some(vec![0, 255]),
+        };
         assert_eq!(Left::read(&left.clone().write()), Some(left));
         assert_eq!(Left::read(br#"{"stage":"over"}"#), None);
         assert_eq!(Left::read(b"handoff/1\nnonsense"), None);

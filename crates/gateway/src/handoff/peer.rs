@@ -1,11 +1,9 @@
 //! The agent on the other side.
 
-use sabir_client::{Agent, Client, Credentials, Egress, Error, Reference, Version};
+use sabir_client::Error;
 use sabir_engine::BoxFuture;
 use sabir_guard::policy::lattice::Capabilities;
-use sabir_proto::{
-    AgentCard, Answer, CancelTask, Code, Fault, HANDOFF, Message, SendMessage, TaskRef, Tenant, TheirTask,
-};
+use sabir_proto::{AgentCard, HANDOFF, Message, TaskId, TaskRef, TheirTask};
 use sha2::{Digest as _, Sha256};
 
 /// What is known of an agent before a task goes there.
@@ -17,8 +15,12 @@ pub struct Face {
     pub binding: String,
     /// What it can do, by its card.
     pub caps: Capabilities,
+    /// Whether it takes tasks that are handed over; only who knows the extension can say no.
+    pub accepts: bool,
     /// Whether it knows the extension, and so holds tasks.
     pub holds: bool,
+    /// Whether it recognises a message that it has seen before, or does no harm by taking it twice.
+    pub recognises: bool,
     /// The digest of its card.
     pub digest: String,
     /// Whether somebody has signed it.
@@ -34,86 +36,37 @@ pub enum Taken {
     Words,
 }
 
-/// An agent to which tasks may be handed.
+/// An agent to which tasks may be handed. `of` is the task of ours that goes there, and says for whom.
 pub trait Peer: Send + Sync + 'static {
     /// What it says of itself, now.
     fn face(&self) -> BoxFuture<'_, Result<Face, Error>>;
     /// Sends, and does not wait for the end.
-    fn send(&self, message: Message) -> BoxFuture<'_, Result<Taken, Error>>;
+    fn send(&self, of: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>>;
     /// Cancels a task there; no error if it has ended.
-    fn cancel(&self, task: TaskRef) -> BoxFuture<'_, Result<(), Error>>;
-}
-
-/// A line to an agent elsewhere.
-pub struct Line {
-    client: Client,
-    reference: Reference,
-}
-
-impl Line {
-    /// To an agent, with what it is shown. Nothing is asked of it yet.
-    pub fn new(url: &str, credentials: Credentials, egress: Egress) -> Result<Self, Error> {
-        let client = Client::builder()
-            .egress(egress)
-            .version(Version::Any)
-            .credentials(credentials)
-            .extensions([HANDOFF.to_owned()])
-            .build()?;
-        Ok(Self { client, reference: Reference::parse(url)? })
-    }
-
-    /// The card is fetched each time: a handoff is rare, and what is allowed is decided by the card of this moment.
-    async fn agent(&self) -> Result<Agent, Error> {
-        self.client.connect(&self.reference).await
-    }
-}
-
-impl Peer for Line {
-    fn face(&self) -> BoxFuture<'_, Result<Face, Error>> {
-        Box::pin(async move {
-            let agent = self.agent().await?;
-            Ok(Face::of(agent.card(), &agent.interface().url, &agent.interface().protocol_binding))
-        })
-    }
-
-    fn send(&self, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
-        Box::pin(async move {
-            let mut request: SendMessage = sabir_client::send_message(message);
-            request.configuration.return_immediately = true;
-            match self.agent().await?.send(request).await?.value {
-                Answer::SentTask(task) => Ok(Taken::Task(task)),
-                Answer::SentMessage(_) => Ok(Taken::Words),
-                _ => Err(Fault::InvalidAgentResponse("neither a task nor a message".into()).into()),
-            }
-        })
-    }
-
-    fn cancel(&self, id: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
-            match self.agent().await?.cancel(request).await {
-                Err(Error::Fault { fault, .. })
-                    if matches!(fault.code(), Code::TaskNotCancelable | Code::TaskNotFound) =>
-                {
-                    Ok(())
-                }
-                other => other.map(drop),
-            }
-        })
-    }
+    fn cancel(&self, of: TaskId, task: TaskRef) -> BoxFuture<'_, Result<(), Error>>;
 }
 
 impl Face {
     /// What a card says, of the interface that is spoken to.
     pub fn of(card: &AgentCard, endpoint: &str, binding: &str) -> Self {
         let digest = serde_json::to_vec(card).map(|bytes| Sha256::digest(&bytes)).unwrap_or_default();
+        let accepts = accepts(card);
         Self {
             endpoint: endpoint.to_owned(),
             binding: binding.to_owned(),
             caps: Capabilities::of_card(card),
-            holds: card.capabilities.extensions.iter().any(|extension| extension.uri == HANDOFF),
+            accepts: accepts.unwrap_or(true),
+            holds: accepts.unwrap_or(false),
+            recognises: false,
             digest: sabir_proto::digest::hex(&digest),
             signed: !card.signatures.is_empty(),
         }
     }
+}
+
+/// What a card says about tasks that are handed over: nothing, where it does not know the extension.
+pub fn accepts(card: &AgentCard) -> Option<bool> {
+    let known = card.capabilities.extensions.iter().find(|extension| extension.uri == HANDOFF)?;
+    let said = known.params.as_ref().and_then(|params| params.get("acceptsTransfers"));
+    Some(said.and_then(|said| said.as_bool()).unwrap_or(true))
 }

@@ -1,12 +1,17 @@
 //! Callers that do not follow handoffs: the other agent's work is shown in our task, or they are told whom to turn to.
+//!
+//! What goes to the other agent is held to the same rules as a task that leaves, and what it may pass on in turn goes with
+//! it. The rest is delegation.
 
+use super::carry::{Cleared, book, clear};
 use super::intent::{Left, Stage, parts};
 use super::peer::Peer;
 use super::{Desk, Unaware};
+use crate::delegate::{Mirror, delegate};
 use sabir_engine::agent::Handover;
-use sabir_engine::{Child, Context, Ending, Failure};
-use sabir_guard::policy::lattice;
-use sabir_proto::{AgentName, Event, TaskState};
+use sabir_engine::{Context, Ending, Failure};
+use sabir_proto::transfer::Incoming;
+use sabir_proto::{AgentName, Message, MessageId, Object, Role, TransferContext};
 
 /// The child of a task whose work goes on elsewhere.
 const KEY: &str = "handoff";
@@ -19,71 +24,36 @@ pub(super) async fn begin(
     cx: &mut Context,
     order: Handover,
 ) -> Result<Ending, Failure> {
-    let face = peer.face().await.map_err(|error| Failure(format!("{to} cannot be reached: {error}")))?;
-    let verdict = lattice::check(order.required.iter().map(String::as_str), &face.caps, &desk.scope);
-    if order.required.is_empty() || !verdict.passes() {
-        let missing = verdict.missing.join(", ");
-        return Ok(Ending::fail(format!("{to} was not asked: {missing} is not allowed there")));
-    }
+    let Cleared { face, context, verdict } = match clear(desk, peer, cx, &order).await {
+        Ok(cleared) => cleared,
+        Err(ending) => return Ok(ending),
+    };
     let why = order.reason.as_deref().map(|reason| format!("{reason}. ")).unwrap_or_default();
     let words = format!("{why}Please turn to {to} at {}.", face.endpoint);
     match desk.unaware {
         Unaware::Ask => Ok(Ending::ask_input(words)),
         Unaware::Fail => Ok(Ending::fail(words)),
         Unaware::Relay => {
-            let child = cx.delegate(&AgentName::parse(to)?, KEY, parts(&order, cx.message()), None).await;
-            let child = child.map_err(|fault| Failure(fault.to_string()))?;
-            let stage = Stage::Relaying { to: to.to_owned() };
+            book(desk, cx, (&context.transfer_id, to), Some(&face), &verdict, None, "relayed");
+            let past = past(*context)?;
+            let stage = Stage::Relaying { to: to.to_owned(), text: order.text.clone(), past: past.clone() };
             let inner = cx.checkpoint().map(<[u8]>::to_vec);
             cx.set_checkpoint(Left { stage, inner }.write());
             cx.commit().await?;
-            show(child, cx).await
+            show(to, order.text.as_deref(), past, cx).await
         }
     }
 }
 
-/// The next turn, or the same one after a crash.
-pub(super) async fn go_on(to: &str, cx: &mut Context) -> Result<Ending, Failure> {
-    let to = AgentName::parse(to)?;
-    let child = cx.find_child(&to, KEY).await.map_err(|fault| Failure(fault.to_string()))?;
-    let mut child = child.ok_or_else(|| Failure(format!("the task at {to} is no longer there")))?;
-    let asked = cx.before().is_some_and(|before| before.status.state.is_interrupted());
-    if asked {
-        child.answer(cx.message().parts.clone()).await.map_err(|fault| Failure(fault.to_string()))?;
-    }
-    show(child, cx).await
+/// The first turn, the next one, or either after a crash: whatever there is of the child, it is the same one.
+pub(super) async fn show(to: &str, text: Option<&str>, past: Object, cx: &Context) -> Result<Ending, Failure> {
+    let words = parts(text, cx.message());
+    Ok(delegate(cx, &AgentName::parse(to)?, KEY, words, Some(past), &Mirror::WHOLE).await?.into_ending())
 }
 
-/// Tells in our task what the child tells in its own.
-async fn show(mut child: Child, cx: &mut Context) -> Result<Ending, Failure> {
-    while let Some(event) = child.next().await {
-        let event = event.map_err(|fault| Failure(fault.to_string()))?;
-        match event.thaw() {
-            Some(Event::StatusUpdate(update)) if update.status.state == TaskState::Working => {
-                if let Some(message) = update.status.message {
-                    cx.progress(message.parts).await?;
-                }
-            }
-            Some(Event::ArtifactUpdate(update)) => {
-                cx.chunk(update.artifact, update.append, update.last_chunk).await?;
-            }
-            Some(Event::Task(task)) => {
-                for artifact in task.artifacts {
-                    cx.chunk(artifact, false, true).await?;
-                }
-            }
-            _ => {}
-        }
-    }
-    let rest = child.rest().await.map_err(|fault| Failure(fault.to_string()))?;
-    let task = rest.thaw().ok_or_else(|| Failure("the task of the other agent is damaged".into()))?;
-    let parts = task.status.message.map(|message| message.parts).unwrap_or_default();
-    Ok(match task.status.state {
-        TaskState::InputRequired => Ending::AskInput(parts),
-        TaskState::AuthRequired => Ending::AskAuth(parts),
-        TaskState::Failed => Ending::Fail(parts),
-        TaskState::Rejected => Ending::Reject(parts),
-        TaskState::Canceled => Ending::Cancel(parts),
-        _ => Ending::Complete(parts),
-    })
+/// Where the work comes from and what it may be used for, for an agent that begins at once.
+fn past(context: TransferContext) -> Result<Object, Failure> {
+    let mut message = Message::text(MessageId::parse(&context.transfer_id)?, Role::User, "");
+    Incoming::Create { context: Box::new(context), hold: false }.stamp(&mut message);
+    message.metadata.ok_or_else(|| Failure("what a task comes from cannot be written down".into()))
 }

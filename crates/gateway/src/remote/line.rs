@@ -41,7 +41,10 @@ impl Line {
     }
 
     pub(super) async fn cancel(&self, request: CancelTask) -> Result<TheirTask, Error> {
-        self.through(self.agent.cancel(request)).await.map(|said| said.value)
+        let passage = self.replica.pass_by()?;
+        let answer = self.agent.cancel(request).await;
+        passage.judge(answer.as_ref().err());
+        answer.inspect_err(|error| self.doubt(error)).map(|said| said.value)
     }
 
     pub(super) async fn stream(&self, request: SendMessage, follow: Follow) -> Result<Stream, Error> {
@@ -153,8 +156,8 @@ impl Stream {
         }
     }
 
-    /// After which event to go on, where they number them.
-    pub(super) fn resume_point(&self) -> Option<&str> {
-        self.events.resume_point()
+    /// The number of the last event, if they gave it one.
+    pub(super) fn number(&self) -> Option<&str> {
+        self.events.number()
     }
 }

@@ -9,13 +9,13 @@ use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
 use crate::wire::WireLog;
 use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
-use sabir_proto::{AgentCard, Fault};
+use sabir_proto::{AgentCard, Fault, HANDOFF};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long a check may take.
-const CHECK_TIME: Duration = Duration::from_secs(10);
+/// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
+const CARD_TIME: Duration = Duration::from_secs(10);
 
 /// How many calls to an upstream may be under way at the same time: one that hangs must not hold everything that we have.
 #[derive(Debug)]
@@ -99,7 +99,9 @@ impl Replica {
             .timeouts(timeouts)
             .version(Version::Any)
             .tls(upstream.tls.clone())
-            .credentials(upstream.credentials.clone());
+            .credentials(upstream.credentials.clone())
+            // A turn counts its calls, and so do breakers and the budget.
+            .once();
         if let Some(observer) = hub.wire().observer() {
             client = client.observer(observer);
         }
@@ -138,6 +140,11 @@ impl Replica {
         })
     }
 
+    /// Asks the breakers for a call that needs no room, since it makes some.
+    pub(super) fn pass_by(&self) -> Result<Passage, Error> {
+        Ok(self.circuit.pass()?)
+    }
+
     /// Asks for room, and the breakers for a call.
     pub(super) fn pass(&self) -> Result<(Passage, Room), Error> {
         let room = self.bulkhead.enter().ok_or_else(|| held("as many calls as may be are under way"))?;
@@ -152,10 +159,10 @@ impl Replica {
     /// Fetches the card for the sake of knowing how they are.
     pub(super) async fn check(&self) {
         let begun = Instant::now();
-        let problem = match tokio::time::timeout(CHECK_TIME, self.card()).await {
+        let problem = match tokio::time::timeout(CARD_TIME, self.card()).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("its card took longer than {CHECK_TIME:?}")),
+            Err(_) => Some(format!("its card took longer than {CARD_TIME:?}")),
         };
         self.checks().note(begun.elapsed(), problem);
     }
@@ -196,6 +203,21 @@ impl Replica {
         let agent = match shown {
             Some(credentials) => self.client.agent_with(agent.found().clone(), &credentials)?,
             None => agent,
+        };
+        Ok(Line::new(agent, self.clone()))
+    }
+
+    /// A line over which tasks are handed over; by a card of this moment where what it says decides.
+    pub(super) async fn handing(self: &Arc<Self>, caller: &str, anew: bool) -> Result<Line, Error> {
+        if anew {
+            self.card().await?;
+        }
+        let found = self.agent().await?.found().clone();
+        let client = self.client.supporting([HANDOFF.to_owned()]);
+        let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
+        let agent = match shown {
+            Some(credentials) => client.agent_with(found, &credentials)?,
+            None => client.agent(found)?,
         };
         Ok(Line::new(agent, self.clone()))
     }
@@ -245,10 +267,11 @@ impl Replica {
 
     /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
+        let found = tokio::time::timeout(CARD_TIME, self.client.card(&self.reference)).await;
+        let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
         let agent = match &self.keeper {
-            None => self.client.connect(&self.reference).await?,
+            None => self.client.agent(found)?,
             Some(keeper) => {
-                let found = self.client.card(&self.reference).await?;
                 let voucher = vouch(&self.client, &found).await;
                 let may = |found: &Found| self.client.admit(found).map_err(|error| error.to_string());
                 self.client.agent(keeper.settle(found, voucher, &may).await?)?

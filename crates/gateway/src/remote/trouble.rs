@@ -55,13 +55,13 @@ fn may_pass(error: &Error) -> bool {
 }
 
 /// Whether we did not call, because it is not the time.
-pub(super) fn is_held(error: &Error) -> bool {
+pub(crate) fn is_held(error: &Error) -> bool {
     matches!(error, Error::Fault { fault, transport: None, .. } if fault.code() == Code::Unavailable)
 }
 
 /// Whether they themselves have answered that it is not the time, and so have done nothing. Whoever stands between us may
 /// say the same of an agent that is at work: that a gateway gave up waiting says nothing about what it waited for.
-pub(super) fn is_put_off(error: &Error) -> bool {
+pub(crate) fn is_put_off(error: &Error) -> bool {
     let Error::Fault { fault, transport: Some(transport), retry_after } = error else { return false };
     if !matches!(fault.code(), Code::Unavailable | Code::Exhausted | Code::TooMany) {
         return false;

@@ -350,7 +350,7 @@ impl<'a> Work<'a> {
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(self.broke(error)),
             };
-            let last = events.resume_point().map(str::to_owned);
+            let last = events.number().map(str::to_owned);
             match numbers.takes(last.as_deref()) {
                 Order::Next => self.broken = None,
                 Order::Unknown => self.missed(&said).await?,

@@ -53,3 +53,42 @@ async fn who_refuses_is_alive() {
     }
     assert_eq!(bench.remote.standing().upstream, State::Closed);
 }
+
+#[tokio::test]
+async fn one_call_is_one_request() {
+    // Takes the message, and then has trouble with every question about it.
+    let stub = Stub::start(
+        |base| crate::agent::card(base, "{}", ""),
+        |_, heard| match heard.method().as_str() {
+            "SendMessage" => Do::Result(format!(r#"{{"task":{}}}"#, task("WORKING"))),
+            _ => Do::Answer(502, "content-type: text/plain\r\n".into(), "oh no".into()),
+        },
+    )
+    .await;
+    let rules = Rules { failures: 2, cooldown: Duration::from_secs(1), ..Rules::UPSTREAM };
+    let bench = Bench::new(sabir_gateway::Upstream { breaker: rules, ..upstream(&stub.url) }).await;
+    bench.begin("go").await;
+    let asked = || stub.calls().iter().filter(|call| call.method() == "GetTask").count();
+    eventually("the breaker is open", async || (bench.remote.standing().upstream == State::Open).then_some(())).await;
+    assert_eq!(asked(), 2, "two failures are two requests");
+    eventually("it was tried again", async || (bench.remote.standing().trips > 1).then_some(())).await;
+    assert_eq!(asked(), 3, "and the probe is one");
+}
+
+#[tokio::test]
+async fn agents_that_are_switched_off_do_not_switch_off_the_others() {
+    let hub = sabir_gateway::Hub::new(sabir_gateway::Metrics::default());
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = format!("http://{}", free.local_addr().unwrap());
+        drop(free);
+        let off =
+            sabir_gateway::RemoteAgent::new(sabir_gateway::Upstream { name: name.into(), ..upstream(&gone) }, &hub)
+                .unwrap();
+        assert!(off.face().await.is_err());
+        let message =
+            sabir_proto::Message::text(sabir_proto::MessageId::parse("m").unwrap(), sabir_proto::Role::User, "hello?");
+        assert!(off.hand("", message).await.is_err());
+    }
+    assert_eq!(hub.state(), State::Closed);
+}

@@ -128,16 +128,38 @@ async fn who_cannot_cancel_is_not_told_again() {
 }
 
 #[tokio::test]
-async fn who_has_not_named_its_task_yet_cannot_be_told_and_that_is_said() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(Vec::new(), After::Silence),
-        _ => Do::HangUp,
-    })
-    .await;
+async fn a_cancel_before_they_have_named_their_task_is_marked() {
+    let stub =
+        Stub::start(|base| crate::agent::card(base, "{}", ""), |_, _| Do::Stream(Vec::new(), After::Silence)).await;
     let bench = Bench::new(upstream(&stub.url)).await;
     let id = bench.begin("go").await.id;
-    eventually("they are called", async || (!stub.calls().is_empty()).then_some(())).await;
+    eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
     let task = bench.cancel(id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
-    assert!(Gap::of(task.metadata.as_ref()).is_some(), "what becomes of it there is not known");
+    let gap = Gap::of(task.metadata.as_ref()).expect("it may go on there");
+    assert!(gap.reason.contains("had not named its task"), "{}", gap.reason);
+}
+
+#[tokio::test]
+async fn whom_we_give_up_on_is_told_that_nobody_waits() {
+    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let limits = sabir_engine::Limits { turn_time_max: Duration::from_millis(500), ..sabir_engine::Limits::default() };
+    let bench = Bench::limited(log.clone(), upstream(&stub.url), limits).await;
+    let id = at_work(&bench).await;
+    bench.reaches(id, TaskState::Failed).await;
+    let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
+    eventually("they were told", told).await;
+    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn a_cancel_needs_no_room() {
+    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let bench = Bench::new(Upstream { bulkhead: Some(1), ..upstream(&stub.url) }).await;
+    let (id, other) = (at_work(&bench).await, bench.try_begin("me too").await);
+    assert!(other.is_err(), "there is room for one");
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!((task.status.state, Gap::of(task.metadata.as_ref())), (TaskState::Canceled, None));
 }

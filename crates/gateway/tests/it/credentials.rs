@@ -159,3 +159,33 @@ async fn nor_is_it_tried_out_there() {
     assert!(scout.admit(&found).is_err());
     assert_eq!(thief.heard().len(), 0);
 }
+
+#[tokio::test]
+async fn a_token_that_is_no_longer_taken_is_got_anew() {
+    let issuer = tokens().await;
+    // Revoked after the first call.
+    let agent = Stub::start(
+        |base| card(base, "{}", ""),
+        |number, heard| match (number, heard.header("authorization").as_deref()) {
+            (1.., Some("Bearer ours-0")) => Do::Answer(401, String::new(), String::new()),
+            _ => done(),
+        },
+    )
+    .await;
+    let terms = Terms {
+        token_url: Url::parse(&format!("{}/token", issuer.url)).unwrap(),
+        client_id: "hub".into(),
+        client_secret: Some(Secret::new("hush")),
+        scopes: Vec::new(),
+        subject: None,
+        audience: None,
+    };
+    let grant = Grant::new(terms, Egress::public().and_loopback()).unwrap();
+    let credentials = Credentials { signer: Some(Arc::new(grant)), ..Credentials::default() };
+    let bench = Bench::new(Upstream { credentials, ..upstream(&agent.url) }).await;
+    for _ in 0..3 {
+        let ended = bench.send("go").await;
+        assert_eq!(ended.status.state, TaskState::Completed, "{}", words(&ended));
+    }
+    assert_eq!(issuer.calls().len(), 2);
+}

@@ -67,8 +67,13 @@ async fn what_leaves_is_signed_for_this_recipient_and_intent_and_has_the_time_th
         (&sent["from"], &sent["to"], &sent["ttl_ms"]),
         (&json!("network:x"), &json!("venue:la-brisa"), &json!(3000))
     );
-    let around =
-        agnt::Envelope { intent: "booking.confirm", to: "venue:la-brisa", key: "k", binding: Binding::Required };
+    let around = agnt::Envelope {
+        intent: "booking.confirm",
+        to: "venue:la-brisa",
+        key: "k",
+        binding: Binding::Required,
+        moment: None,
+    };
     let signed = agnt::verify(&sent["payload"].to_string(), around, &ring(), now()).unwrap();
     assert_eq!((signed.from.as_str(), signed.payload.get("price")), ("network:x", Some("1.0")));
 }

@@ -114,12 +114,64 @@ fn a_refusal_leaves_the_task_here_and_says_why() {
 }
 
 #[test]
-fn a_peer_that_holds_nothing_gets_the_task_all_the_same() {
+fn a_peer_that_holds_nothing_gets_the_task_once_and_no_other_words() {
     let world = World::new();
     world.without_holds();
-    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
     assert_eq!(world.b_rests(&task.transfer().unwrap().task_id).status.state, TaskState::Completed);
+    // Had it asked something, the words of an activation would have been its answer. Nor are they said after a restart.
+    world.run(async |a| a.recovered(task.id).await.rest().await);
+    assert_eq!(world.b_heard(), ["my money"]);
+}
+
+#[test]
+fn what_a_peer_that_holds_nothing_may_have_begun_is_not_begun_again() {
+    let world = World::new();
+    world.without_holds();
+    world.tricks([Trick::LoseRequest, Trick::LoseAnswer]);
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!((task.status.state, world.b_heard()), (TaskState::Failed, vec!["my money".to_owned()]));
+    let words = task.status.message.unwrap().joined_text();
+    assert!(words.contains("not known"), "{words}");
+    // Nor after a crash.
+    let world = World::new();
+    world.without_holds();
+    world.tricks([Trick::HangAfter]);
+    let id = world.crash_when(Trick::HangAfter, async |a| a.send("my money", true).await.id);
+    let task = world.run(async |a| a.recovered(id).await.rest().await);
+    assert_eq!((task.status.state, world.b_heard().len()), (TaskState::Failed, 1));
+    assert_eq!(world.outcomes(), ["unknown"]);
+}
+
+#[test]
+fn whoever_says_that_it_takes_none_gets_none() {
+    let world = World::new();
+    world.without_handoffs();
+    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    assert_eq!((task.status.state, world.b_heard().len()), (TaskState::Failed, 0));
+    assert_eq!(world.outcomes(), ["refused"]);
+}
+
+#[test]
+fn what_is_relayed_is_told_once_across_turns() {
+    let mut world = World::new();
+    world.relayed = Arc::new(world::Careful);
+    let task = world.run(async |a| {
+        let sent = a.send("my money", false).await;
+        let asked = sent.rest().await;
+        assert_eq!(asked.status.state, TaskState::InputRequired);
+        sent.say("the first").await.unwrap();
+        sent.rest().await
+    });
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(task.status.message.as_ref().unwrap().joined_text(), "the first");
+    let made: Vec<String> = task.artifacts.iter().map(|made| format!("{:?}", made.parts)).collect();
+    assert!(made.len() == 1 && made[0].matches("\"one \"").count() == 1, "{made:?}");
+    for told in ["looking", "one "] {
+        assert_eq!(world.events(task.id, told), 1, "{told}");
+    }
+    assert_eq!(world.outcomes(), ["relayed"]);
 }
 
 #[test]
@@ -189,10 +241,14 @@ fn chains_end_where_they_began_and_when_they_are_long() {
         ),
         (Said::Granting(&["triage"]), "CAPABILITY_SCOPE_EXCEEDED"),
     ] {
-        let world = World::new();
-        let task = world.run(async |a| a.send_as(said, true).await.rest().await);
-        assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0));
-        assert!(format!("{:?}", task.status.message).contains(code), "{code}: {:?}", task.status);
+        // Whether the caller follows or gets the work shown here.
+        for follows in [true, false] {
+            let world = World::new();
+            let task = world.run(async |a| a.send_as(said, follows).await.rest().await);
+            assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0), "{follows}");
+            assert!(format!("{:?}", task.status.message).contains(code), "{code}: {:?}", task.status);
+            assert_eq!(world.outcomes(), [code]);
+        }
     }
 }
 

@@ -3,13 +3,12 @@
 use crate::agent::{After, Do, Stub, card, chunk, frame, status, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_engine::Limits;
-use sabir_gateway::{Egress, Patience, Upstream};
+use sabir_gateway::Egress;
 use sabir_proto::{GAP, Gap, Task, TaskState};
 use sabir_store::memory::MemoryLog;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 fn event(state: &str) -> String {
     format!(r#"{{"task":{}}}"#, task(state))
@@ -339,25 +338,56 @@ async fn a_card_without_a_version_may_be_of_the_first_one() {
 }
 
 #[tokio::test]
-async fn many_streams_that_break_together_are_all_taken_up_again() {
-    const MANY: usize = 40;
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(vec![frame(None, &event("WORKING"))], After::Break),
-        _ => Do::Result(task("COMPLETED")),
+async fn an_event_without_a_number_after_one_with_a_number_is_told() {
+    let progress = |text: &str| {
+        let message = format!(r#"{{"messageId":"{text}","role":"ROLE_AGENT","parts":[{{"text":"{text}"}}]}}"#);
+        format!(
+            r#"{{"statusUpdate":{{"taskId":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_WORKING","message":{message}}}}}}}"#
+        )
+    };
+    let stub = Stub::agent(move |_, _| {
+        let frames = vec![
+            frame(Some(1), &event("WORKING")),
+            frame(None, &progress("p0")),
+            frame(None, &progress("p1")),
+            frame(None, &status("COMPLETED")),
+        ];
+        Do::Stream(frames, After::End)
     })
     .await;
-    // More than may be repeated in that time, were it repetition.
-    let patience = Patience { silence: Some(Duration::from_secs(8)), ..upstream(&stub.url).patience };
-    let bench = Arc::new(Bench::new(Upstream { patience, ..upstream(&stub.url) }).await);
-    let sends: Vec<_> = (0..MANY)
-        .map(|_| {
-            let bench = bench.clone();
-            tokio::spawn(async move { bench.send("go").await })
-        })
-        .collect();
-    for send in sends {
-        let ended = send.await.unwrap();
-        assert_eq!(ended.status.state, TaskState::Completed, "{}", words(&ended));
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let events = bench.stream("go").await;
+    let told =
+        |text: &str| events.iter().any(|event| event["statusUpdate"]["status"]["message"]["parts"][0]["text"] == text);
+    assert!(told("p0") && told("p1"), "{events:?}");
+    assert!(gaps(&events).is_empty(), "{events:?}");
+}
+
+#[tokio::test]
+async fn streams_that_break_together_are_all_taken_up_again() {
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let at = calls.clone();
+    let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => {
+            let id = format!("t-{}", at.fetch_add(1, Ordering::Relaxed));
+            Do::Stream(vec![frame(None, &event("WORKING").replace("t-1", &id))], After::Break)
+        }
+        _ => {
+            let id = heard.json()["params"]["id"].as_str().unwrap().to_owned();
+            Do::Stream(vec![frame(None, &event("COMPLETED").replace("t-1", &id))], After::End)
+        }
+    })
+    .await;
+    let mut one = upstream(&stub.url);
+    // Less than what the budget of repetitions would need for all of them.
+    one.patience.silence = Some(std::time::Duration::from_secs(8));
+    let bench = Bench::new(one).await;
+    let mut tasks = Vec::new();
+    for _ in 0..60 {
+        tasks.push(bench.begin("go").await.id);
+    }
+    for id in tasks {
+        bench.reaches(id, TaskState::Completed).await;
     }
     assert!(stub.calls().iter().all(|call| call.method() != "CancelTask"));
 }

@@ -23,14 +23,21 @@ pub(crate) struct Purchase<'a> {
     pub(crate) key: String,
     /// What is booked with it, as it would be booked without a payment.
     pub(crate) booking: Option<NewBooking>,
-    /// Whom the booking is told, once it is made.
-    pub(crate) told: Vec<Effect>,
+    /// Who is told what of the booking, once it is made …
+    pub(crate) made: Option<Notice>,
+    /// … and if it is called off after that.
+    pub(crate) called_off: Option<Notice>,
     /// The record of the envelope.
     pub(crate) record: Option<Box<Interaction>>,
-    /// What else the answer says of the booking.
-    pub(crate) shown: Map<String, Value>,
-    /// What subscribers are told besides.
-    pub(crate) metadata: Option<Object>,
+}
+
+/// What subscribers are told of a booking.
+#[derive(Debug, Clone)]
+pub(crate) struct Notice {
+    /// Who is owed it.
+    pub(crate) owed: Vec<Effect>,
+    /// What it is.
+    pub(crate) artifact: Artifact,
 }
 
 /// How the saga ends.
@@ -60,7 +67,7 @@ impl Cashier {
         let saga = Saga { processor, charge, capture: offer.capture, purchase };
         if saga.payment().await?.is_none() {
             saga.open(self.caps.day_max);
-            saga.purchase.cx.commit().await?;
+            saga.commit(PaymentStatus::Authorizing).await?;
         }
         saga.run().await.map(Ok)
     }
@@ -80,6 +87,12 @@ impl Saga<'_> {
 
     fn now(&self) -> Timestamp {
         self.purchase.cx.now()
+    }
+
+    /// Commits what was put together. Leaves a mark, so that a turn that got further is not taken for one in a loop.
+    async fn commit(&self, after: PaymentStatus) -> Result<(), Failure> {
+        self.purchase.cx.leave(after.name());
+        Ok(self.purchase.cx.commit().await?)
     }
 
     /// Step 1: the payment, and the slot held for it.
@@ -123,7 +136,7 @@ impl Saga<'_> {
             match payment.status {
                 PaymentStatus::Authorizing => match self.promised().await {
                     Ok(promise) => {
-                        self.make(&promise);
+                        self.make(&promise).await?;
                         if self.capture == Capture::AuthorizeOnly {
                             return self.end(End::Paid, &payment, PaymentStatus::Authorized).await;
                         }
@@ -144,7 +157,10 @@ impl Saga<'_> {
                         let paid = Payment { receipt: Some(receipt.to_string()), ..payment };
                         return self.end(End::Paid, &paid, PaymentStatus::Captured).await;
                     }
-                    Err(Refused::Declined(words, _)) => self.call_off(&payment, PaymentStatus::Voiding, &words),
+                    Err(Refused::Declined(words, _)) => {
+                        self.call_off(&payment, PaymentStatus::Voiding, &words);
+                        self.tell(self.purchase.called_off.as_ref()).await?;
+                    }
                     // Nobody knows whether the money is ours, so neither is the booking taken away nor the money given
                     // back. Somebody has to look.
                     Err(Refused::Unknown(words)) => {
@@ -166,7 +182,7 @@ impl Saga<'_> {
                     return self.end(End::Declined(words, None), &payment, PaymentStatus::Failed).await;
                 }
             }
-            self.purchase.cx.commit().await?;
+            self.commit(payment.status).await?;
         }
     }
 
@@ -209,7 +225,7 @@ impl Saga<'_> {
     }
 
     /// Step 3: the money is promised, so the booking is made.
-    fn make(&self, promise: &Promise) {
+    async fn make(&self, promise: &Promise) -> Result<(), Failure> {
         let cx = self.purchase.cx;
         if let Some(booking) = &self.purchase.booking {
             cx.effect(Effect::MoveBooking {
@@ -219,9 +235,18 @@ impl Saga<'_> {
                 at: self.now(),
                 usage: booking.usage.clone(),
             });
-            self.purchase.told.iter().cloned().for_each(|effect| cx.effect(effect));
         }
+        self.tell(self.purchase.made.as_ref()).await?;
         self.move_to(PaymentStatus::Authorizing, PaymentStatus::Authorized, Some(promise.reference.clone()), None);
+        Ok(())
+    }
+
+    async fn tell(&self, notice: Option<&Notice>) -> Result<(), Failure> {
+        if let Some(Notice { owed, artifact }) = notice.cloned() {
+            owed.into_iter().for_each(|effect| self.purchase.cx.effect(effect));
+            self.purchase.cx.chunk(artifact, false, true).await?;
+        }
+        Ok(())
     }
 
     /// Gives the slot back, and moves the payment towards its end.
@@ -248,7 +273,7 @@ impl Saga<'_> {
     async fn end(&self, end: End, payment: &Payment, status: PaymentStatus) -> Result<Ending, Failure> {
         match end {
             End::Paid => {
-                let mut shown = self.purchase.shown.clone();
+                let mut shown = Map::new();
                 shown.insert("payment_id".into(), json!(self.charge.id.to_string()));
                 shown.insert("status".into(), json!(status.name()));
                 if payment.books {
@@ -258,8 +283,7 @@ impl Saga<'_> {
                 let receipt = payment.receipt.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
                 shown.insert("receipt".into(), receipt.unwrap_or_else(|| json!({"processor": payment.processor})));
                 let id = ArtifactId::parse(PAYMENT).unwrap_or_else(|_| unreachable!("a plain word is an id"));
-                let mut artifact = Artifact::new(id, vec![Part::data(answer::data(&Value::Object(shown)))]);
-                artifact.metadata.clone_from(&self.purchase.metadata);
+                let artifact = Artifact::new(id, vec![Part::data(answer::data(&Value::Object(shown)))]);
                 self.purchase.cx.chunk(artifact, false, true).await?;
                 if let Some(record) = &self.purchase.record {
                     self.purchase.cx.effect(Effect::Interaction(record.clone()));
@@ -268,7 +292,8 @@ impl Saga<'_> {
             }
             End::Declined(words, details) => {
                 let mut problem = Problem::new(ProblemCode::PaymentDeclined, words);
-                problem.details = details.as_ref().and_then(Value::as_object).and_then(|all| Object::from_map(all).ok());
+                problem.details =
+                    details.as_ref().and_then(Value::as_object).and_then(|all| Object::from_map(all).ok());
                 Ok(Ending::Reject(vec![Part::data(answer::data(&answer::refusal(&problem)))]))
             }
         }

@@ -73,9 +73,7 @@ impl X402 {
         let body = json!({"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements});
         let unreachable = |_| Refused::Unknown("the facilitator cannot be called".into());
         let url = self.url.join(path).map_err(unreachable)?;
-        let token = self.token.iter().map(|token| {
-            ("authorization", Secret::new(format!("Bearer {}", token.expose())))
-        });
+        let token = self.token.iter().map(|token| ("authorization", Secret::new(format!("Bearer {}", token.expose()))));
         let post = Some(("application/json", body.to_string()));
         let errand = Errand { url, headers: token.collect(), post };
         let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;

@@ -101,7 +101,7 @@ impl VenueAgent {
 
 impl Asked<'_> {
     /// Whom it is addressed to.
-    fn to(&self) -> Option<&str> {
+    pub(super) fn to(&self) -> Option<&str> {
         let tenant = self.cx.tenant().as_str();
         let said = self.aside.as_ref().and_then(|aside| aside.to.as_deref());
         said.or((!tenant.is_empty()).then_some(tenant))

@@ -3,14 +3,17 @@
 //! The ledger is in the task log's file, which belongs to one process. Where a server runs it is asked through its socket,
 //! and where none does the file is opened here; the answers are the same.
 
+use super::billing::{self as bills, BatchView, TallyView};
 use super::{AdminError, EnvelopeQuery, EnvelopeView};
 use crate::booking::{self, KeyHolders, hooks};
+use crate::cash;
 use crate::config::booking::AGENT;
 use crate::config::{Config, store_path};
-use crate::gate;
+use crate::gate::{self, ConfiguredSecrets};
 use crate::host::TokioHost;
 use crate::operator;
-use sabir_engine::{Engine, Limits, Metrics, TaskLog};
+use sabir_engine::{Engine, Host as _, Limits, Metrics, TaskLog};
+use sabir_network::billing::{self, Biller};
 use sabir_network::import::{self, VenueRow};
 use sabir_network::{Office, Patrons, Terms};
 use sabir_proto::{AgentName, Caller, TaskId, Timestamp};
@@ -113,6 +116,13 @@ pub enum NetworkOrder {
         /// Its id.
         id: String,
     },
+    /// Send what was counted to the biller.
+    Bill {
+        /// Or only say what would be sent.
+        dry_run: bool,
+    },
+    /// Compare what was booked with what was counted.
+    Tally,
     /// Records of envelopes, the latest first.
     Envelopes(EnvelopeQuery),
 }
@@ -140,6 +150,10 @@ pub enum NetworkSaid {
     Subscriptions(Vec<SubscriptionView>),
     /// One subscription; `None` where there is none of that name.
     Subscription(Option<Box<SubscriptionView>>),
+    /// Batches, and what became of them.
+    Billed(Vec<BatchView>),
+    /// How far the books agree.
+    Tallied(TallyView),
     /// Records of envelopes.
     Envelopes(Vec<EnvelopeView>),
     /// It could not be done.
@@ -257,6 +271,8 @@ pub(crate) struct Bureau {
     pub(crate) terms: Terms,
     pub(crate) office: Office,
     pub(crate) production: bool,
+    /// Whoever bills what was counted.
+    pub(crate) biller: Option<Arc<dyn Biller>>,
 }
 
 impl Bureau {
@@ -271,7 +287,8 @@ impl Bureau {
         let terms = config.network.as_ref().map_or_else(|| Ok(Terms::default()), |network| network.terms())?;
         let agent = AgentName::parse(AGENT).map_err(|e| e.to_string())?;
         let office = Office { engine, log, ledger, patrons, agent };
-        Ok(Self { terms, office, production: config.is_production() })
+        let biller = cash::biller(config, &ConfiguredSecrets::new(config))?;
+        Ok(Self { terms, office, production: config.is_production(), biller })
     }
 }
 
@@ -383,6 +400,17 @@ impl Bureau {
             NetworkOrder::Unsubscribe { id } => {
                 NetworkSaid::Subscription(hooks::remove(ledger, &id).await?.map(Box::new))
             }
+            NetworkOrder::Bill { dry_run: true } => {
+                let batches = billing::preview(ledger, TokioHost.now()).await.map_err(failed)?;
+                NetworkSaid::Billed(bills::previewed(batches))
+            }
+            NetworkOrder::Bill { dry_run: false } => {
+                let biller = self.biller.as_ref();
+                let biller = biller.ok_or("nobody bills here: [network.billing] is not in the configuration")?;
+                let run = billing::run(ledger, &**biller, &TokioHost, Some(cash::ORDER_TIME)).await;
+                NetworkSaid::Billed(bills::ran(run.map_err(failed)?))
+            }
+            NetworkOrder::Tally => NetworkSaid::Tallied(bills::tallied(ledger.tally().await.map_err(failed)?)),
             NetworkOrder::Envelopes(query) => {
                 let rows = ledger.interactions(&query.query(ROWS_MAX)).await.map_err(failed)?;
                 NetworkSaid::Envelopes(rows.into_iter().map(EnvelopeView::from).collect())

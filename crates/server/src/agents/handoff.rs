@@ -1,16 +1,16 @@
 //! Agents that may hand tasks over, from configuration; and what their cards say about it.
 
-use super::remote::{credentials, written_down};
-use crate::card::PublicAddress;
+mod neighbours;
+
 use crate::config::Config;
-use crate::config::agent::{AgentConfig, Kind};
+use crate::config::agent::AgentConfig;
 use crate::host::TokioHost;
 use crate::metrics::Metrics;
+use neighbours::Neighbour;
+pub(crate) use neighbours::Neighbours;
 use sabir_engine::{AnyAgent, Host as _};
-use sabir_gateway::handoff::{Attempt, Desk, Handing, Ledger, Line, Peer};
-use sabir_gateway::{Credentials, Egress};
+use sabir_gateway::handoff::{Attempt, Desk, Handing, Ledger, Peer};
 use sabir_guard::Guard;
-use sabir_guard::entrance::Secrets;
 use sabir_guard::policy::lattice::{Capabilities, expand};
 use sabir_proto::card::Extension;
 use sabir_proto::{AgentCard, AgentName, HANDOFF, HANDOFF_LITERAL, Object};
@@ -42,8 +42,7 @@ pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
 /// What agents are given that may hand tasks over.
 pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) secrets: &'a dyn Secrets,
-    pub(crate) public: &'a PublicAddress,
+    pub(crate) neighbours: &'a Arc<Neighbours>,
     pub(crate) books: &'a Arc<dyn Ledger>,
 }
 
@@ -71,7 +70,7 @@ impl Handoffs<'_> {
         let mut targets: BTreeMap<String, Arc<dyn Peer>> = BTreeMap::new();
         for name in &handoff.targets {
             let wrong = |what: String| format!("handoff.targets: {name:?}: {what}");
-            targets.insert(name.clone(), Arc::new(self.line(entry, name).map_err(wrong)?));
+            targets.insert(name.clone(), Arc::new(self.neighbour(entry, name).map_err(wrong)?));
         }
         let desk = Desk {
             agent: AgentName::parse(&entry.name).map_err(|e| e.to_string())?,
@@ -86,24 +85,11 @@ impl Handoffs<'_> {
         Ok(Arc::new(Handing::new(agent, desk)))
     }
 
-    /// A line to an agent of this server: where it is, if it is elsewhere, and otherwise to ourselves.
-    fn line(&self, from: &AgentConfig, name: &str) -> Result<Line, String> {
-        let target = self.config.agent.iter().find(|agent| agent.name == name && agent.name != from.name);
-        let target = target.ok_or("no other agent of the configuration has this name")?;
-        let policy = self.config.egress.policy();
-        // Of several places any will do: what they share is the agent.
-        let place = target.url.as_ref().or_else(|| target.replicas.first().map(|replica| &replica.url));
-        let (url, credentials, egress): (String, Credentials, Egress) = match (target.kind, place) {
-            (Kind::A2a, Some(url)) => (url.clone(), credentials(target, self.secrets)?, written_down(policy, url)),
-            (Kind::A2a, None) => return Err("it has no url".into()),
-            _ => {
-                let base = &self.public.url;
-                let url = if target.default { format!("{base}/") } else { format!("{base}/agents/{name}") };
-                let egress = written_down(policy, &url);
-                (url, Credentials::default(), egress)
-            }
-        };
-        Line::new(&url, credentials, egress).map_err(|error| error.to_string())
+    /// The other agent; refused where no other one has this name.
+    fn neighbour(&self, from: &AgentConfig, name: &str) -> Result<Neighbour, String> {
+        let known = self.config.agent.iter().any(|agent| agent.name == name && agent.name != from.name);
+        let one = || Neighbour { name: name.to_owned(), all: self.neighbours.clone() };
+        known.then(one).ok_or_else(|| "no other agent of the configuration has this name".into())
     }
 }
 

@@ -176,7 +176,13 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
     };
     let how = match task.status.state {
         TaskState::Completed | TaskState::Transferred => "says",
-        TaskState::InputRequired | TaskState::AuthRequired => "asks",
+        TaskState::InputRequired | TaskState::AuthRequired => {
+            // Heard, and nobody will answer it.
+            if let Err(fault) = child.cancel().await {
+                tracing::warn!(task = %child.id(), %fault, "a question that nobody will answer could not be called off");
+            }
+            "asks"
+        }
         _ => "could not answer",
     };
     if how == "asks"

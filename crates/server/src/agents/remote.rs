@@ -7,7 +7,7 @@ use crate::config::push::EgressConfig;
 use crate::config::upstream::places;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{Credentials, Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
+use sabir_gateway::{Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
 use std::net::IpAddr;
@@ -74,11 +74,6 @@ async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
         let Some(remote) = remote.upgrade() else { return };
         remote.check().await;
     }
-}
-
-/// What the agent is shown.
-pub(super) fn credentials(config: &AgentConfig, secrets: &dyn Secrets) -> Result<Credentials, String> {
-    credentials::of(config, secrets, &Egress::public()).map(|shown| shown.credentials)
 }
 
 /// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,

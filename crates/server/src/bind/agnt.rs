@@ -162,7 +162,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
         dialect: DIALECT,
         ..Terms::default()
     };
-    let addressee = network.addressee(app, &served, cleared.identity(), (&envelope.to, intent));
+    let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
@@ -250,7 +250,6 @@ async fn unseal(
         intent: &envelope.intent,
         moment: envelope.timestamp.map(Moment::nanos),
         via: &via,
-        own: &visit.network.id,
     };
     let (guard, seals) = (&visit.app.guard, visit.network.seals.as_deref());
     let now = TokioHost.now();

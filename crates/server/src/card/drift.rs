@@ -59,6 +59,21 @@ pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
     Some(sabir_gateway::by_way(read.ok()?, &way))
 }
 
+/// Whether a card was found where its agent is said to be now. One that was found elsewhere is history: the name is the
+/// same, and whoever answers to it may be another.
+pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
+    let (Some(card), Ok(place)) = (kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok()), Url::parse(place))
+    else {
+        return false;
+    };
+    // Below which path the card is for everything; at the root of a host it is for all of it.
+    let path = card.path();
+    let root = path.split("/.well-known/").next().filter(|root| *root != path).unwrap_or(path);
+    let root = root.trim_end_matches('/');
+    let below = |path: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+    card.origin() == place.origin() && (root.is_empty() || below(place.path()) || path.starts_with(place.path()))
+}
+
 /// The interface that was pinned.
 pub(crate) fn way(pin: &Pin) -> Way {
     Way { binding: pin.binding.clone(), address: pin.address.clone(), version: pin.version.clone() }
@@ -129,6 +144,28 @@ mod tests {
         check(&json("pay", "https://h/a", "d"), None, &["skills"], true);
         check(&json("book", "https://evil/a", "d"), None, &["url"], true);
         check(&before, Some("k2"), &["signer"], true);
+    }
+
+    #[test]
+    fn a_card_is_of_the_place_where_it_was_found() {
+        let card = |url: &str| {
+            let mut kept = kept(&json("book", "https://h/a", "d"));
+            kept.seen.url = Some(url.to_owned());
+            kept
+        };
+        for (found, place, is) in [
+            ("http://h:1/.well-known/agent-card.json", "http://h:1", true),
+            ("http://h:1/.well-known/agent-card.json", "http://h:2", false),
+            ("http://h:1/.well-known/agent-card.json", "https://h:1", false),
+            ("http://h:1/agents/a/.well-known/agent-card.json", "http://h:1/agents/a", true),
+            ("http://h:1/agents/a/.well-known/agent-card.json", "http://h:1/agents/ab", false),
+            ("http://h:1/agents/a/.well-known/agent-card.json", "http://h:1/agents/b", false),
+            ("http://h:1/.well-known/agent-card.json", "http://h:1/agents/b", true),
+            ("http://h:1/cards/a.json", "http://h:1/cards/a.json", true),
+            ("http://h:1/cards/a.json", "http://h:1/cards/b.json", false),
+        ] {
+            assert_eq!(is_of(&card(found), place), is, "{found} at {place}");
+        }
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Elsewhere {
         Self { remote, keeper, overlay, heard: Mutex::default() }
     }
 
+    /// A line to it.
+    pub(crate) const fn remote(&self) -> &Arc<RemoteAgent> {
+        &self.remote
+    }
+
     /// How it is doing, by its breakers and by checks.
     pub(crate) fn condition(&self) -> Condition {
         self.remote.condition()

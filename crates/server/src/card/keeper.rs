@@ -9,7 +9,7 @@ use crate::config::registry::OnDrift;
 use crate::host::TokioHost;
 use sabir_engine::{BoxFuture, Host as _};
 use sabir_gateway::{Error, Found, May, Voucher, Way, is_ours};
-use sabir_proto::{AgentName, Fault};
+use sabir_proto::AgentName;
 use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,6 +22,8 @@ pub(crate) struct Keeper {
     on_drift: OnDrift,
     /// Where this server is, as `host:port`.
     ours: Arc<[String]>,
+    /// Where the agent is. Cards that were found elsewhere do not count.
+    place: String,
     used: RwLock<Option<KeptCard>>,
     is_held: AtomicBool,
 }
@@ -51,10 +53,12 @@ impl Keeper {
         registry: Arc<dyn Registry>,
         on_drift: OnDrift,
         ours: Arc<[String]>,
+        place: String,
         used: Option<KeptCard>,
     ) -> Self {
+        let used = used.filter(|card| drift::is_of(card, &place));
         // Whether one is held is found out by the first look.
-        Self { agent, registry, on_drift, ours, used: RwLock::new(used), is_held: AtomicBool::new(true) }
+        Self { agent, registry, on_drift, ours, place, used: RwLock::new(used), is_held: AtomicBool::new(true) }
     }
 
     /// The card that is used.
@@ -65,7 +69,8 @@ impl Keeper {
     /// Takes over what somebody else has decided; says whether that is news.
     pub(crate) fn take(&self, card: KeptCard) -> bool {
         let mut used = self.used.write().unwrap_or_else(PoisonError::into_inner);
-        if used.as_ref().is_some_and(|used| used.number == card.number) {
+        let known = used.as_ref().is_some_and(|used| used.number == card.number);
+        if known || !drift::is_of(&card, &self.place) {
             return false;
         }
         *used = Some(card);
@@ -162,7 +167,8 @@ impl sabir_gateway::Keeper for Keeper {
 }
 
 fn unused(problem: &str) -> Error {
-    Error::from(Fault::InvalidAgentResponse(format!("its card is not used: {problem}")))
+    // Not their words, so not for callers.
+    Error::Usage(format!("its card is not used: {problem}"))
 }
 
 /// The way that was pinned, for as long as the card still has it: another order of interfaces is no reason to speak

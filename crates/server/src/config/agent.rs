@@ -83,7 +83,7 @@ pub struct AgentConfig {
     #[serde(default)]
     pub fallback: Option<String>,
     /// `a2a`: calls to it that may be under way at the same time; 0 for any number.
-    #[serde(default)]
+    #[serde(default = "a_thousand")]
     pub bulkhead: usize,
     /// `a2a`: seconds between two looks at how it is doing; 0 for none.
     #[serde(default = "half_a_minute")]
@@ -189,7 +189,7 @@ impl AgentConfig {
             credentials: None,
             replicas: Vec::new(),
             fallback: None,
-            bulkhead: 0,
+            bulkhead: BULKHEAD,
             health_seconds: half_a_minute(),
             breaker: BreakerConfig::default(),
             auth: None,
@@ -337,6 +337,14 @@ pub enum Requirements {
     All(BTreeMap<String, Vec<String>>),
     /// Any of these.
     Any(Vec<BTreeMap<String, Vec<String>>>),
+}
+
+/// Calls to one agent elsewhere that may be under way at the same time, unless somebody says otherwise. A circle of agents
+/// that nobody can see through ends here.
+pub(crate) const BULKHEAD: usize = 1000;
+
+const fn a_thousand() -> usize {
+    BULKHEAD
 }
 
 const fn half_a_minute() -> u64 {

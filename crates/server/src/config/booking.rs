@@ -2,6 +2,7 @@
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
 use super::neighbours::{CoverageConfig, PeerConfig};
+use super::payment::{BillingConfig, PaymentsConfig};
 use sabir_guard::config::Reference;
 use sabir_network::Terms;
 use sabir_network::import::hundredths;
@@ -31,6 +32,10 @@ pub struct NetworkConfig {
     pub signing_key: Option<Reference>,
     /// Also served at the root.
     pub default: bool,
+    /// Whose money is taken.
+    pub payments: PaymentsConfig,
+    /// Who bills what was counted.
+    pub billing: Option<BillingConfig>,
     /// How often an envelope may be passed on, at most 8 times.
     pub hops_max: usize,
     /// The networks beside it, and venues' agents that want a key.
@@ -51,6 +56,8 @@ impl Default for NetworkConfig {
             confirm_cents: terms.confirm_cents,
             signing_key: None,
             default: false,
+            payments: PaymentsConfig::default(),
+            billing: None,
             hops_max: sabir_network::via::HOPS_MAX,
             peer: Vec::new(),
             coverage: CoverageConfig::default(),

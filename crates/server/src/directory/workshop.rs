@@ -2,13 +2,14 @@
 
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
-use crate::agents::{self, Ledger};
+use crate::agents::{self, Ledger, Neighbours};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::front::Front;
 use crate::gate::{Gate, Rules};
 use crate::host::TokioHost;
+use crate::route::Route;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
 use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
@@ -74,6 +75,8 @@ pub(crate) struct Workshop {
     books: Arc<dyn handoff::Ledger>,
     /// Who else is here, for agents that work with others.
     roster: Arc<Roster>,
+    /// The same, for agents that hand tasks over.
+    neighbours: Arc<Neighbours>,
 }
 
 impl Workshop {
@@ -86,8 +89,8 @@ impl Workshop {
         (own, front): (Own, Option<Arc<dyn Front>>),
         books: Arc<dyn handoff::Ledger>,
     ) -> Self {
-        let (registry, roster) = (Arc::new(MemoryGuard::new()), Arc::default());
-        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, ours: Arc::new([]) }
+        let (registry, roster, neighbours) = (Arc::new(MemoryGuard::new()), Arc::default(), Arc::default());
+        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, neighbours, ours: Arc::new([]) }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -103,8 +106,9 @@ impl Workshop {
         self.gate.config()
     }
 
-    /// Tells the agents that were made here, and those to come, who is in a directory.
-    pub(crate) fn introduce(&self, directory: &Arc<Directory>) {
+    /// Tells the agents that were made here, and those to come, who is in a directory, and the way to their tasks.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>, route: &Arc<Route>) {
+        self.neighbours.tell(directory, route);
         // Agents are in the directory, so they do not hold it.
         let directory = Arc::downgrade(directory);
         let own_door = |entry: &&AgentConfig| entry.auth.is_some();
@@ -144,7 +148,7 @@ impl Workshop {
         let Described { face, rules, extended } = self.describe(entry, &name)?;
         let Face { public: card, skills, .. } = face.clone();
         let whole = AgentCard { skills: skills.clone(), ..card.clone() };
-        let handoffs = agents::Handoffs { config, secrets: gate.secrets(), public, books: &self.books };
+        let handoffs = agents::Handoffs { config, neighbours: &self.neighbours, books: &self.books };
         let agent = handoffs.wrap(entry, &whole, agent)?;
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
@@ -213,7 +217,9 @@ impl Workshop {
     ) -> Result<Option<Kept>, String> {
         let config = self.config();
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
-        let keeper = Keeper::new(name.clone(), self.registry.clone(), on_drift, self.ours.clone(), used);
+        let place = entry.url.clone().or_else(|| entry.replicas.first().map(|replica| replica.url.clone()));
+        let (registry, ours) = (self.registry.clone(), self.ours.clone());
+        let keeper = Keeper::new(name.clone(), registry, on_drift, ours, place.unwrap_or_default(), used);
         let keeper = Arc::new(keeper);
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let on_behalf = if entry.app { self.on_behalf()? } else { None };

@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 
-/// Rows that are read for a search whose terms are all too short for the index.
+/// Rows that are read in vain for a search whose terms say next to nothing.
 pub const SCAN_ROWS_MAX: usize = 10_000;
 
 /// Somewhere that can be booked.

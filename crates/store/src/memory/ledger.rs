@@ -66,6 +66,10 @@ impl Rows {
         if !self.venues.get(&booked.venue).is_some_and(|venue| venue.active) {
             return Err(Refusal::NoVenue);
         }
+        if self.bookings.contains_key(&id) {
+            // A task books once.
+            return Err(Refusal::BookingMoved);
+        }
         if let Some(slot) = &booked.slot {
             let at = (booked.venue.clone(), slot.clone());
             let slot = self.slots.get_mut(&at).filter(|slot| slot.taken < slot.capacity).ok_or(Refusal::NoSlot)?;

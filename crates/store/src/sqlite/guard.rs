@@ -37,7 +37,7 @@ use crate::{
 };
 use directory::{Directory, Uses, Watch};
 use queue::{Queue, Task, Weight, Writer};
-use quota::Exhausted;
+use quota::{Exhausted, Lots};
 use rusqlite::Connection;
 use sabir_proto::{AgentName, Timestamp};
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ pub struct SqliteGuard {
     marks: Arc<Mutex<Marks>>,
     sliding: Sliding,
     exhausted: Arc<Exhausted>,
+    lots: Arc<Lots>,
     pending: Arc<Mutex<Pending>>,
     writing: Backend,
 }
@@ -96,7 +97,8 @@ impl SqliteGuard {
                 Backend::Threaded { watch, queue }
             }
         };
-        Ok(Self { path: path.into(), directory, uses, marks, sliding: Sliding::default(), exhausted, pending, writing })
+        let (sliding, lots) = (Sliding::default(), Arc::default());
+        Ok(Self { path: path.into(), directory, uses, marks, sliding, exhausted, lots, pending, writing })
     }
 
     /// The file.
@@ -320,20 +322,26 @@ impl Counters for SqliteGuard {
 
     fn spend(&self, key: &KeyId, limit: u64, now: Timestamp) -> Answer<Spent> {
         let (key, day) = (key.clone(), Day::of(now));
+        if let Some(spent) = self.lots.take(&key, day, limit) {
+            return Answer::now(Ok(spent));
+        }
         if self.exhausted.is(&key, day, limit) {
             return Answer::now(Ok(Spent::Exhausted { resets_at: day.end() }));
         }
-        let (exhausted, asked) = (self.exhausted.clone(), key.clone());
-        let work = move |connection: &Connection| quota::spend(connection, &key, day, limit).map(Ok);
-        self.write_then(Weight::Light, work, move |outcome: &Result<Spent, StoreError>| {
-            if matches!(outcome, Ok(Spent::Exhausted { .. })) {
-                exhausted.note(&asked, day, limit);
-            }
+        let (exhausted, lots, asked) = (self.exhausted.clone(), self.lots.clone(), key.clone());
+        let taken = lots.clone();
+        let work = move |connection: &Connection| quota::spend(connection, &taken, &key, day, limit).map(Ok);
+        self.write_then(Weight::Light, work, move |outcome: &Result<Spent, StoreError>| match outcome {
+            Ok(Spent::Exhausted { .. }) => exhausted.note(&asked, day, limit),
+            Ok(Spent::Within { .. }) => {}
+            Err(_) => lots.forget(&asked),
         })
     }
 
     fn spent(&self, key: &KeyId, now: Timestamp) -> Answer<u64> {
-        Answer::now(self.read(|connection| quota::spent(connection, key, Day::of(now))))
+        let day = Day::of(now);
+        let counted = self.read(|connection| quota::spent(connection, key, day));
+        Answer::now(counted.map(|counted| counted.saturating_sub(self.lots.left(key, day))))
     }
 }
 

@@ -7,6 +7,7 @@ mod payment;
 mod subscription;
 mod usage;
 mod venue;
+mod words;
 
 use super::writer::Writer;
 use super::{Backend, SqliteLog, lock, store_error};

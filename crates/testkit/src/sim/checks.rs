@@ -2,7 +2,7 @@
 
 use super::client::Surroundings;
 use super::ledger::Book;
-use super::log::Witness;
+use super::log::{Books, Witness};
 use super::receivers::{Heard, Receivers};
 use super::world::PUSH_TIME_MAX;
 use crate::agents::{ARTIFACT, TALE_CHUNKS, streamed, wanted};
@@ -10,7 +10,7 @@ use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{Event, FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId, TaskState};
-use sabir_store::{Letter, Listing, Scope, Stored, TaskLog};
+use sabir_store::{BookingStatus, Letter, Listing, Scope, Stored, TaskLog};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ pub(super) const ALL: &[Check] = &[
     ("every_event_is_delivered_in_order_or_given_up", every_event_is_delivered_in_order_or_given_up),
     ("only_the_dead_get_dead_letters", only_the_dead_get_dead_letters),
     ("resumed_work_is_seamless", resumed_work_is_seamless),
+    ("what_is_booked_is_counted_once_and_has_room", what_is_booked_is_counted_once_and_has_room),
     NOBODY_IS_LEFT_BEHIND,
 ];
 
@@ -57,6 +58,7 @@ pub(super) struct Evidence {
     heard: Vec<Heard>,
     dead: Vec<Letter>,
     receivers: Receivers,
+    books: Option<Books>,
 }
 
 impl Evidence {
@@ -65,7 +67,8 @@ impl Evidence {
         let witness = around.log.witness();
         let tasks = witness.tasks.iter().filter_map(|id| Told::read(&*log, *id)).collect();
         let (heard, dead, receivers) = (around.receivers.heard(), around.log.dead_letters(), around.receivers.clone());
-        Self { book: around.ledger.lock().clone(), witness, tasks, heard, dead, receivers, log }
+        let (book, books) = (around.ledger.lock().clone(), around.log.books());
+        Self { book, witness, tasks, heard, dead, receivers, books, log }
     }
 
     fn told(&self, id: TaskId) -> Result<&Told, String> {
@@ -345,6 +348,29 @@ fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
         let made: String = artifact.iter().flat_map(|a| &a.parts).filter_map(sabir_proto::Part::as_text).collect();
         if made != expected {
             return Err(format!("task {} made {made:?} instead of {expected:?}", told.stored.id));
+        }
+    }
+    Ok(())
+}
+
+/// A booking is made with the task that completes, and counted with it; no slot is booked by more than fit into it.
+fn what_is_booked_is_counted_once_and_has_room(evidence: &Evidence) -> Result<(), String> {
+    let Some(books) = &evidence.books else { return Err("the ledger cannot be read".into()) };
+    if books.tally.drift() != 0 || books.metered != books.tally.counted {
+        return Err(format!("{:?}, and {} in memory", books.tally, books.metered));
+    }
+    for slot in &books.slots {
+        let live = books.bookings.iter().filter(|booking| booking.booked.slot.as_ref() == Some(&slot.id));
+        let live = live.filter(|booking| booking.status != BookingStatus::Cancelled).count();
+        if slot.taken > slot.capacity || live != slot.taken as usize {
+            return Err(format!("{slot:?} has {live} bookings"));
+        }
+    }
+    for told in evidence.tasks.iter().filter(|told| told.stored.scope.agent.as_str() == "books") {
+        let (id, done) = (told.stored.id, told.stored.state == TaskState::Completed);
+        let booking = books.bookings.iter().find(|booking| booking.id == id);
+        if done != booking.is_some_and(|booking| booking.status == BookingStatus::Pending) {
+            return Err(format!("task {id} is {}, its booking is {booking:?}", told.stored.state));
         }
     }
     Ok(())

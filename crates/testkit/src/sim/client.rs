@@ -174,6 +174,7 @@ impl Client {
             Fault::UnsupportedOperation(_)
             | Fault::TaskSettled { .. }
             | Fault::TaskNotCancelable { .. }
+            | Fault::Booking(_)
             | Fault::NothingToSubscribe { .. } => Verdict::Final,
             _ => {
                 let detail = format!("client {}: {what}: {fault}", self.number);

@@ -80,4 +80,6 @@ pub enum Sabotage {
     ForgetKin,
     /// The store finds no children of tasks that were given up.
     HideOrphans,
+    /// The store forgets to count what is booked, now and then.
+    CountNothing,
 }

@@ -7,14 +7,15 @@ use super::checks::is_unfinished;
 use super::faults::Sabotage;
 use super::ledger::Named;
 use super::{Options, Store};
+use crate::agents::VENUE;
 use crate::wait::at_once;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
-    Answer, AppendError, Asking, Bell, Digest, Due, Effect, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing,
-    Mark, Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
-    is_given_up,
+    Answer, AppendError, Asking, Bell, Booking, BookingQuery, Digest, Due, Effect, Family, KeptRetry, Kin, Ledger,
+    Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Slot,
+    Step, StoreError, Stored, Tally, TaskLog, Toll, is_given_up,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,6 +106,26 @@ fn named(step: &Step) -> Option<Named> {
     })
 }
 
+/// Takes away what is counted for bookings.
+fn forget_counts(step: &mut Step) {
+    for effect in &mut step.effects {
+        match effect {
+            Effect::Book(new) => new.usage = None,
+            Effect::MoveBooking { usage, .. } => *usage = None,
+            _ => {}
+        }
+    }
+}
+
+/// What the ledger holds in the end.
+#[derive(Debug, Clone)]
+pub(super) struct Books {
+    pub(super) tally: Tally,
+    pub(super) metered: u64,
+    pub(super) slots: Vec<Slot>,
+    pub(super) bookings: Vec<Booking>,
+}
+
 /// Whose child a step opens, and under which key.
 fn born(step: &Step) -> Option<(TaskId, Arc<str>)> {
     let birth = step.opening.as_ref()?.birth.as_ref()?;
@@ -118,17 +139,26 @@ enum Disk {
 
 impl Disk {
     fn new(store: Store) -> Self {
-        match store {
+        let disk = match store {
             Store::Memory => Self::Memory(MemoryLog::new()),
             Store::Sqlite => {
                 let mut disk = Self::File { log: None, dir: tempfile::tempdir().expect("a temporary directory") };
                 disk.reopen();
                 disk
             }
-        }
+        };
+        crate::agents::Books::furnish(disk.ledger());
+        disk
     }
 
     fn log(&self) -> &dyn TaskLog {
+        match self {
+            Self::Memory(log) => log,
+            Self::File { log, .. } => log.as_ref().expect("closed only while it is opened again"),
+        }
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         match self {
             Self::Memory(log) => log,
             Self::File { log, .. } => log.as_ref().expect("closed only while it is opened again"),
@@ -241,6 +271,19 @@ impl SimLog {
         self.lock().witness.clone()
     }
 
+    /// What is booked.
+    pub(super) fn books(&self) -> Option<Books> {
+        let inner = self.lock();
+        let ledger = inner.disk.ledger();
+        let all = BookingQuery { limit: usize::MAX, ..BookingQuery::default() };
+        Some(Books {
+            tally: at_once(ledger.tally()).ok()?,
+            metered: ledger.metered(),
+            slots: at_once(ledger.slots(VENUE)).ok()?,
+            bookings: at_once(ledger.bookings(&all)).ok()?,
+        })
+    }
+
     /// Whether some letter is neither delivered nor given up.
     pub(super) fn has_letters(&self) -> bool {
         let any = Letters { dead: false, task: None, after: 0, limit: 1 };
@@ -328,6 +371,7 @@ impl Inner {
             Some(Sabotage::TwoOwners) => self.renumber(&mut step),
             Some(Sabotage::MoveNames) => self.look_away(&mut step),
             Some(Sabotage::ForgetKin) => {}
+            Some(Sabotage::CountNothing) => forget_counts(&mut step),
             Some(Sabotage::OweNothing) if step.head().0 % 3 == 2 => step.notify = None,
             Some(
                 Sabotage::LoseLastEvent

@@ -10,7 +10,7 @@ use super::log::SimLog;
 use super::receivers::Receivers;
 use super::trace::{Digest, Trace};
 use super::{Options, Violation};
-use crate::agents::{Roster, residents};
+use crate::agents::{Books, Roster, residents};
 use crate::chance::Chance;
 use crate::host::SimHost;
 use sabir_engine::{Engine, Limits, Metrics, Resident};
@@ -36,6 +36,15 @@ const SECOND_OWNER_ONCE_IN: u64 = 300;
 const LIFETIME_MS: u64 = 2 * 3600 * 1000;
 /// Nor more steps than this: whoever needs them runs in circles.
 const STEPS_MAX: u64 = 2_000_000;
+
+/// The scripted agents, and one that books.
+fn neighbours(roster: &Roster) -> Vec<Arc<Resident>> {
+    let mut all = residents(roster);
+    let name = AgentName::parse("books").expect("a plain word is a legal name");
+    let (agent, tools) = (Arc::new(Books(roster.clone())), sabir_proto::ToolMode::Full);
+    all.push(Arc::new(Resident { name, agent, push: true, tools }));
+    all
+}
 
 /// A world of one seed.
 pub(super) struct World {
@@ -67,7 +76,7 @@ impl World {
             ledger: Ledger::default(),
             trace: Trace::default(),
             faults: Faults::draw(&mut chance),
-            residents: Arc::new(residents(&roster)),
+            residents: Arc::new(neighbours(&roster)),
             receivers: Receivers::new(executor.clone(), chance.fork()),
             executor,
         };

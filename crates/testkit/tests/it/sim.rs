@@ -117,6 +117,11 @@ fn a_child_that_outlives_its_parent_is_noticed() {
 }
 
 #[test]
+fn a_booking_that_nobody_counts_is_noticed() {
+    check_noticed(Sabotage::CountNothing, "what_is_booked_is_counted_once_and_has_room");
+}
+
+#[test]
 fn an_event_that_nobody_is_owed_is_noticed() {
     check_noticed(Sabotage::OweNothing, "every_event_is_delivered_in_order_or_given_up");
 }

@@ -23,6 +23,7 @@ pub(super) async fn check(agent: &Agent, report: &mut Report<'_>) {
         Binding::JsonRpc => json_rpc(agent, report).await,
         Binding::HttpJson => http_json(agent, report).await,
         Binding::Grpc => report.skip("VER-SERVER-002", "it is not looked at over gRPC"),
+        Binding::Envelope => report.skip("VER-SERVER-002", "envelopes have a version of their own"),
     }
 }
 

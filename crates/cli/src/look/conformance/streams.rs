@@ -105,7 +105,8 @@ pub(super) async fn subscribe(agent: &Agent, id: &TaskRef, report: &mut Report<'
 fn framing(agent: &Agent) -> &'static str {
     match agent.binding() {
         Binding::JsonRpc => "JSONRPC-SSE-001",
-        Binding::HttpJson => "HTTP_JSON-SSE-001",
+        // Envelopes have no streams, so nothing of them gets here.
+        Binding::HttpJson | Binding::Envelope => "HTTP_JSON-SSE-001",
         Binding::Grpc => "GRPC-ERR-003",
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn about_nothing() -> Call {
 pub(super) async fn ask(agent: &Agent, call: Call, version: Option<&'static str>, patience: Duration) -> Heard {
     let asking = async {
         match agent.binding() {
-            Binding::Grpc => by_client(agent, call).await,
+            Binding::Grpc | Binding::Envelope => by_client(agent, call).await,
             Binding::JsonRpc | Binding::HttpJson => by_hand(agent, call, version).await,
         }
     };

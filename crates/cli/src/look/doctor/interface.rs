@@ -35,6 +35,7 @@ pub(super) async fn look(exam: &mut Exam<'_>, single: Found, chosen: &Chosen) {
             Binding::JsonRpc => "JSON-RPC",
             Binding::HttpJson => "HTTP+JSON",
             Binding::Grpc => "gRPC",
+            Binding::Envelope => "envelopes",
         };
         let ways = match (uses.streams, uses.pushes) {
             (true, true) => " with streaming and push",

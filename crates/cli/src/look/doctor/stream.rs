@@ -56,7 +56,7 @@ pub(super) async fn look(exam: &mut Exam<'_>, agent: &Agent) -> bool {
     }
     exam.report.doing("watching a stream");
     let watched = match agent.binding() {
-        Binding::Grpc => by_client(exam, agent).await,
+        Binding::Grpc | Binding::Envelope => by_client(exam, agent).await,
         Binding::JsonRpc | Binding::HttpJson => by_hand(exam, agent).await,
     };
     let Some(watched) = watched else { return false };

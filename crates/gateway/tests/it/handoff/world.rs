@@ -7,12 +7,12 @@ use sabir_gateway::handoff::{Attempt, Desk, Face, Handing, Ledger, Peer, Taken, 
 use sabir_guard::policy::lattice::Capabilities;
 use sabir_proto::transfer::{Hop, Incoming};
 use sabir_proto::{
-    AgentName, Caller, CancelTask, Fault, GetTask, HANDOFF, ListTasks, Message, MessageId, Part, Role,
-    SendConfiguration, SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, Timestamp, ToolMode,
+    AgentName, Artifact, ArtifactId, Caller, CancelTask, Fault, GetTask, HANDOFF, ListTasks, Message, MessageId, Part,
+    Role, SendConfiguration, SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, Timestamp, ToolMode,
     TransferContext, View,
 };
-use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, TaskLog as _};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,6 +98,23 @@ impl Agent for Refunds {
     }
 }
 
+/// Asks before it is done, and tells how far it is.
+pub(crate) struct Careful;
+
+impl Agent for Careful {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let id = ArtifactId::parse("receipt").unwrap();
+        let piece = |text: &str| Artifact::new(id.clone(), vec![Part::text(text)]);
+        if cx.before().is_none() {
+            cx.status("looking").await?;
+            cx.chunk(piece("one "), false, false).await?;
+            return Ok(Ending::ask_input("which account?"));
+        }
+        cx.chunk(piece("two"), true, true).await?;
+        Ok(Ending::complete_with(cx.message().joined_text()))
+    }
+}
+
 fn resident(name: &str, agent: Arc<dyn AnyAgent>) -> Arc<Resident> {
     Arc::new(Resident { name: AgentName::parse(name).unwrap(), agent, push: false, tools: ToolMode::Full })
 }
@@ -129,6 +146,9 @@ struct Road {
     faces: AtomicU64,
     forget: AtomicBool,
     holds: AtomicBool,
+    accepts: AtomicBool,
+    /// Everything that was sent there, whether or not it was recognised.
+    sent: Mutex<Vec<Message>>,
 }
 
 impl Road {
@@ -147,6 +167,7 @@ impl Road {
     }
 
     async fn deliver(&self, message: Message) -> Result<Taken, Error> {
+        self.sent.lock().unwrap().push(message.clone());
         let (engine, resident) = (self.engine.clone(), self.resident.clone());
         let send =
             async move { engine.send(&resident, scope("billing"), request(message, true), &Terms::default()).await };
@@ -159,6 +180,11 @@ impl Road {
 
 fn away() -> Error {
     Fault::Unavailable("nobody is there".into()).into()
+}
+
+fn lost() -> Error {
+    let (host, reason) = ("b.example".into(), "the connection broke".into());
+    Error::Unreachable { host, reason, safe: false, whose: sabir_client::Whose::Unknown, retry_after: None }
 }
 
 /// A share of the road, as the desk holds it.
@@ -180,19 +206,21 @@ impl Peer for Billing {
                 endpoint: "https://b.example".into(),
                 binding: "JSONRPC".into(),
                 caps: Capabilities::named(skills.iter().copied()),
+                accepts: road.accepts.load(Ordering::Relaxed),
                 holds: road.holds.load(Ordering::Relaxed),
+                recognises: false,
                 digest: "d".into(),
                 signed: false,
             })
         })
     }
 
-    fn send(&self, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
+    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
         Box::pin(async move {
             let road = &self.0;
             match road.next() {
                 Trick::LoseRequest => Err(away()),
-                Trick::LoseAnswer => road.deliver(message).await.and(Err(away())),
+                Trick::LoseAnswer => road.deliver(message).await.and(Err(lost())),
                 trick @ Trick::HangBefore => road.hang(trick).await,
                 trick @ Trick::HangAfter => {
                     road.deliver(message).await?;
@@ -208,7 +236,7 @@ impl Peer for Billing {
         })
     }
 
-    fn cancel(&self, id: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
+    fn cancel(&self, _: TaskId, id: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let (engine, resident) = (self.0.engine.clone(), self.0.resident.clone());
             let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
@@ -238,6 +266,8 @@ pub(crate) struct World {
     books: Arc<Books>,
     order: Handover,
     unaware: Unaware,
+    /// The other agent as a resident of ours, for callers that do not follow.
+    pub(crate) relayed: Arc<dyn AnyAgent>,
     _theirs: Runtime,
 }
 
@@ -274,8 +304,18 @@ impl World {
             faces: AtomicU64::new(0),
             forget: AtomicBool::new(false),
             holds: AtomicBool::new(true),
+            accepts: AtomicBool::new(true),
+            sent: Mutex::default(),
         });
-        Self { log: Arc::new(MemoryLog::new()), road, books: Arc::default(), order, unaware, _theirs: theirs }
+        Self {
+            log: Arc::new(MemoryLog::new()),
+            road,
+            books: Arc::default(),
+            order,
+            unaware,
+            relayed: Arc::new(Refunds),
+            _theirs: theirs,
+        }
     }
 
     pub(crate) fn tricks(&self, tricks: impl IntoIterator<Item = Trick>) {
@@ -284,6 +324,24 @@ impl World {
 
     pub(crate) fn without_holds(&self) {
         self.road.holds.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn without_handoffs(&self) {
+        self.road.accepts.store(false, Ordering::Relaxed);
+    }
+
+    /// How many events of a task of ours have this in them.
+    pub(crate) fn events(&self, id: TaskId, text: &str) -> usize {
+        let all = self.road.handle.block_on(self.log.events(id, sabir_proto::Seq(0), 100)).unwrap();
+        // A snapshot is how a task begins, and says nothing anew.
+        let has =
+            |event: &&sabir_proto::FrozenEvent| String::from_utf8_lossy(&event.json).contains(&format!("{text}\""));
+        all.iter().filter(has).count()
+    }
+
+    /// The words of everything that arrived there.
+    pub(crate) fn b_heard(&self) -> Vec<String> {
+        self.road.sent.lock().unwrap().iter().map(Message::joined_text).collect()
     }
 
     pub(crate) fn outcomes(&self) -> Vec<&'static str> {
@@ -309,8 +367,7 @@ impl World {
         let host = Arc::new(Clock(Handle::current()));
         let engine = Engine::open(self.log.clone(), host, Limits::default(), Metrics::default()).await.unwrap();
         let triage = resident("triage", Arc::new(Handing::new(Arc::new(Giver(self.order.clone())), self.desk())));
-        // For callers that do not follow: the other agent as a resident of ours.
-        let billing = resident("billing", Arc::new(Refunds));
+        let billing = resident("billing", self.relayed.clone());
         let all = [triage.clone(), billing];
         engine.know(Arc::new(move |name: &AgentName| all.iter().find(|one| one.name == *name).cloned()));
         Ours { engine, triage }

@@ -27,11 +27,14 @@ fn asking(intent: &str) -> Call {
     send(Some(&json!({"skillId": intent})))
 }
 
+/// A key's name, tier and scopes, and what it gets.
+type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], [&'a str; 3]);
+
 #[tokio::test]
 async fn scopes_and_tiers_say_which_intents_a_key_is_for() {
     let door = network("accept = [\"api_key\"]");
     // For ping, list and search; confirm; payment.
-    let rows: [(&str, Option<&str>, &[&str], [&str; 3]); 11] = [
+    let rows: [Row<'_>; 11] = [
         ("free", Some("free"), &[], ["ok", "tier_free", "tier_free"]),
         ("pro", Some("pro"), &[], ["ok", "ok", "ok"]),
         ("query", Some("pro"), &["query"], ["ok", "scope_intent", "scope_intent"]),
@@ -113,15 +116,13 @@ async fn at_the_door_of_envelopes_only_keys_count_and_they_count_by_the_day() {
     }
 }
 
-const OWN: &str = "network:agnt";
 const SEALED: Sealed<'static> = Sealed {
     payload: "{}",
     from: "agnt_consumer_42",
-    to: OWN,
+    to: "network:agnt",
     intent: "booking.search",
     moment: None,
     via: &[],
-    own: OWN,
 };
 
 #[derive(Deserialize)]
@@ -325,11 +326,4 @@ async fn a_key_speaks_for_its_agents_and_only_a_relay_for_others() {
     assert_eq!(go(&relay, passed_on).await, "ok");
     assert_eq!(go(&bound, passed_on).await, "agent_mismatch");
     assert_eq!(go(&relay, Sealed { via: &["network:other"], ..passed_on }).await, "agent_mismatch");
-    for around in [&["network:hop", "network:hop"][..], &[OWN, "network:hop"], &["agnt_consumer_42", "network:hop"]] {
-        assert_eq!(go(&relay, Sealed { via: around, ..passed_on }).await, "loop_detected", "{around:?}");
-    }
-    assert_eq!(go(&relay, Sealed { from: OWN, ..passed_on }).await, "loop_detected");
-    let far = ["n:1", "n:2", "n:3", "n:4", "network:hop"];
-    assert_eq!(go(&relay, Sealed { via: &far, ..passed_on }).await, "hop_limit_exceeded");
-    assert_eq!(go(&relay, Sealed { via: &far[1..], ..passed_on }).await, "ok");
 }

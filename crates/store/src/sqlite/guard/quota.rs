@@ -1,4 +1,8 @@
-//! Quotas as rows: the file counts, memory only remembers who has none left.
+//! Quotas as rows: the file counts, and memory remembers who has none left.
+//!
+//! A large quota is taken from the file in small lots, and counted down in memory: most requests then wait for no write. A
+//! crash loses what is left of a lot, at most a thousandth of the day's quota, to the key's disadvantage. Nobody ever gets
+//! more than the quota.
 
 use super::super::lock;
 use crate::counters::Day;
@@ -7,6 +11,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+/// How many lots a day's quota is taken in, at least.
+const LOTS_A_DAY: u64 = 1000;
+/// The largest lot.
+const LOT_MAX: u64 = 100;
 /// Days that are kept: this one and the one before.
 const DAYS_KEPT: i64 = 2;
 
@@ -30,17 +38,83 @@ impl Exhausted {
     }
 }
 
-/// Counts one, unless that would be one too many.
-pub(super) fn spend(connection: &Connection, key: &KeyId, day: Day, limit: u64) -> rusqlite::Result<Spent> {
-    let sql = "INSERT INTO quota (day, id, used) SELECT ?1, ?2, 1 WHERE ?3 > 0
-               ON CONFLICT (day, id) DO UPDATE SET used = used + 1 WHERE used < ?3
+/// Requests that the file has counted and that have not come yet.
+#[derive(Debug, Default)]
+pub(super) struct Lots(Mutex<HashMap<KeyId, Lot>>);
+
+/// What is left of a lot: after `used` requests, up to and including the one with the number `end`.
+#[derive(Debug, Clone, Copy)]
+struct Lot {
+    day: Day,
+    used: u64,
+    end: u64,
+}
+
+impl Lots {
+    /// Counts one down, if there is one that is within the quota.
+    pub(super) fn take(&self, key: &KeyId, day: Day, limit: u64) -> Option<Spent> {
+        let mut lots = lock(&self.0);
+        let lot = lots.get_mut(key).filter(|lot| lot.day == day && lot.used < lot.end && lot.used < limit)?;
+        lot.used += 1;
+        Some(Spent::Within { used: lot.used })
+    }
+
+    fn keep(&self, key: &KeyId, lot: Lot) {
+        let mut lots = lock(&self.0);
+        if lots.len() >= KEYS_MAX {
+            lots.retain(|_, known| known.day == lot.day);
+        }
+        if lot.used < lot.end && lots.len() < KEYS_MAX {
+            lots.insert(key.clone(), lot);
+        } else {
+            lots.remove(key);
+        }
+    }
+
+    /// What was not written was not counted.
+    pub(super) fn forget(&self, key: &KeyId) {
+        lock(&self.0).remove(key);
+    }
+
+    /// How many have been counted and have not come yet.
+    pub(super) fn left(&self, key: &KeyId, day: Day) -> u64 {
+        lock(&self.0).get(key).filter(|lot| lot.day == day).map_or(0, |lot| lot.end - lot.used)
+    }
+}
+
+/// Counts one, unless that would be one too many. Where a lot is at hand it is from that; otherwise a new one is taken.
+pub(super) fn spend(
+    connection: &Connection,
+    lots: &Lots,
+    key: &KeyId,
+    day: Day,
+    limit: u64,
+) -> rusqlite::Result<Spent> {
+    if let Some(spent) = lots.take(key, day, limit) {
+        return Ok(spent);
+    }
+    let lot = (limit / LOTS_A_DAY).clamp(1, LOT_MAX);
+    let spent = count(connection, key, day, limit, lot)?;
+    if let Spent::Within { used: end } = spent {
+        let first = end - lot + 1;
+        lots.keep(key, Lot { day, used: first, end });
+        return Ok(Spent::Within { used: first });
+    }
+    // Less than a lot is left of the day.
+    if lot > 1 { count(connection, key, day, limit, 1) } else { Ok(spent) }
+}
+
+/// Counts so many, unless that would be too many; tells how many that makes.
+fn count(connection: &Connection, key: &KeyId, day: Day, limit: u64, lot: u64) -> rusqlite::Result<Spent> {
+    let sql = "INSERT INTO quota (day, id, used) SELECT ?1, ?2, ?4 WHERE ?3 >= ?4
+               ON CONFLICT (day, id) DO UPDATE SET used = used + ?4 WHERE used + ?4 <= ?3
                RETURNING used";
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let used = connection
         .prepare_cached(sql)?
-        .query_row(params![day.0, key.as_str(), limit], |row| row.get::<_, i64>(0))
+        .query_row(params![day.0, key.as_str(), number(limit), number(lot)], |row| row.get::<_, i64>(0))
         .optional()?;
-    if used == Some(1) {
+    if used == Some(number(lot)) {
         // The first of this key today, so about as often as there are rows to forget.
         connection.prepare_cached("DELETE FROM quota WHERE day <= ?1")?.execute([day.0 - DAYS_KEPT])?;
     }

@@ -134,6 +134,31 @@ fn of_two_processes_one_is_first() {
 }
 
 #[test]
+fn a_large_quota_is_taken_in_lots_and_is_exact_all_the_same() {
+    let (_dir, path) = place();
+    let guard = open(&path, Writing::Threaded);
+    let (key, limit) = (id("k"), 20_005);
+    for used in 1..=limit {
+        assert_eq!(wait(guard.spend(&key, limit, at(0))), Ok(Spent::Within { used }));
+        if used % 997 == 0 {
+            assert_eq!(wait(guard.spent(&key, at(0))), Ok(used));
+        }
+    }
+    assert!(matches!(wait(guard.spend(&key, limit, at(0))), Ok(Spent::Exhausted { .. })));
+    let tomorrow = at(24 * 60 * 60 * 1000);
+    assert_eq!(wait(guard.spend(&key, limit, tomorrow)), Ok(Spent::Within { used: 1 }));
+    // A lower limit counts at once, and what a lot has left beyond it is not given.
+    assert!(matches!(wait(guard.spend(&key, 1, tomorrow)), Ok(Spent::Exhausted { .. })));
+    drop(guard);
+    // What was left of a lot is lost with the process, and no more than that.
+    let again = open(&path, Writing::Threaded);
+    let Ok(Spent::Within { used }) = wait(again.spend(&key, limit, tomorrow)) else {
+        panic!("the quota is not used up")
+    };
+    assert!((2..=21).contains(&used), "{used}");
+}
+
+#[test]
 fn keys_that_nobody_can_check_open_nothing() {
     let directory = Directory::new();
     assert!(directory.ask(|_| ()).is_ok());

@@ -26,8 +26,8 @@ impl Writer {
         let sql =
             "INSERT INTO booking (k, salt, venue, slot, time, party_size, note, key, from_agent, correlation, status,
                                         created_at, held, held_until)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-        self.connection.prepare_cached(sql)?.execute(params![
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
+        let added = self.connection.prepare_cached(sql)?.execute(params![
             key(id.stamp()),
             salt(id),
             booked.venue,
@@ -43,6 +43,10 @@ impl Writer {
             new.status == BookingStatus::PendingPayment,
             new.held_until.map(Timestamp::millis),
         ])?;
+        if added == 0 {
+            // A task books once.
+            return Ok(Err(Refusal::BookingMoved));
+        }
         if let Some(usage) = &new.usage {
             self.count(id, &booked.key, usage, new.at)?;
         }

@@ -1,23 +1,17 @@
-//! Venues: found by what they say, in the order of their keys.
+//! Venues, in the order of their keys.
 //!
-//! A venue's key is its place among all venues, so whatever the index of words finds comes in the right order and reading
+//! A venue's key is its place among all venues, so whatever is found by its words comes in the right order and reading
 //! stops when there is enough. There is room between keys for those that come later; where it is used up, all places are
-//! given anew.
+//! given anew. Which words a query means is the business of [`words`](super::words).
 
-use crate::ledger::{
-    Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery, Wanted, folded,
-};
+use super::words::{self, Meant, Vocabulary};
+use crate::ledger::{Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// The room between two keys, when places are given anew.
 const GAP: i64 = 1 << 20;
 /// From this many venues in one import on, all places are given anew.
 const ANEW_FROM: usize = 1000;
-/// Characters that the index of words needs.
-const INDEXED_CHARS_MIN: usize = 3;
-/// Between two texts that are indexed as one; in no name.
-const BETWEEN: char = '\u{1f}';
-
 const COLUMNS: &str =
     "v.id, v.slug, v.name, v.agent_id, v.category, v.description, v.area, v.city, v.tags, v.price_range,
     v.priority_rank, v.endpoint, v.settings, v.basis_points, v.floor_cents, v.flat_cents, v.active";
@@ -55,24 +49,25 @@ pub(super) fn find(connection: &Connection, name: VenueName<'_>) -> rusqlite::Re
 
 pub(super) fn search(connection: &Connection, query: &VenueQuery) -> rusqlite::Result<Vec<Venue>> {
     let wanted = query.wanted();
-    let words = matching(&wanted);
-    let (sql, asked) = match (&words, &wanted.category) {
+    let meant = if query.inactive { Meant::Anything } else { words::meant(connection, &wanted)? };
+    let (sql, asked) = match (&meant, &wanted.category) {
         _ if query.inactive => (format!("SELECT {COLUMNS} FROM venue v ORDER BY v.n"), None),
-        (Some(words), _) => (
+        (Meant::Nothing, _) => return Ok(Vec::new()),
+        (Meant::These(tokens), _) => (
             format!(
                 "SELECT {COLUMNS} FROM venue_text t CROSS JOIN venue v ON v.n = t.rowid
                  WHERE venue_text MATCH ?1 ORDER BY t.rowid"
             ),
-            Some(words),
+            Some(tokens),
         ),
-        (None, Some(category)) => (
+        (Meant::Anything, Some(category)) => (
             format!(
                 "SELECT {COLUMNS} FROM venue v INDEXED BY venue_category
                  WHERE v.active = 1 AND v.category_key = ?1 ORDER BY v.n"
             ),
             Some(category),
         ),
-        (None, None) => {
+        (Meant::Anything, None) => {
             (format!("SELECT {COLUMNS} FROM venue v INDEXED BY venue_active WHERE v.active = 1 ORDER BY v.n"), None)
         }
     };
@@ -94,36 +89,6 @@ pub(super) fn search(connection: &Connection, query: &VenueQuery) -> rusqlite::R
         }
     }
     Ok(found)
-}
-
-/// A question to the index of words, for as much of the query as it knows. Quoted: words of a caller are not words of a
-/// language.
-fn matching(wanted: &Wanted) -> Option<String> {
-    let places = wanted.location.iter().map(|place| ("place", place));
-    let terms = wanted.terms.iter().map(|term| ("words", term));
-    let mut question = String::new();
-    for (column, text) in places.chain(terms).filter(|(_, text)| is_indexed(text)) {
-        and(&mut question, column, text);
-    }
-    // By itself the category has a better index.
-    if let Some(category) = wanted.category.as_ref().filter(|text| is_indexed(text) && !question.is_empty()) {
-        and(&mut question, "category", category);
-    }
-    (!question.is_empty()).then_some(question)
-}
-
-fn and(question: &mut String, column: &str, text: &str) {
-    if !question.is_empty() {
-        question.push_str(" AND ");
-    }
-    question.push_str(column);
-    question.push_str(" : \"");
-    question.push_str(&text.replace('"', "\"\""));
-    question.push('"');
-}
-
-fn is_indexed(text: &str) -> bool {
-    text.chars().count() >= INDEXED_CHARS_MIN && !text.contains('\0')
 }
 
 pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Vec<Slot>> {
@@ -159,6 +124,7 @@ pub(super) fn import(
             None => imported.added += 1,
         }
     }
+    let mut vocabulary = Vocabulary::default();
     for VenueListing { venue, slots } in &listings {
         if let Some(taken) = taken(connection, venue)? {
             return Ok(Err(taken));
@@ -173,7 +139,7 @@ pub(super) fn import(
         };
         put(connection, n, venue)?;
         if !anew {
-            index(connection, n, venue)?;
+            vocabulary.index(connection, n, venue)?;
         }
         put_slots(connection, &venue.id, slots)?;
     }
@@ -257,22 +223,6 @@ fn put(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Puts what an active venue says into the index.
-fn index(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
-    if !venue.active {
-        return Ok(());
-    }
-    let joined = |texts: &[Option<&str>]| {
-        let texts: Vec<String> = texts.iter().flatten().map(|text| folded(text)).collect();
-        texts.join(BETWEEN.encode_utf8(&mut [0; 4]))
-    };
-    let words = joined(&[Some(&venue.name), venue.description.as_deref(), Some(&venue.category)]);
-    let place = joined(&[venue.area.as_deref(), venue.city.as_deref()]);
-    let sql = "INSERT INTO venue_text (rowid, words, place, category) VALUES (?1, ?2, ?3, ?4)";
-    connection.prepare_cached(sql)?.execute(params![n, words, place, venue.category.to_ascii_lowercase()])?;
-    Ok(())
-}
-
 fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::Result<()> {
     let names = serde_json::to_string(&slots.iter().map(|slot| &*slot.id).collect::<Vec<_>>()).unwrap_or_default();
     // One that has bookings stays, so that it is not booked anew should it come back.
@@ -292,14 +242,18 @@ fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::
 /// Gives every venue a new key, and the index new rows.
 fn give_places_anew(connection: &Connection) -> rusqlite::Result<()> {
     // Out of the way first: a key that is wanted may be another's.
-    connection.execute_batch("UPDATE venue SET n = -n; INSERT INTO venue_text (venue_text) VALUES ('delete-all');")?;
+    connection.execute_batch(
+        "UPDATE venue SET n = -n; INSERT INTO venue_text (venue_text) VALUES ('delete-all'); DELETE FROM venue_word;
+         INSERT INTO venue_word_text (venue_word_text) VALUES ('delete-all');",
+    )?;
     let sql = "SELECT n FROM venue INDEXED BY venue_place ORDER BY below, name, id";
     let keys: Vec<i64> = connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut update = connection.prepare("UPDATE venue SET n = ?2 WHERE n = ?1")?;
     let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM venue v WHERE v.n = ?1"))?;
+    let mut vocabulary = Vocabulary::default();
     for (old, new) in keys.into_iter().zip((1..).map(|i| i * GAP)) {
         update.execute((old, new))?;
-        index(connection, new, &select.query_row([new], read)?)?;
+        vocabulary.index(connection, new, &select.query_row([new], read)?)?;
     }
     Ok(())
 }
@@ -312,7 +266,7 @@ pub(super) fn enable(connection: &Connection, slug: &str, active: bool) -> rusql
         venue.active = active;
         connection.prepare_cached("UPDATE venue SET active = ?2 WHERE n = ?1")?.execute((n, active))?;
         connection.prepare_cached("DELETE FROM venue_text WHERE rowid = ?1")?.execute([n])?;
-        index(connection, n, &venue)?;
+        Vocabulary::default().index(connection, n, &venue)?;
     }
     Ok(true)
 }

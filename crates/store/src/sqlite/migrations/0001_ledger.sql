@@ -28,9 +28,21 @@ CREATE UNIQUE INDEX venue_place ON venue (below, name, id);
 CREATE INDEX venue_active ON venue (n) WHERE active = 1;
 CREATE INDEX venue_category ON venue (category_key, n) WHERE active = 1;
 
--- What active venues say, in lower case; a row has the key of its venue, so what is found comes in order.
+-- Everything that venues say, once and in lower case: words, places and categories.
+CREATE TABLE venue_word (
+    id   INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL,             -- 0: a word, 1: an area or a city, 2: a category
+    text TEXT NOT NULL,
+    UNIQUE (kind, text)
+);
+-- What is part of which of them.
+CREATE VIRTUAL TABLE venue_word_text USING fts5(
+    word, place, content = '', contentless_delete = 1, tokenize = 'trigram'
+);
+-- Which of them an active venue says, as letters and numbers: w7 p8 c9. A row has the key of its venue, so what is found
+-- comes in order.
 CREATE VIRTUAL TABLE venue_text USING fts5(
-    words, place, category, content = '', contentless_delete = 1, tokenize = 'trigram'
+    tokens, content = '', contentless_delete = 1, tokenize = 'ascii', detail = 'none'
 );
 
 -- What can be booked of a venue.

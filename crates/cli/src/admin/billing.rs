@@ -1,0 +1,92 @@
+//! `sabir billing …`: what was counted, and who bills it.
+
+use super::Place;
+use super::venue::{ask, unexpected};
+use crate::Invocation;
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::problem::{Code, Outcome, Problem};
+use clap::Args;
+use sabir_server::admin::{NetworkOrder, NetworkSaid};
+use serde_json::json;
+
+/// Send what was counted to the biller: one meter event for each payer and day.
+///
+/// A server does this by itself every night at 00:15 UTC where [network.billing] says who bills. What was sent is marked,
+/// and never sent under another name: a run that was broken off, or whose answers got lost, is simply run again. Bookings
+/// of keys without a customer stay where they are. Batches that the biller refuses for good, that are older than 35 days,
+/// or of which nobody can tell any more whether the biller has them, are kept for somebody to look at.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir billing run --dry-run\n  \
+    sabir billing run -o json\n\n\
+    In the configuration:\n  \
+    [network.billing]\n  \
+    secret_key = \"env:STRIPE_SECRET_KEY\"\n  \
+    event_name = \"agnt_booking\"\n  \
+    meter = \"mtr_…\"                # so that its sums can be asked for")]
+pub(crate) struct Run {
+    /// Only show what would be sent.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Run {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let NetworkSaid::Billed(batches) = ask(&self.place, NetworkOrder::Bill { dry_run: self.dry_run })? else {
+            return Err(unexpected());
+        };
+        if out.is_json() {
+            out.document(&json!({"batches": batches}).to_string())?;
+        }
+        out.text(|floor| {
+            if batches.is_empty() {
+                floor.field("Batches", "none");
+            }
+            for batch in &batches {
+                let reason = batch.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                let what = format!("{} bookings of {}: {}{reason}", batch.count, batch.day, batch.status);
+                floor.field(&batch.customer, &what);
+            }
+        })?;
+        Ok(if batches.iter().any(|batch| matches!(&*batch.status, "open" | "manual")) {
+            Exit::Failed
+        } else {
+            Exit::Done
+        })
+    }
+}
+
+/// Compare what was booked with what was counted, and say what is yet to be billed.
+///
+/// Exits with 1 where they differ, or where a batch waits for somebody to look at it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sabir billing check\n  \
+    sabir billing check -o json")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verb for Check {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        let NetworkSaid::Tallied(tally) = ask(&self.place, NetworkOrder::Tally)? else { return Err(unexpected()) };
+        if out.is_json() {
+            let shown = serde_json::to_string(&tally);
+            out.document(&shown.map_err(|e| Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), e.to_string()))?)?;
+        }
+        out.text(|floor| {
+            floor.field("Bookings", &tally.bookings.to_string());
+            floor.field("Counted", &tally.counted.to_string());
+            floor.field("Drift", &tally.drift.to_string());
+            floor.field("Unsynced", &tally.unsynced.to_string());
+            floor.field("Without customer", &tally.without_customer.to_string());
+            floor.field("Open batches", &tally.open_batches.to_string());
+            floor.field("Manual batches", &tally.manual_batches.to_string());
+        })?;
+        Ok(if tally.whole { Exit::Done } else { Exit::Failed })
+    }
+}

@@ -1,0 +1,156 @@
+//! What was counted, to whoever bills it: a batch for each payer and day, each under its own name.
+//!
+//! A batch is claimed in one commit, marked before it is sent, and closed once the biller has it. A crash in between sends
+//! the same batch under the same name, which the biller knows for a day. After that day nobody can tell by the name, so the
+//! biller's own sums are looked at first; and where those do not tell either, somebody has to look.
+
+mod meter;
+
+pub use meter::Meter;
+
+use sabir_engine::{BoxFuture, Host};
+use sabir_proto::Timestamp;
+use sabir_store::{Batch, BatchMark, BatchStanding, DAY_MS, Ledger, StoreError, Tally};
+use std::time::Duration;
+
+/// For how long a biller knows a name. It says 24 hours at least; less than that is certain.
+pub const NAME_KNOWN_MS: i64 = DAY_MS - 3_600_000;
+/// How old the last booking of a batch may be for the biller to take it, in days.
+pub const BILLABLE_DAYS: i64 = 35;
+/// How often a batch is tried in one run.
+pub const TRIES_MAX: u32 = 3;
+/// The first pause between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What a biller made of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Billed {
+    /// It has it.
+    Taken,
+    /// It will never take it, and why.
+    Refused(String),
+    /// Nobody knows, or not now. The same batch may be sent again under the same name.
+    Unknown(String),
+}
+
+/// What a biller's own sums say about a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reckoned {
+    /// It is in them.
+    There,
+    /// It is not.
+    Missing,
+    /// Neither is certain.
+    Unclear,
+}
+
+/// Whoever bills.
+pub trait Biller: Send + Sync + 'static {
+    /// Sends a batch under its own name.
+    fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Billed>;
+
+    /// Looks whether the sums hold a batch, where `known` of the same payer and day are in them already.
+    fn reckon<'a>(&'a self, batch: &'a Batch, known: u64) -> BoxFuture<'a, Result<Reckoned, String>>;
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Run {
+    /// Batches that the biller has now.
+    pub synced: Vec<Batch>,
+    /// Batches that are tried again the next time, and why.
+    pub open: Vec<(Batch, String)>,
+    /// Batches that somebody has to look at, and why.
+    pub manual: Vec<(Batch, String)>,
+}
+
+/// Batches that a run would send: those that are open, and those that it would claim.
+pub async fn preview(ledger: &dyn Ledger, now: Timestamp) -> Result<Vec<Batch>, StoreError> {
+    let mut batches = ledger.batches(false).await?;
+    batches.retain(|batch| batch.standing == BatchStanding::Open);
+    batches.extend(ledger.claimable_usage(now, now).await?);
+    Ok(batches)
+}
+
+/// Bills everything that was counted before now. What is not begun within the time stays open for the next run.
+pub async fn run(
+    ledger: &dyn Ledger,
+    biller: &dyn Biller,
+    host: &dyn Host,
+    within: Option<Duration>,
+) -> Result<Run, StoreError> {
+    let began = host.now();
+    ledger.claim_usage(began, began).await?;
+    let mut run = Run::default();
+    for batch in ledger.batches(false).await? {
+        if let BatchStanding::Manual(why) = &batch.standing {
+            let why = why.clone();
+            run.manual.push((batch, why));
+            continue;
+        }
+        let passed = Duration::from_millis(u64::try_from(host.now().millis() - began.millis()).unwrap_or(0));
+        if within.is_some_and(|within| passed > within) {
+            run.open.push((batch, "there was no time for it; run again".into()));
+            continue;
+        }
+        match see_to(ledger, biller, &batch, host).await? {
+            Billed::Taken => {
+                ledger.mark_batch(&batch.id, BatchMark::Synced(host.now())).await?;
+                run.synced.push(batch);
+            }
+            Billed::Refused(why) => {
+                tracing::error!(batch = batch.id, why, "a batch cannot be billed; somebody has to look at it");
+                ledger.mark_batch(&batch.id, BatchMark::Manual(why.clone())).await?;
+                run.manual.push((batch, why));
+            }
+            Billed::Unknown(why) => {
+                tracing::warn!(batch = batch.id, why, "a batch was not billed; it is tried again the next time");
+                run.open.push((batch, why));
+            }
+        }
+    }
+    Ok(run)
+}
+
+/// Has one batch billed.
+async fn see_to(
+    ledger: &dyn Ledger,
+    biller: &dyn Biller,
+    batch: &Batch,
+    host: &dyn Host,
+) -> Result<Billed, StoreError> {
+    let since = |at: Timestamp| host.now().millis().saturating_sub(at.millis());
+    if since(batch.last_at) > BILLABLE_DAYS * DAY_MS {
+        return Ok(Billed::Refused(format!("its bookings are older than {BILLABLE_DAYS} days")));
+    }
+    if batch.sent_at.is_some_and(|at| since(at) >= NAME_KNOWN_MS) {
+        let same = |other: &&Batch| other.customer == batch.customer && other.day == batch.day;
+        let all = ledger.batches(true).await?;
+        let synced = all.iter().filter(same).filter(|other| matches!(other.standing, BatchStanding::Synced(_)));
+        let known = synced.map(|other| other.count).sum();
+        match biller.reckon(batch, known).await {
+            Ok(Reckoned::There) => return Ok(Billed::Taken),
+            Ok(Reckoned::Missing) => {}
+            Ok(Reckoned::Unclear) => {
+                return Ok(Billed::Refused("the biller may or may not have it: its sums do not tell".into()));
+            }
+            Err(why) => return Ok(Billed::Unknown(why)),
+        }
+    }
+    ledger.mark_batch(&batch.id, BatchMark::Sent(host.now())).await?;
+    let (mut tries, mut pause) = (1, PAUSE);
+    loop {
+        match biller.bill(batch).await {
+            Billed::Unknown(_) if tries < TRIES_MAX => {
+                host.sleep(pause).await;
+                (tries, pause) = (tries + 1, pause * 4);
+            }
+            billed => return Ok(billed),
+        }
+    }
+}
+
+/// What there is to say about what was booked, counted and billed. `true` where all is well.
+pub fn is_whole(tally: &Tally) -> bool {
+    tally.drift() == 0 && tally.manual == 0
+}

@@ -1,0 +1,85 @@
+//! Stripe's meters: what was used is an event, and what it costs is Stripe's business.
+
+use super::{Billed, Biller, Reckoned};
+use crate::payment::Stripe;
+use sabir_engine::BoxFuture;
+use sabir_store::{Batch, DAY_MS};
+use serde_json::Value;
+
+/// A meter of a Stripe account.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    /// The account.
+    pub stripe: Stripe,
+    /// What the meter listens to.
+    pub event_name: String,
+    /// Its id, by which its sums are asked for.
+    pub id: Option<String>,
+}
+
+impl Meter {
+    async fn send(&self, batch: &Batch) -> Billed {
+        let (name, value) = (format!("agnt-{}", batch.id), batch.count.to_string());
+        let at = batch.last_at.millis().div_euclid(1000).to_string();
+        let members = [
+            ("event_name", &*self.event_name),
+            ("identifier", &*name),
+            ("timestamp", &*at),
+            ("payload[stripe_customer_id]", &*batch.customer),
+            ("payload[value]", &*value),
+        ];
+        let brought = match self.stripe.ask("v1/billing/meter_events", Some((&members, &name))).await {
+            Ok(brought) => brought,
+            Err(why) => return Billed::Unknown(why),
+        };
+        let said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
+        let words = said["error"]["message"].as_str().unwrap_or_default();
+        match brought.status {
+            200..=299 => Billed::Taken,
+            // A name that it knows is one that it has.
+            400 if words.contains("identifier") && words.contains("already") => Billed::Taken,
+            // Not for this batch but for all of them: the key is wrong, or there is too much of us.
+            401 | 403 | 404 | 408 | 409 | 429 => Billed::Unknown(format!("Stripe answered {}", brought.status)),
+            400..=499 => Billed::Refused(format!("Stripe refuses it: {words}")),
+            status => Billed::Unknown(format!("Stripe answered {status}")),
+        }
+    }
+
+    async fn sums(&self, batch: &Batch, known: u64) -> Result<Reckoned, String> {
+        let Some(id) = &self.id else { return Ok(Reckoned::Unclear) };
+        let from = batch.day.saturating_mul(DAY_MS / 1000);
+        let (start, end) = (from.to_string(), from.saturating_add(DAY_MS / 1000).to_string());
+        let query = crate::errand::form(&[
+            ("customer", &batch.customer),
+            ("start_time", &start),
+            ("end_time", &end),
+            ("value_grouping_window", "day"),
+        ]);
+        let path = format!("v1/billing/meters/{id}/event_summaries?{query}");
+        let brought = self.stripe.ask(&path, None).await?;
+        if brought.status != 200 {
+            return Err(format!("Stripe answered {}", brought.status));
+        }
+        let said: Value =
+            serde_json::from_slice(&brought.body).map_err(|_| "Stripe's sums cannot be read".to_owned())?;
+        let sums = said["data"].as_array().ok_or_else(|| "Stripe's sums cannot be read".to_owned())?;
+        let sum: f64 = sums.iter().filter_map(|sum| sum["aggregated_value"].as_f64()).sum();
+        #[expect(clippy::cast_precision_loss, reason = "no day has 2^53 bookings")]
+        let (without, with) = (known as f64, (known + batch.count) as f64);
+        Ok(match sum {
+            sum if (sum - with).abs() < 0.5 => Reckoned::There,
+            sum if (sum - without).abs() < 0.5 => Reckoned::Missing,
+            _ => Reckoned::Unclear,
+        })
+    }
+}
+
+impl Biller for Meter {
+    fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Billed> {
+        Box::pin(self.send(batch))
+    }
+
+    fn reckon<'a>(&'a self, batch: &'a Batch, known: u64) -> BoxFuture<'a, Result<Reckoned, String>> {
+        Box::pin(self.sums(batch, known))
+    }
+}

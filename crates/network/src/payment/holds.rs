@@ -1,0 +1,46 @@
+//! Holds that nobody sees to any more: their slots are given back.
+//!
+//! A payment gives back its hold by itself, also after a crash. One whose task has ended otherwise, because it was canceled
+//! or given up, cannot.
+
+use sabir_proto::Timestamp;
+use sabir_store::{
+    AppendError, BookingStatus, Effect, Ledger, PaymentStatus, PaymentStep, Refusal, Step, StoreError, TaskLog,
+};
+
+/// Holds that are looked at in one pass.
+const HOLDS_MAX: usize = 1000;
+
+/// Gives back the slots of holds that have run out and whose tasks have ended; tells how many. A payment that may have been
+/// promised meanwhile is left as one that is to be taken back, which somebody has to see to.
+pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestamp) -> Result<u64, StoreError> {
+    let mut released = 0;
+    for booking in ledger.held_bookings(now, HOLDS_MAX).await? {
+        let Some(stored) = log.load(booking.id).await? else { continue };
+        if !stored.state.is_settled() {
+            continue;
+        }
+        let (from, to) = (BookingStatus::PendingPayment, BookingStatus::Cancelled);
+        let mut effects = vec![Effect::MoveBooking { booking: booking.id, from, to, at: now, usage: None }];
+        let payment = ledger.payment(booking.id).await?;
+        if payment.is_some_and(|payment| payment.status == PaymentStatus::Authorizing) {
+            tracing::error!(payment = %booking.id, "a payment was given up; see whether the processor promised anything");
+            effects.push(Effect::Pay(Box::new(PaymentStep::Move {
+                from: PaymentStatus::Authorizing,
+                to: PaymentStatus::Voiding,
+                at: now,
+                why: Some("its task has ended".into()),
+                reference: None,
+                receipt: None,
+            })));
+        }
+        match log.append(Step::bare(booking.id, effects)).await {
+            Ok(()) => released += 1,
+            // Somebody was faster.
+            Err(AppendError::Ledger(Refusal::BookingMoved | Refusal::PaymentMoved)) => {}
+            Err(AppendError::Store(error)) => return Err(error),
+            Err(other) => tracing::warn!(booking = %booking.id, %other, "a hold cannot be given back"),
+        }
+    }
+    Ok(released)
+}

@@ -1,0 +1,263 @@
+//! Billing: everything that was counted is billed once, whatever the biller does with its answers.
+
+use sabir_engine::{BoxFuture, Host};
+use sabir_gateway::{Brought, Errand};
+use sabir_network::Messenger;
+use sabir_network::billing::{self, Billed, Biller, Meter, Reckoned, Run};
+use sabir_network::payment::Stripe;
+use sabir_proto::{Secret, TaskState, Timestamp};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{
+    Batch, Billing as _, Booked, BookingStatus, DAY_MS, Effect, Fee, Ledger as _, NewBooking, NewUsage, Step,
+    TaskLog as _, Venue, VenueListing,
+};
+use sabir_testkit::story::{Author, beginning, owner};
+use sabir_testkit::wait::wait;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use url::Url;
+
+/// Time that passes only when somebody sleeps.
+struct Clock(AtomicI64);
+
+impl Host for Clock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn random(&self) -> u64 {
+        7
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap(), Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn spawn(&self, _: BoxFuture<'static, ()>) {
+        unreachable!("nobody spawns here");
+    }
+}
+
+/// A biller in the shape of Stripe's meters, with answers that can be spoiled.
+#[derive(Clone, Default)]
+struct StandIn(Arc<Mutex<Books>>);
+
+#[derive(Default)]
+struct Books {
+    /// By identifier: the customer, the value and the time.
+    events: BTreeMap<String, (String, u64, i64)>,
+    /// What is answered to the next questions, and whether they are done all the same.
+    spoiled: Vec<(Option<u16>, bool)>,
+    asked: u32,
+}
+
+impl Messenger for StandIn {
+    fn run(&self, errand: Errand) -> BoxFuture<'_, Result<Brought, String>> {
+        let mut books = self.0.lock().unwrap();
+        books.asked += 1;
+        let (spoiled, done) = books.spoiled.pop().map_or((Some(200), true), |spoiled| spoiled);
+        let body = match errand.post {
+            Some((_, form)) => {
+                let members: BTreeMap<String, String> =
+                    url::form_urlencoded::parse(form.as_bytes()).into_owned().collect();
+                assert_eq!((errand.url.path(), &*members["event_name"]), ("/v1/billing/meter_events", "bookings"));
+                if done {
+                    let event = (
+                        members["payload[stripe_customer_id]"].clone(),
+                        members["payload[value]"].parse().unwrap(),
+                        members["timestamp"].parse().unwrap(),
+                    );
+                    books.events.entry(members["identifier"].clone()).or_insert(event);
+                }
+                "{}".to_owned()
+            }
+            None => {
+                let query: BTreeMap<String, String> = errand.url.query_pairs().into_owned().collect();
+                let (from, to): (i64, i64) = (query["start_time"].parse().unwrap(), query["end_time"].parse().unwrap());
+                let its = books.events.values().filter(|e| e.0 == query["customer"] && (from..to).contains(&e.2));
+                format!(r#"{{"data":[{{"aggregated_value":{}}}]}}"#, its.map(|event| event.1).sum::<u64>())
+            }
+        };
+        let said = spoiled.map(|status| Brought { status, retry_after: None, body: body.into() });
+        Box::pin(std::future::ready(said.ok_or_else(|| "no answer".to_owned())))
+    }
+}
+
+struct World {
+    log: MemoryLog,
+    author: Author,
+    clock: Clock,
+    stand_in: StandIn,
+}
+
+impl World {
+    fn new() -> Self {
+        let log = MemoryLog::new();
+        let venue = Venue {
+            id: "v".into(),
+            slug: "v".into(),
+            name: "V".into(),
+            agent_id: "venue:v".into(),
+            category: "c".into(),
+            description: None,
+            area: None,
+            city: None,
+            tags: Vec::new(),
+            price_range: None,
+            priority_rank: None,
+            endpoint: None,
+            settings: None,
+            fee: Fee::default(),
+            active: true,
+        };
+        wait(log.import_venues(vec![VenueListing { venue, slots: Vec::new() }])).unwrap();
+        let clock = Clock(AtomicI64::new(beginning().millis()));
+        Self { log, author: Author::new(7), clock, stand_in: StandIn::default() }
+    }
+
+    fn book(&mut self, customer: Option<&str>) {
+        let usage = NewUsage { intent: "booking.confirm".into(), cents: 25, customer: customer.map(str::to_owned) };
+        let booked = Booked {
+            venue: "v".into(),
+            slot: None,
+            time: None,
+            party_size: None,
+            note: None,
+            key: "k".into(),
+            from: "a".into(),
+            correlation: None,
+        };
+        let (status, at) = (BookingStatus::Pending, self.clock.now());
+        let new = NewBooking { booked, status, at, held_until: None, usage: Some(usage), interaction: None };
+        let effects = vec![Effect::Book(Box::new(new))];
+        let step = Step { effects, ..self.author.story(&owner("ann")).whole(TaskState::Completed) };
+        wait(self.log.append(step)).unwrap();
+        self.pass(1);
+    }
+
+    fn pass(&self, ms: i64) {
+        self.clock.0.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    fn run(&self, id: Option<&str>) -> Run {
+        let url = Url::parse("https://stripe.example/").unwrap();
+        let stripe = Stripe::new(url, Secret::new("sk"), Arc::new(self.stand_in.clone()));
+        let meter = Meter { stripe, event_name: "bookings".into(), id: id.map(str::to_owned) };
+        wait(billing::run(&self.log, &meter, &self.clock, None)).unwrap()
+    }
+
+    fn billed(&self) -> u64 {
+        self.stand_in.0.lock().unwrap().events.values().map(|event| event.1).sum()
+    }
+
+    fn spoil(&self, mut answers: Vec<(Option<u16>, bool)>) {
+        answers.reverse();
+        self.stand_in.0.lock().unwrap().spoiled = answers;
+    }
+}
+
+#[test]
+fn everything_is_billed_once_by_payer_and_day() {
+    let mut world = World::new();
+    for customer in [Some("x"), Some("y"), Some("x"), None] {
+        world.book(customer);
+    }
+    world.pass(DAY_MS);
+    world.book(Some("x"));
+    let preview = wait(billing::preview(&world.log, world.clock.now())).unwrap();
+    assert_eq!((preview.len(), world.stand_in.0.lock().unwrap().asked), (3, 0), "looking sends nothing");
+    let run = world.run(None);
+    assert_eq!((run.synced.len(), run.open.len(), run.manual.len(), world.billed()), (3, 0, 0, 4));
+    assert_eq!(world.run(None), Run::default(), "nothing is left to do");
+    assert_eq!(world.stand_in.0.lock().unwrap().asked, 3);
+    world.book(Some("x"));
+    assert_eq!((world.run(None).synced.len(), world.billed()), (1, 5), "later ones are a batch of their own");
+    let tally = wait(world.log.tally()).unwrap();
+    assert_eq!((tally.drift(), tally.unsynced, tally.without_customer), (0, 1, 1));
+    assert!(billing::is_whole(&tally));
+}
+
+#[test]
+fn an_answer_that_is_lost_is_asked_for_under_the_same_name() {
+    let mut world = World::new();
+    world.book(Some("x"));
+    world.book(Some("x"));
+    // Taken and not heard of; too many of us; a fault of theirs.
+    world.spoil(vec![(None, true), (Some(429), false), (Some(500), false)]);
+    let run = world.run(None);
+    assert_eq!((run.open.len(), run.synced.len()), (1, 0), "three times is enough for one run");
+    assert_eq!((world.run(None).synced.len(), world.billed()), (1, 2));
+    world.book(Some("x"));
+    world.spoil(vec![(Some(400), false)]);
+    let run = world.run(None);
+    assert_eq!((run.manual.len(), world.billed()), (1, 2), "what is refused for good is left to people");
+    assert_eq!(world.run(None).manual.len(), 1);
+    assert!(!billing::is_whole(&wait(world.log.tally()).unwrap()));
+}
+
+#[test]
+fn a_name_that_is_forgotten_is_looked_up_in_the_sums() {
+    for taken in [true, false] {
+        let mut world = World::new();
+        world.book(Some("x"));
+        assert_eq!(world.run(Some("mtr")).synced.len(), 1);
+        world.book(Some("x"));
+        world.spoil(vec![(None, taken), (None, false), (None, false)]);
+        assert_eq!(world.run(Some("mtr")).open.len(), 1);
+        world.pass(DAY_MS);
+        assert_eq!(world.run(Some("mtr")).synced.len(), 1, "taken: {taken}");
+        assert_eq!(world.billed(), 2, "taken: {taken}");
+    }
+    // Without a meter to ask nobody can tell, so nobody guesses.
+    let mut world = World::new();
+    world.book(Some("x"));
+    world.spoil(vec![(None, true), (None, false), (None, false)]);
+    assert_eq!(world.run(None).open.len(), 1);
+    world.pass(DAY_MS);
+    assert_eq!((world.run(None).manual.len(), world.billed()), (1, 1));
+    // What is too old for the biller is left to people as well.
+    let mut world = World::new();
+    world.book(Some("x"));
+    world.pass(36 * DAY_MS);
+    assert_eq!((world.run(None).manual.len(), world.billed()), (1, 0));
+}
+
+/// Ends after so many questions, as a process does that is killed.
+struct Mortal(Mutex<u32>, StandIn);
+
+impl Biller for Mortal {
+    fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Billed> {
+        let mut left = self.0.lock().unwrap();
+        if *left == 0 {
+            return Box::pin(std::future::pending());
+        }
+        *left -= 1;
+        let event = (batch.customer.clone(), batch.count, 0);
+        self.1.0.lock().unwrap().events.entry(batch.id.clone()).or_insert(event);
+        Box::pin(std::future::ready(Billed::Taken))
+    }
+
+    fn reckon<'a>(&'a self, _: &'a Batch, _: u64) -> BoxFuture<'a, Result<Reckoned, String>> {
+        Box::pin(std::future::ready(Ok(Reckoned::Unclear)))
+    }
+}
+
+#[test]
+fn a_run_that_dies_is_taken_up_by_the_next() {
+    let mut world = World::new();
+    for customer in ["x", "y", "z"] {
+        world.book(Some(customer));
+    }
+    let mortal = Mortal(Mutex::new(1), world.stand_in.clone());
+    {
+        let mut run = std::pin::pin!(billing::run(&world.log, &mortal, &world.clock, None));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(run.as_mut().poll(&mut cx).is_pending());
+    }
+    let left = Mortal(Mutex::new(9), world.stand_in.clone());
+    let run = wait(billing::run(&world.log, &left, &world.clock, None)).unwrap();
+    assert_eq!((run.synced.len(), world.billed()), (2, 3));
+}

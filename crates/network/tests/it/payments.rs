@@ -1,0 +1,387 @@
+//! Book and pay: whatever goes wrong, nobody pays without a booking and nobody books without paying.
+
+use sabir_engine::{BoxFuture, Engine, Limits, Metrics, Resident};
+use sabir_network::payment::{Caps, Cashier, Charge, PaymentProcessor, Promise, Refused};
+use sabir_network::payment::{HOLD_TIME, release_holds};
+use sabir_network::{Strangers, Terms as NetworkTerms, VenueAgent};
+use sabir_proto::agnt::ProblemCode;
+use sabir_proto::{
+    AgentName, Caller, CancelTask, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage,
+    Sent, Task, TaskId, TaskState, Tenant, Terms, ToolMode,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{
+    Billing as _, BookingStatus, Fee, Ledger as _, PaymentStatus, Payments as _, Scope, Slot, Venue, VenueListing,
+};
+use sabir_testkit::chance::Chance;
+use sabir_testkit::host::SimHost;
+use sabir_testkit::sim::executor::{Executor, Stepped};
+use sabir_testkit::wait::wait;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the bank knows of a payment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Account {
+    promised: bool,
+    captured: u32,
+    voided: bool,
+}
+
+/// How a bank behaves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mood {
+    declines: bool,
+    declines_capture: bool,
+    /// So many answers get lost, after what was asked is done.
+    loses: u32,
+    /// It never answers at all.
+    dead: bool,
+}
+
+/// A bank that does everything once under one name.
+#[derive(Clone)]
+struct Bank {
+    executor: Executor,
+    mood: Mood,
+    accounts: Arc<Mutex<BTreeMap<TaskId, Account>>>,
+    lost: Arc<Mutex<u32>>,
+}
+
+impl Bank {
+    async fn serve<T>(
+        &self,
+        charge: &Charge,
+        act: impl FnOnce(&mut Account) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        self.executor.sleep(Duration::from_millis(10)).await;
+        if self.mood.dead {
+            return Err(Refused::Unknown("nobody answers".into()));
+        }
+        let done = act(self.accounts.lock().unwrap().entry(charge.id).or_default());
+        self.executor.sleep(Duration::from_millis(10)).await;
+        let mut lost = self.lost.lock().unwrap();
+        if *lost < self.mood.loses {
+            *lost += 1;
+            return Err(Refused::Unknown("the answer got lost".into()));
+        }
+        done
+    }
+}
+
+impl PaymentProcessor for Bank {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn once(&self, charge: &Charge) -> Option<String> {
+        charge.token.text("outcome").filter(|word| *word != "any").map(str::to_owned)
+    }
+
+    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+        Box::pin(self.serve(charge, |account| {
+            if self.mood.declines {
+                return Err(Refused::declined("not enough money"));
+            }
+            account.promised = true;
+            Ok(Promise { reference: format!("ref-{}", charge.id) })
+        }))
+    }
+
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+        Box::pin(self.serve(charge, move |account| {
+            assert!(account.promised && !account.voided, "only what was promised can be taken");
+            if self.mood.declines_capture {
+                return Err(Refused::declined("the card was closed"));
+            }
+            account.captured = 1;
+            Ok(json!({"reference": reference}))
+        }))
+    }
+
+    fn void<'a>(&'a self, charge: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(self.serve(charge, |account| {
+            assert_eq!(account.captured, 0, "what was taken is not forgotten about");
+            account.voided = true;
+            Ok(())
+        }))
+    }
+}
+
+struct World {
+    executor: Executor,
+    log: Arc<MemoryLog>,
+    bank: Bank,
+    engine: Engine,
+    resident: Arc<Resident>,
+    process: u32,
+}
+
+impl World {
+    fn new(mood: Mood) -> Self {
+        let (executor, log) = (Executor::new(7), Arc::new(MemoryLog::new()));
+        let venue = Venue {
+            id: "id-a".into(),
+            slug: "a".into(),
+            name: "A".into(),
+            agent_id: "venue:a".into(),
+            category: "restaurant".into(),
+            description: None,
+            area: None,
+            city: None,
+            tags: Vec::new(),
+            price_range: None,
+            priority_rank: None,
+            endpoint: None,
+            settings: None,
+            fee: Fee::default(),
+            active: true,
+        };
+        let slots = vec![Slot { id: "s".into(), time: "noon".into(), capacity: 1, taken: 0 }];
+        wait(log.import_venues(vec![VenueListing { venue, slots }])).unwrap();
+        let bank = Bank { executor: executor.clone(), mood, accounts: Arc::default(), lost: Arc::default() };
+        let caps = Caps { payment_max: Some(5000), day_max: Some(6000) };
+        let cashier = Cashier::new(vec![Arc::new(bank.clone())], caps);
+        let agent = VenueAgent::new(NetworkTerms::default(), log.clone(), Arc::new(Strangers)).with_cashier(cashier);
+        let resident = Arc::new(Resident {
+            name: AgentName::parse("network").unwrap(),
+            agent: Arc::new(agent),
+            push: true,
+            tools: ToolMode::Full,
+        });
+        let engine = open(&executor, &log, 1);
+        Self { executor, log, bank, engine, resident, process: 1 }
+    }
+
+    fn request(&self, payload: &Value) -> Box<SendMessage> {
+        let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "");
+        message.parts = vec![Part::data(Json::of(payload).unwrap())];
+        let skill = json!({"urn:sabir:ext:skill:v1": "payment.authorize"});
+        message.metadata = Object::from_map(skill.as_object().unwrap()).ok();
+        let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
+        Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false })
+    }
+
+    fn sending(&self, key: &str, payload: &Value) -> impl Future<Output = Result<Sent, Fault>> + Send + 'static {
+        let (engine, resident, request) = (self.engine.clone(), self.resident.clone(), self.request(payload));
+        let scope =
+            Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: resident.name.clone() });
+        let terms = Terms { idempotency_key: Some(key.into()), ..Terms::default() };
+        async move { engine.send(&resident, scope, request, &terms).await }
+    }
+
+    fn send(&self, key: &str, payload: &Value) -> Result<Task, Fault> {
+        match self.executor.block_on(self.sending(key, payload))? {
+            Sent::Task(image, _) => Ok(image.thaw().unwrap()),
+            Sent::Message(message) => panic!("a payment is a task: {message:?}"),
+        }
+    }
+
+    /// The process dies, and another takes up its log.
+    fn crash(&mut self) {
+        self.executor.abort_group(self.process);
+        self.process += 1;
+        self.engine = open(&self.executor, &self.log, self.process);
+        let (engine, resident) = (self.engine.clone(), self.resident.clone());
+        let by_name = move |name: &AgentName| (*name == resident.name).then(|| resident.clone());
+        self.executor.block_on(async move { engine.recover(by_name).await.unwrap() });
+    }
+
+    fn account(&self, id: TaskId) -> Account {
+        self.bank.accounts.lock().unwrap().get(&id).cloned().unwrap_or_default()
+    }
+
+    fn taken(&self) -> u32 {
+        wait(self.log.slots("id-a")).unwrap()[0].taken
+    }
+
+    /// All or nothing, in every book.
+    fn check(&self, task: &Task, note: &str) {
+        let payment = wait(self.log.payment(task.id)).unwrap().unwrap();
+        let booking = wait(self.log.booking(task.id)).unwrap().unwrap();
+        let (account, tally) = (self.account(task.id), wait(self.log.tally()).unwrap());
+        assert_eq!(tally.drift(), 0, "{note}");
+        match payment.status {
+            PaymentStatus::Captured => {
+                assert_eq!((account.captured, account.voided), (1, false), "{note}");
+                assert_eq!((booking.status, self.taken()), (BookingStatus::Pending, 1), "{note}");
+                assert_eq!((task.status.state, self.log.metered()), (TaskState::Completed, 1), "{note}");
+            }
+            PaymentStatus::Failed => {
+                assert_eq!(account.captured, 0, "{note}");
+                assert!(account.voided || !account.promised || self.bank.mood.dead, "{note}: {account:?}");
+                assert_eq!((booking.status, self.taken()), (BookingStatus::Cancelled, 0), "{note}");
+                assert_eq!(task.status.state, TaskState::Rejected, "{note}");
+            }
+            other => panic!("{note}: a payment does not end as {other:?}"),
+        }
+    }
+}
+
+fn open(executor: &Executor, log: &Arc<MemoryLog>, process: u32) -> Engine {
+    let host = Arc::new(SimHost::new(executor.clone(), process, Chance::new(process.into())));
+    let log = log.clone();
+    executor.block_on(async move { Engine::open(log, host, Limits::default(), Metrics::default()).await.unwrap() })
+}
+
+fn payload(amount: u64) -> Value {
+    json!({
+        "amount": {"amount": amount, "currency": "USD"},
+        "token": {"type": "test", "outcome": "any"},
+        "booking": {"venue_id": "a", "slot_id": "s"},
+    })
+}
+
+fn data(task: &Task) -> Value {
+    let words = task.status.message.iter().flat_map(|message| &message.parts);
+    let made = task.artifacts.iter().rev().flat_map(|artifact| &artifact.parts);
+    let made = made.filter(|_| task.status.state == TaskState::Completed);
+    let json = made.chain(words).find_map(|part| data_of(part)).expect("an answer is data");
+    serde_json::from_str(json.as_str()).unwrap()
+}
+
+fn code(task: &Task) -> String {
+    data(task)["error"]["code"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_booking_is_made_and_paid_in_one_call() {
+    let world = World::new(Mood::default());
+    let task = world.send("k", &payload(2500)).unwrap();
+    let said = data(&task);
+    assert_eq!((&said["status"], &said["booking_status"]), (&json!("captured"), &json!("pending")), "{said}");
+    assert_eq!(said["payment_id"], said["booking_id"]);
+    assert_eq!(said["receipt"]["reference"], json!(format!("ref-{}", task.id)));
+    world.check(&task, "paid");
+    let again = world.send("k", &payload(2500)).unwrap();
+    assert_eq!((again.id, world.account(task.id).captured), (task.id, 1), "a repeat is the same payment");
+    let only = json!({"amount": {"amount": 1, "currency": "USD"}, "token": {"type": "test", "outcome": "any"},
+                      "capture": "authorize_only"});
+    let held = world.send("only", &only).unwrap();
+    let said = data(&held);
+    assert_eq!((&said["status"], said.get("booking_id")), (&json!("authorized"), None), "{said}");
+    assert_eq!(world.account(held.id), Account { promised: true, captured: 0, voided: false });
+}
+
+#[test]
+fn whatever_is_declined_gives_everything_back() {
+    for (mood, note) in [
+        (Mood { declines: true, ..Mood::default() }, "declined"),
+        (Mood { declines_capture: true, ..Mood::default() }, "promised, and then declined"),
+        (Mood { loses: 3, declines_capture: true, ..Mood::default() }, "with answers lost"),
+        (Mood { dead: true, ..Mood::default() }, "nobody answers"),
+    ] {
+        let world = World::new(mood);
+        let task = world.send("k", &payload(2500)).unwrap();
+        assert_eq!(code(&task), "payment_declined", "{note}");
+        world.check(&task, note);
+        // Whoever never answers is asked for longer than a retry is known.
+        if !mood.dead {
+            assert_eq!(world.send("k", &payload(2500)).unwrap().id, task.id, "{note}: a retry hears the same");
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_on_the_way_is_asked_again() {
+    let world = World::new(Mood { loses: 4, ..Mood::default() });
+    let task = world.send("k", &payload(2500)).unwrap();
+    world.check(&task, "in the end");
+    assert_eq!(world.account(task.id).captured, 1);
+}
+
+#[test]
+fn limits_and_rooms_are_kept_before_anybody_is_asked() {
+    let world = World::new(Mood::default());
+    assert_eq!(code(&world.send("a", &payload(5001)).unwrap()), "payment_limit_exceeded");
+    let paid = world.send("b", &payload(4000)).unwrap();
+    let refused = |key: &str, payload: &Value| match world.send(key, payload) {
+        Err(Fault::Booking(problem)) => problem.code,
+        other => panic!("{other:?}"),
+    };
+    let mut nothing = payload(4000);
+    nothing.as_object_mut().unwrap().remove("booking");
+    assert_eq!(refused("c", &nothing), ProblemCode::PaymentLimitExceeded, "the day's limit");
+    let full = world.send("d", &payload(10)).unwrap();
+    assert_eq!(code(&full), "slot_unavailable", "the slot is taken");
+    let mut once = nothing.clone();
+    once["amount"]["amount"] = json!(1);
+    once["token"]["outcome"] = json!("0xabc");
+    assert_eq!(world.send("e", &once).unwrap().status.state, TaskState::Completed);
+    assert_eq!(refused("f", &once), ProblemCode::PaymentDeclined, "what was used once is used up");
+    let mut other = nothing.clone();
+    other["token"] = json!({"type": "x402", "payload": {}});
+    assert_eq!(code(&world.send("g", &other).unwrap()), "payment_declined");
+    let mut wrong = payload(1);
+    wrong["tip"] = json!(1);
+    assert_eq!(code(&world.send("h", &wrong).unwrap()), "invalid_payload");
+    assert_eq!(world.bank.accounts.lock().unwrap().len(), 2, "nobody else was asked for money");
+    world.check(&paid, "the first");
+}
+
+/// A crash at every single step, then a restart and the same call again.
+#[test]
+fn no_crash_books_without_paying_or_pays_without_booking() {
+    let moods = [
+        Mood::default(),
+        Mood { loses: 2, ..Mood::default() },
+        Mood { declines: true, ..Mood::default() },
+        Mood { declines_capture: true, loses: 1, ..Mood::default() },
+    ];
+    for mood in moods {
+        for steps in 0..40 {
+            let note = format!("{mood:?}, crash after {steps} steps");
+            let mut world = World::new(mood);
+            let sending = world.sending("k", &payload(2500));
+            world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
+            for _ in 0..steps {
+                if world.executor.step() == Stepped::Idle {
+                    break;
+                }
+            }
+            world.crash();
+            let task = world.send("k", &payload(2500)).unwrap_or_else(|fault| panic!("{note}: {fault}"));
+            world.check(&task, &note);
+            assert_eq!(world.bank.accounts.lock().unwrap().len(), 1, "{note}: one payment");
+        }
+    }
+}
+
+fn data_of(part: &Part) -> Option<&Json> {
+    match &part.content {
+        sabir_proto::Content::Data(json) => Some(json),
+        _ => None,
+    }
+}
+
+/// A payment that was canceled while its slot was held gives it back once the hold has run out.
+#[test]
+fn a_hold_that_nobody_sees_to_is_given_back() {
+    let world = World::new(Mood { dead: true, ..Mood::default() });
+    let sending = world.sending("k", &payload(2500));
+    world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
+    while wait(world.log.payments(true, 1)).unwrap().is_empty() {
+        assert_ne!(world.executor.step(), Stepped::Idle, "the slot is held sooner or later");
+    }
+    let id = wait(world.log.payments(true, 1)).unwrap()[0].id;
+    let release = |later: i64| {
+        let now = world.executor.now() + sabir_testkit::clock::EPOCH_MS;
+        let now = sabir_proto::Timestamp::from_millis(i64::try_from(now).unwrap() + later);
+        wait(release_holds(&*world.log, &*world.log, now)).unwrap()
+    };
+    let hold = i64::try_from(HOLD_TIME.as_millis()).unwrap();
+    assert_eq!(release(hold), 0, "its task is at work");
+    let (engine, agent) = (world.engine.clone(), world.resident.name.clone());
+    let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent };
+    let cancel = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+    let resident = world.resident.clone();
+    let canceled = world.executor.block_on(async move { engine.cancel(&scope, &resident, &cancel).await });
+    assert!(canceled.is_ok(), "{canceled:?}");
+    assert_eq!((release(0), world.taken()), (0, 1), "the hold has not run out");
+    assert_eq!((release(hold), world.taken()), (1, 0));
+    assert_eq!(release(hold), 0);
+    assert_eq!(wait(world.log.booking(id)).unwrap().unwrap().status, BookingStatus::Cancelled);
+    assert_eq!(wait(world.log.payment(id)).unwrap().unwrap().status, PaymentStatus::Voiding);
+}

@@ -1,0 +1,227 @@
+//! A network in memory. Nothing in it waits for anything, so that one poll is enough for everything.
+
+use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident, TaskLog};
+use sabir_network::import::{self, VenueRow};
+use sabir_network::{Office, Patron, Patrons, Terms, VenueAgent};
+use sabir_proto::agnt::{Aside, Intent};
+use sabir_proto::{
+    AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Sent, Task,
+    Tenant, Timestamp, ToolMode,
+};
+use sabir_store::memory::MemoryLog;
+use sabir_store::{Interaction, Ledger, Scope, Subscription, Subscriptions as _};
+use serde_json::{Value, json};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// What a future comes to at once.
+#[track_caller]
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(found) => found,
+        Poll::Pending => panic!("nothing waits in this world"),
+    }
+}
+
+/// A clock that stands still, and chance that counts.
+#[derive(Default)]
+struct Still(AtomicU64);
+
+impl Host for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn random(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, _: BoxFuture<'static, ()>) {
+        panic!("nothing goes on by itself in this world");
+    }
+}
+
+/// Everybody has the key `k1`, and every envelope came from somewhere.
+struct Everybody;
+
+impl Patrons for Everybody {
+    fn patron(&self, _: &Caller) -> Patron {
+        self.holder("k1")
+    }
+
+    fn holder(&self, key: &str) -> Patron {
+        let tier = Some("pro".to_owned());
+        let prefix = Some("agnt_live_0123".to_owned());
+        Patron { key: Some(key.into()), prefix, tier, agents: Vec::new(), customer: Some("cus_1".into()) }
+    }
+
+    fn record(&self, passage: u64) -> Option<Interaction> {
+        (passage == 7).then(|| Interaction {
+            intent: "booking.confirm".into(),
+            status: "ok".into(),
+            ..Default::default()
+        })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) log: Arc<MemoryLog>,
+    engine: Engine,
+    resident: Resident,
+}
+
+/// What an answer is.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Said, and forgotten.
+    Said(Value),
+    /// A task.
+    Task(Box<Task>),
+}
+
+impl World {
+    /// With venues of these rows.
+    pub(crate) fn with(rows: &Value) -> Self {
+        let log = Arc::new(MemoryLog::new());
+        let host = Arc::new(Still::default());
+        let engine = now(Engine::open(log.clone(), host, Limits::default(), Metrics::default())).unwrap();
+        let agent = VenueAgent::new(Terms::default(), log.clone(), Arc::new(Everybody));
+        let name = AgentName::parse("network").unwrap();
+        let resident = Resident { name, agent: Arc::new(agent), push: true, tools: ToolMode::Full };
+        let world = Self { log, engine, resident };
+        world.import(rows);
+        world
+    }
+
+    pub(crate) fn import(&self, rows: &Value) {
+        let rows: Vec<VenueRow> = import::read(&rows.to_string()).unwrap();
+        now(import::import(&*self.log, &Terms::default(), rows)).unwrap();
+    }
+
+    pub(crate) fn subscribe(&self, id: &str, events: &[&str]) {
+        let subscription = Subscription {
+            id: id.into(),
+            key: "k1".into(),
+            url: format!("https://hooks.example/{id}"),
+            events: events.iter().map(|event| (*event).to_owned()).collect(),
+            secret: sabir_proto::Secret::new("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
+            previous: None,
+            created_at: Timestamp::from_millis(1),
+            ended: None,
+        };
+        now(self.log.subscribe(subscription)).unwrap();
+    }
+
+    pub(crate) fn office(&self) -> Office {
+        Office {
+            engine: self.engine.clone(),
+            log: self.log.clone() as Arc<dyn TaskLog>,
+            ledger: self.log.clone() as Arc<dyn Ledger>,
+            patrons: Arc::new(Everybody),
+            agent: self.resident.name.clone(),
+        }
+    }
+
+    /// Asks as an envelope does.
+    pub(crate) fn envelope(&self, key: &str, to: &str, intent: Intent, payload: &Value) -> Result<Answer, Fault> {
+        let mut message = data(intent, payload);
+        let timestamp = Some("2027-01-15T08:00:00Z".to_owned());
+        Aside { passage: Some(7), from: Some("me".into()), to: Some(to.into()), timestamp, ..Aside::default() }
+            .put(&mut message);
+        self.send(message, &Tenant::none(), Some(key))
+    }
+
+    /// Asks as any client does.
+    pub(crate) fn ask(&self, intent: Intent, payload: &Value) -> Answer {
+        self.send(data(intent, payload), &Tenant::none(), None).unwrap()
+    }
+
+    /// Asks in words.
+    pub(crate) fn say(&self, text: &str) -> Answer {
+        self.send(Message::text(id(), Role::User, text), &Tenant::none(), None).unwrap()
+    }
+
+    /// Asks a venue itself.
+    pub(crate) fn ask_at(&self, venue: &str, intent: Intent, payload: &Value) -> Answer {
+        self.send(data(intent, payload), &Tenant::parse(venue).unwrap(), None).unwrap()
+    }
+
+    fn send(&self, message: Message, tenant: &Tenant, key: Option<&str>) -> Result<Answer, Fault> {
+        let scope =
+            Scope { tenant: tenant.clone(), caller: Caller::named("key:k1"), agent: self.resident.name.clone() };
+        let request = Box::new(SendMessage {
+            tenant: tenant.clone(),
+            message,
+            configuration: SendConfiguration::default(),
+            metadata: None,
+            alias: None,
+            wants_task: false,
+        });
+        let terms = sabir_proto::Terms { idempotency_key: key.map(str::to_owned), ..Default::default() };
+        Ok(match now(self.engine.send(&self.resident, Arc::new(scope), request, &terms))? {
+            Sent::Message(message) => Answer::Said(shown(&message.parts)),
+            Sent::Task(task, _) => Answer::Task(Box::new(task.thaw().unwrap())),
+        })
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn said(self) -> Value {
+        match self {
+            Self::Said(said) => said,
+            Self::Task(task) => panic!("a task: {task:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn task(self) -> Task {
+        match self {
+            Self::Task(task) => *task,
+            Self::Said(said) => panic!("no task: {said}"),
+        }
+    }
+
+    /// The code of the refusal that it is.
+    #[track_caller]
+    pub(crate) fn refusal(self) -> String {
+        let said = match self {
+            Self::Said(said) => said,
+            Self::Task(task) => shown(&task.status.message.unwrap().parts),
+        };
+        said["error"]["code"].as_str().unwrap_or_else(|| panic!("no refusal: {said}")).to_owned()
+    }
+}
+
+/// The data of an answer; its words where it has none.
+pub(crate) fn shown(parts: &[Part]) -> Value {
+    sabir_proto::agnt::data(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
+}
+
+fn data(intent: Intent, payload: &Value) -> Message {
+    let mut message = Message::text(id(), Role::User, "");
+    message.parts = vec![Part::data(Json::of(payload).unwrap())];
+    let skill = json!({"urn:sabir:ext:skill:v1": intent.name()});
+    message.metadata = Some(Object::new(Json::of(&skill).unwrap()).unwrap());
+    message
+}
+
+fn id() -> MessageId {
+    MessageId::parse("m").unwrap()
+}
+
+/// A row of a file of venues.
+pub(crate) fn row(slug: &str, more: &Value) -> Value {
+    let mut row = json!({"slug": slug, "name": slug.to_uppercase(), "category": "restaurant", "area": "Canggu", "city": "Bali",
+        "description": "Grilled fish", "agent_id": format!("venue_{slug}")});
+    row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    row
+}

@@ -1,0 +1,87 @@
+//! The agents to whom tasks are handed: those of this server in process, and those elsewhere as they are called otherwise.
+//!
+//! Agents are made before all of them are there, so whoever hands tasks over asks for the other one when it is time.
+
+use crate::directory::{Directory, Served};
+use crate::route::Route;
+use sabir_engine::BoxFuture;
+use sabir_gateway::Error;
+use sabir_gateway::handoff::{Face, Peer, Taken};
+use sabir_proto::{AgentCard, Fault, Message, TaskId, TaskRef};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Who is here, and the way to their tasks. Neither is held: agents are in the directory, and the directory is on the way.
+#[derive(Default)]
+pub(crate) struct Neighbours(OnceLock<(Weak<Directory>, Weak<Route>)>);
+
+impl Neighbours {
+    /// Says where to look. Only the first time counts.
+    pub(crate) fn tell(&self, directory: &Arc<Directory>, route: &Arc<Route>) {
+        // Whoever tells it twice tells it the same.
+        drop(self.0.set((Arc::downgrade(directory), Arc::downgrade(route))));
+    }
+
+    fn find(&self, name: &str) -> Result<(Arc<Served>, Arc<Route>), Error> {
+        let (directory, route) = self.0.get().ok_or_else(|| away("nobody is here yet"))?;
+        let (Some(directory), Some(route)) = (directory.upgrade(), route.upgrade()) else {
+            return Err(away("the server has stopped"));
+        };
+        let served = directory.get(name).ok_or_else(|| away("it is not served at the moment"))?;
+        Ok((served, route))
+    }
+}
+
+fn away(words: &str) -> Error {
+    Fault::Unavailable(words.into()).into()
+}
+
+/// One of them.
+pub(super) struct Neighbour {
+    pub(super) name: String,
+    pub(super) all: Arc<Neighbours>,
+}
+
+impl Peer for Neighbour {
+    fn face(&self) -> BoxFuture<'_, Result<Face, Error>> {
+        Box::pin(async move {
+            let (served, _) = self.all.find(&self.name)?;
+            match &served.elsewhere {
+                Some(elsewhere) => elsewhere.remote().face().await,
+                None => Ok(face(&served)),
+            }
+        })
+    }
+
+    fn send(&self, of: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
+        Box::pin(async move {
+            let (served, route) = self.all.find(&self.name)?;
+            match &served.elsewhere {
+                Some(elsewhere) => elsewhere.remote().hand(&route.caller_of(of).await?, message).await,
+                None => Ok(match route.hand(of, &served.resident, message).await? {
+                    Some(task) => Taken::Task(Box::new(task)),
+                    None => Taken::Words,
+                }),
+            }
+        })
+    }
+
+    fn cancel(&self, of: TaskId, task: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let (served, route) = self.all.find(&self.name)?;
+            match &served.elsewhere {
+                Some(elsewhere) => elsewhere.remote().take_back(&route.caller_of(of).await?, task).await,
+                None => Ok(route.take_back(of, &served.resident, task).await?),
+            }
+        })
+    }
+}
+
+/// What an agent of this server says of itself. All of them hold tasks, and know a handoff again.
+fn face(served: &Served) -> Face {
+    let card = AgentCard { skills: served.skills.clone(), ..served.card.clone() };
+    let (endpoint, binding) = match served.card.supported_interfaces.first() {
+        Some(interface) => (&*interface.url, &*interface.protocol_binding),
+        None => ("", ""),
+    };
+    Face { holds: true, recognises: true, ..Face::of(&card, endpoint, binding) }
+}

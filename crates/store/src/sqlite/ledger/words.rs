@@ -1,0 +1,161 @@
+//! Words of venues: each is kept once, and a venue says which of them it says.
+//!
+//! A term is part of a venue's texts if it is part of one of their words, since neither has spaces. So a search first asks
+//! which words there are with the term in them, and then for venues that say one of those: both are short lists, however
+//! many venues there are. A location may have spaces; areas and cities count as words of their own kind.
+//!
+//! What is found may be too much, where letters count as the same here that do not elsewhere. Whoever reads it compares.
+
+use crate::ledger::{Venue, Wanted, folded};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+/// Words that one term may mean. One that means more says next to nothing, and is not asked for.
+const MEANINGS_MAX: usize = 512;
+/// Characters of a text that the index of parts knows.
+const INDEXED_CHARS_MIN: usize = 3;
+
+/// What a query means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// As far as words tell, everything.
+    Anything,
+    /// There is no such word.
+    Nothing,
+    /// Venues that say these; a question to `venue_text`.
+    These(String),
+}
+
+/// A kind of word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Word,
+    Place,
+    Category,
+}
+
+impl Kind {
+    const fn number(self) -> i64 {
+        match self {
+            Self::Word => 0,
+            Self::Place => 1,
+            Self::Category => 2,
+        }
+    }
+
+    /// The letter of its tokens.
+    const fn letter(self) -> char {
+        match self {
+            Self::Word => 'w',
+            Self::Place => 'p',
+            Self::Category => 'c',
+        }
+    }
+
+    /// Its column in the index of parts, if it has one.
+    const fn column(self) -> Option<&'static str> {
+        match self {
+            Self::Word => Some("word"),
+            Self::Place => Some("place"),
+            Self::Category => None,
+        }
+    }
+}
+
+/// Asks which words a query means.
+pub(super) fn meant(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<Meant> {
+    // A term with a space in it is part of no word; whoever reads compares.
+    let terms = wanted.terms.iter().filter(|term| !term.contains(char::is_whitespace)).map(|term| (Kind::Word, term));
+    let places = wanted.location.iter().map(|place| (Kind::Place, place));
+    let mut question = String::new();
+    for (kind, text) in places.chain(terms) {
+        match meanings(connection, kind, text)? {
+            ids if ids.is_empty() => return Ok(Meant::Nothing),
+            ids if ids.len() > MEANINGS_MAX => {}
+            ids => and(&mut question, kind, &ids),
+        }
+    }
+    // By itself the category has a better index.
+    if let Some(category) = wanted.category.as_ref().filter(|_| !question.is_empty()) {
+        let sql = "SELECT id FROM venue_word WHERE kind = ?1 AND text = ?2";
+        let asked = params![Kind::Category.number(), category];
+        match connection.prepare_cached(sql)?.query_row(asked, |row| row.get(0)).optional()? {
+            Some(id) => and(&mut question, Kind::Category, &[id]),
+            None => return Ok(Meant::Nothing),
+        }
+    }
+    Ok(if question.is_empty() { Meant::Anything } else { Meant::These(question) })
+}
+
+fn and(question: &mut String, kind: Kind, ids: &[i64]) {
+    question.push_str(if question.is_empty() { "(" } else { " AND (" });
+    for (i, id) in ids.iter().enumerate() {
+        let joint = if i == 0 { "" } else { " OR " };
+        // Writing to a text does not fail.
+        write!(question, "{joint}{}{id}", kind.letter()).unwrap_or_default();
+    }
+    question.push(')');
+}
+
+/// The words that a text is part of; one more than may be meant where there are more.
+fn meanings(connection: &Connection, kind: Kind, text: &str) -> rusqlite::Result<Vec<i64>> {
+    let limit = i64::try_from(MEANINGS_MAX + 1).unwrap_or(i64::MAX);
+    let is_indexed = text.chars().count() >= INDEXED_CHARS_MIN && !text.contains('\0');
+    match kind.column().filter(|_| is_indexed) {
+        Some(column) => {
+            // Quoted: words of a caller are not words of a language.
+            let question = format!("{column} : \"{}\"", text.replace('"', "\"\""));
+            let sql = "SELECT rowid FROM venue_word_text WHERE venue_word_text MATCH ?1 LIMIT ?2";
+            connection.prepare_cached(sql)?.query_map(params![question, limit], |row| row.get(0))?.collect()
+        }
+        None => {
+            let sql = "SELECT id FROM venue_word WHERE kind = ?1 AND instr(text, ?2) > 0 LIMIT ?3";
+            let asked = params![kind.number(), text, limit];
+            connection.prepare_cached(sql)?.query_map(asked, |row| row.get(0))?.collect()
+        }
+    }
+}
+
+/// The words that were met while venues are put in.
+#[derive(Debug, Default)]
+pub(super) struct Vocabulary(HashMap<(Kind, String), i64>);
+
+impl Vocabulary {
+    /// Puts what an active venue says into the index.
+    pub(super) fn index(&mut self, connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
+        if !venue.active {
+            return Ok(());
+        }
+        let said = [Some(&*venue.name), venue.description.as_deref(), Some(&*venue.category)];
+        let said: Vec<String> = said.into_iter().flatten().map(folded).collect();
+        let words = said.iter().flat_map(|text| text.split_whitespace()).map(|word| (Kind::Word, word.to_owned()));
+        let places = [venue.area.as_deref(), venue.city.as_deref()];
+        let places = places.into_iter().flatten().map(|place| (Kind::Place, folded(place)));
+        let category = (Kind::Category, venue.category.to_ascii_lowercase());
+        let mut tokens = BTreeSet::new();
+        for (kind, text) in words.chain(places).chain([category]) {
+            tokens.insert(format!("{}{}", kind.letter(), self.id(connection, kind, text)?));
+        }
+        let tokens: Vec<String> = tokens.into_iter().collect();
+        let sql = "INSERT INTO venue_text (rowid, tokens) VALUES (?1, ?2)";
+        connection.prepare_cached(sql)?.execute(params![n, tokens.join(" ")])?;
+        Ok(())
+    }
+
+    fn id(&mut self, connection: &Connection, kind: Kind, text: String) -> rusqlite::Result<i64> {
+        if let Some(id) = self.0.get(&(kind, text.clone())) {
+            return Ok(*id);
+        }
+        let sql = "INSERT INTO venue_word (kind, text) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        let added = connection.prepare_cached(sql)?.execute(params![kind.number(), text])?;
+        let sql = "SELECT id FROM venue_word WHERE kind = ?1 AND text = ?2";
+        let id = connection.prepare_cached(sql)?.query_row(params![kind.number(), text], |row| row.get(0))?;
+        if let (1, Some(column)) = (added, kind.column()) {
+            let sql = format!("INSERT INTO venue_word_text (rowid, {column}) VALUES (?1, ?2)");
+            connection.prepare_cached(&sql)?.execute(params![id, text])?;
+        }
+        self.0.insert((kind, text), id);
+        Ok(id)
+    }
+}

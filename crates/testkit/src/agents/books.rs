@@ -1,0 +1,95 @@
+//! An agent that books: what it does to the ledger goes with its steps.
+
+use super::{ARTIFACT, Roster, asked_for, pause};
+use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_proto::Part;
+use sabir_store::{Booked, BookingStatus, Effect, Fee, Ledger, NewBooking, NewUsage, Slot, Venue, VenueListing};
+
+/// The venue that is booked, by its id.
+pub const VENUE: &str = "venue";
+/// The slots it has, and how often each can be booked.
+const SLOTS: u64 = 6;
+const CAPACITY: u32 = 2;
+
+/// Books the slot whose number it is told. An even one at once; an odd one is held first, and made a little later.
+#[derive(Debug)]
+pub struct Books(pub Roster);
+
+impl Books {
+    /// Puts the venue into a ledger.
+    ///
+    /// # Panics
+    /// When the ledger does not take it at once.
+    pub fn furnish(ledger: &dyn Ledger) {
+        let venue = Venue {
+            id: VENUE.into(),
+            slug: VENUE.into(),
+            name: VENUE.into(),
+            agent_id: VENUE.into(),
+            category: VENUE.into(),
+            description: None,
+            area: None,
+            city: None,
+            tags: Vec::new(),
+            price_range: None,
+            priority_rank: None,
+            endpoint: None,
+            settings: None,
+            fee: Fee::default(),
+            active: true,
+        };
+        let slot = |n: u64| Slot { id: n.to_string(), time: "noon".into(), capacity: CAPACITY, taken: 0 };
+        let slots = (1..=SLOTS).map(slot).collect();
+        crate::wait::at_once(ledger.import_venues(vec![VenueListing { venue, slots }])).expect("a good venue is taken");
+    }
+}
+
+fn usage() -> NewUsage {
+    NewUsage { intent: "booking.confirm".into(), cents: 25, customer: None }
+}
+
+impl Agent for Books {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let _present = self.0.sign(cx);
+        let number = asked_for(cx);
+        let held = !number.is_multiple_of(2);
+        let booked = Booked {
+            venue: VENUE.into(),
+            slot: Some(number.to_string()),
+            time: None,
+            party_size: None,
+            note: None,
+            key: "key".into(),
+            from: "agent".into(),
+            correlation: None,
+        };
+        let new = NewBooking {
+            booked,
+            status: if held { BookingStatus::PendingPayment } else { BookingStatus::Pending },
+            at: cx.now(),
+            held_until: held.then(|| cx.now()),
+            usage: (!held).then(usage),
+            interaction: None,
+        };
+        if cx.checkpoint().is_none() {
+            cx.effect(Effect::Book(Box::new(new)));
+        }
+        if held {
+            if cx.checkpoint().is_none() {
+                cx.set_checkpoint("held");
+                cx.commit().await?;
+            }
+            pause(cx, number).await;
+            let (from, to) = (BookingStatus::PendingPayment, BookingStatus::Pending);
+            let (booking, at, usage) = (cx.task_id(), cx.now(), Some(usage()));
+            cx.effect(Effect::MoveBooking { booking, from, to, at, usage });
+        }
+        cx.artifact(ARTIFACT, vec![Part::text("booked")]).await?;
+        Ok(Ending::complete())
+    }
+
+    fn nature(&self) -> Nature {
+        // Before anything is committed nothing has happened, so it may begin in place.
+        Nature { instant: true, brief: false, recovery: Recovery::Resume }
+    }
+}

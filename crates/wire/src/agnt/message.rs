@@ -1,0 +1,204 @@
+//! Envelopes in the words of A2A, for whoever calls a network as an agent.
+//!
+//! A network knows five intents and no tasks, so only messages can be sent, and each is answered at once:
+//!
+//! | Said | Becomes |
+//! |---|---|
+//! | a message that names a skill | the intent of that name; its data part is the payload |
+//! | a message in words without a skill | `booking.search`, and the words are the query |
+//! | files, references, how to be answered | nothing: they are lost, and noted |
+//! | the result of looking | a message with a data part |
+//! | a booking | a task that is completed, named as the booking, with the artifact `booking` |
+//! | a refusal of a booking that is final | a task that is rejected, with the error as a data part |
+//! | any other refusal | a fault |
+
+use crate::losses::{LossKind, Losses};
+use sabir_proto::agnt::{Intent, Problem, ProblemCode, data};
+use sabir_proto::{
+    Answer, Artifact, ArtifactId, Content, Fault, Json, JsonFault, Message, MessageId, Object, Part, Role,
+    SendConfiguration, SendMessage, Task, TaskRef, TaskState, TaskStatus, TheirTask,
+};
+use serde_json::{Map, Value, json};
+
+/// The artifact of a booking.
+const BOOKING: &str = "booking";
+
+/// What a message asks of a network.
+pub fn asked(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Object), Fault> {
+    let message = &request.message;
+    let given = data(&message.parts);
+    let intent = match message.skill() {
+        Some(skill) => Intent::parse(&skill)
+            .ok_or_else(|| Fault::UnsupportedOperation(format!("the network has no skill {skill:.64?}")))?,
+        None if given.is_some() => {
+            let words = "a data part is for a skill: name it in metadata, as urn:sabir:ext:skill:v1";
+            return Err(Fault::invalid("message.metadata", words));
+        }
+        None => Intent::BookingSearch,
+    };
+    for (number, part) in message.parts.iter().enumerate() {
+        if matches!(part.content, Content::Raw(_) | Content::Url(_)) {
+            losses.note(LossKind::Part, format_args!("message.parts[{number}]"));
+        }
+    }
+    if !message.reference_task_ids.is_empty() {
+        losses.note(LossKind::References, "message.referenceTaskIds");
+    }
+    if request.configuration != SendConfiguration::default() {
+        losses.note(LossKind::Configuration, "configuration");
+    }
+    let words = message.joined_text();
+    let payload = match given {
+        Some(data) => Object::new(data.clone()),
+        None if intent == Intent::BookingSearch && !words.trim().is_empty() => {
+            Object::from_map(&Map::from_iter([("query".to_owned(), Value::from(words.trim()))]))
+        }
+        None => Object::from_map(&Map::new()),
+    };
+    let wrong = |fault: JsonFault| Fault::invalid("message.parts", fault.to_string());
+    Ok((intent, payload.map_err(wrong)?))
+}
+
+/// A result.
+pub fn told(intent: Intent, payload: &Object, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
+    let part = Part::data(payload.as_json().clone());
+    if !intent.has_effect() {
+        let mut message = Message::text(mint(), Role::Agent, "");
+        message.parts = vec![part];
+        return Ok(Answer::SentMessage(Box::new(message)));
+    }
+    let name = ["booking_id", "payment_id"].iter().find_map(|name| payload.get(name)?.as_str().map(str::to_owned));
+    let name = name.ok_or_else(|| Fault::InvalidAgentResponse("a booking without its booking_id".into()))?;
+    let mut task = task(&name, TaskState::Completed, None)?;
+    let artifact = ArtifactId::parse(BOOKING).map_err(|fault| Fault::InvalidAgentResponse(fault.to_string()))?;
+    task.artifacts = vec![Artifact::new(artifact, vec![part])];
+    Ok(Answer::SentTask(Box::new(task)))
+}
+
+/// A refusal: of a booking, and for good, it is a task that was rejected.
+pub fn refused(intent: Intent, problem: Problem, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
+    use ProblemCode as Code;
+    let words = problem.message.clone();
+    Err(match problem.code {
+        Code::Unauthorized | Code::InvalidSignature => Fault::Unauthenticated(words),
+        Code::TierRequired | Code::ScopeRequired | Code::AgentMismatch | Code::TlsRequired => Fault::Forbidden(words),
+        Code::RateLimited => {
+            Fault::TooMany { words, retry_after: problem.retry_after.map_or(1, |after| after.as_secs().max(1)) }
+        }
+        Code::CircuitOpen | Code::VenueUnreachable | Code::TtlExceeded | Code::Internal | Code::InProgress => {
+            Fault::Unavailable(words)
+        }
+        Code::MalformedEnvelope | Code::InvalidEnvelope | Code::UnsupportedMediaType | Code::StaleTimestamp => {
+            Fault::invalid("message", words)
+        }
+        Code::UnsupportedProtocol => Fault::VersionNotSupported(words),
+        Code::UnknownIntent => Fault::UnsupportedOperation(words),
+        Code::PayloadTooLarge => Fault::Exhausted(words),
+        Code::InvalidPayload if !intent.has_effect() => Fault::invalid("message.parts", words),
+        Code::InvalidPayload
+        | Code::VenueNotFound
+        | Code::SlotUnavailable
+        | Code::PaymentRequired
+        | Code::PaymentDeclined
+        | Code::PaymentLimitExceeded
+            if intent.has_effect() =>
+        {
+            let mut message = Message::text(mint(), Role::Agent, words);
+            let error = json!({"error": {"code": problem.code.name(), "message": problem.message}});
+            message.parts.extend(Json::of(&error).ok().map(Part::data));
+            return Ok(Answer::SentTask(Box::new(task(mint().as_str(), TaskState::Rejected, Some(message))?)));
+        }
+        _ => Fault::Booking(Box::new(problem)),
+    })
+}
+
+fn task(name: &str, state: TaskState, message: Option<Message>) -> Result<TheirTask, Fault> {
+    Ok(Task {
+        id: TaskRef::parse(name).map_err(|fault| Fault::InvalidAgentResponse(fault.to_string()))?,
+        context_id: None,
+        status: TaskStatus { state, message, timestamp: None },
+        metadata: None,
+        history: Vec::new(),
+        artifacts: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{Code, Tenant};
+
+    fn send(parts: Vec<Part>, skill: Option<&str>) -> SendMessage {
+        let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "");
+        message.parts = parts;
+        message.metadata = skill.map(|skill| Object::new(Json::of(&json!({"skillId": skill})).unwrap()).unwrap());
+        SendMessage {
+            tenant: Tenant::none(),
+            message,
+            configuration: SendConfiguration::default(),
+            metadata: None,
+            alias: None,
+            wants_task: false,
+        }
+    }
+
+    fn object(text: &str) -> Object {
+        Object::new(Json::parse(text).unwrap()).unwrap()
+    }
+
+    fn mint() -> MessageId {
+        MessageId::parse("minted").unwrap()
+    }
+
+    #[test]
+    fn a_skill_is_an_intent_and_words_are_a_search() {
+        let mut losses = Losses::new();
+        let payload = object(r#"{"venue_id":"x"}"#);
+        let confirm = send(vec![Part::data(payload.as_json().clone())], Some("booking.confirm"));
+        assert_eq!(asked(&confirm, &mut losses), Ok((Intent::BookingConfirm, payload.clone())));
+        let words = send(vec![Part::text(" seafood ")], None);
+        assert_eq!(asked(&words, &mut losses), Ok((Intent::BookingSearch, object(r#"{"query":"seafood"}"#))));
+        let ping = send(vec![Part::text("hello")], Some("network.ping"));
+        assert_eq!(asked(&ping, &mut losses), Ok((Intent::NetworkPing, object("{}"))));
+        assert!(losses.is_empty());
+        let file = Part { content: Content::Raw(vec![1]), ..Part::text("") };
+        asked(&send(vec![file, Part::text("x")], None), &mut losses).unwrap();
+        assert_eq!(losses.notes()[0].to_string(), "part: message.parts[0]");
+        let nameless = send(vec![Part::data(payload.as_json().clone())], None);
+        assert_eq!(asked(&nameless, &mut losses).unwrap_err().code(), Code::InvalidParams);
+        let unknown = send(vec![Part::text("x")], Some("booking.cancel"));
+        assert_eq!(asked(&unknown, &mut losses).unwrap_err().code(), Code::UnsupportedOperation);
+    }
+
+    #[test]
+    fn a_booking_is_a_task_and_everything_else_a_message() {
+        let found = told(Intent::VenueList, &object(r#"{"count":0}"#), &mut mint).unwrap();
+        assert!(matches!(found, Answer::SentMessage(message) if message.parts.len() == 1));
+        let booked = told(Intent::BookingConfirm, &object(r#"{"booking_id":"b-1"}"#), &mut mint).unwrap();
+        let Answer::SentTask(task) = booked else { panic!("{booked:?}") };
+        assert_eq!((task.id.to_string().as_str(), task.status.state), ("b-1", TaskState::Completed));
+        assert_eq!(task.artifacts[0].artifact_id.as_str(), "booking");
+        assert!(told(Intent::BookingConfirm, &object("{}"), &mut mint).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_what_it_means_to_the_caller() {
+        let refuse = |intent, code| refused(intent, Problem::new(code, "m"), &mut mint);
+        let rejected = refuse(Intent::BookingConfirm, ProblemCode::SlotUnavailable).unwrap();
+        assert!(
+            matches!(&rejected, Answer::SentTask(task) if task.status.state == TaskState::Rejected),
+            "{rejected:?}"
+        );
+        for (code, expected) in [
+            (ProblemCode::Unauthorized, Code::Unauthenticated),
+            (ProblemCode::TierRequired, Code::Forbidden),
+            (ProblemCode::RateLimited, Code::TooMany),
+            (ProblemCode::CircuitOpen, Code::Unavailable),
+            (ProblemCode::UnknownIntent, Code::UnsupportedOperation),
+            (ProblemCode::IdempotencyConflict, Code::Conflict),
+        ] {
+            assert_eq!(refuse(Intent::BookingConfirm, code).unwrap_err().code(), expected, "{code:?}");
+        }
+        assert_eq!(refuse(Intent::VenueList, ProblemCode::InvalidPayload).unwrap_err().code(), Code::InvalidParams);
+    }
+}
