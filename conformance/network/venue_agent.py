@@ -13,7 +13,7 @@ import time
 from envelope import PROTOCOL, sign, stamp
 from names import CURRENT
 
-WAYS = ('book', 'refuse', '500', 'nonsense', 'silence', 'close', 'unsigned', 'forged')
+WAYS = ('book', 'refuse', '500', 'down', 'nonsense', 'silence', 'close', 'unsigned', 'forged')
 
 
 class VenueAgent:
@@ -85,6 +85,8 @@ class VenueAgent:
         ).encode()
         if way == 'nonsense':
             data = b'<html>'
+        if way == 'down':
+            status, data = 503, b'upstream is down'
         handler.send_response(status)
         handler.send_header('Content-Type', 'application/json')
         handler.send_header('Content-Length', str(len(data)))
@@ -92,6 +94,9 @@ class VenueAgent:
         handler.wfile.write(data)
 
     def close(self):
+        """Nobody is there any more. Doing it again changes nothing."""
+        if self.over.is_set():
+            return
         self.over.set()
         self.http.shutdown()
         self.http.server_close()

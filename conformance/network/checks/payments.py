@@ -80,7 +80,9 @@ def pay(
     payload = {'amount': {'amount': amount, 'currency': 'USD'}, 'token': token, 'capture': capture}
     if booking:
         payload['booking'] = {'venue_id': venue, 'slot_id': slot}
-    return caller.ask('payment.authorize', sign(payload, key, caller.sender, nonce=os.urandom(16).hex()) if key else payload, **more)
+    return caller.ask(
+        'payment.authorize', sign(payload, key, caller.sender, nonce=os.urandom(16).hex()) if key else payload, **more
+    )
 
 
 def states(net):

@@ -204,13 +204,15 @@ def a_payload_may_be_bound_to_intent_and_recipient(world):
 
 
 @check
-def a_nonce_is_used_once(world):
-    """Under another timestamp it is another event with the same nonce, which nobody honest sends."""
+def a_nonce_is_good_for_one_thing(world):
+    """Whoever sends again may sign again; whoever says something else needs another nonce."""
     caller = shared(world).caller('enterprise')
-    first = sign({}, CURRENT, 'judge', nonce='b2' * 16, intent='network.ping', to=caller.network)
-    caller.good('network.ping', first)
-    other = sign({}, CURRENT, 'judge', ts=first['_ts'] - 1, nonce='b2' * 16, intent='network.ping', to=caller.network)
-    caller.refused((401, 'invalid_signature'), 'network.ping', other)
+    now = int(time.time())
+    bound = {'nonce': 'b2' * 16, 'intent': 'booking.search', 'to': caller.network}
+    caller.good('booking.search', sign({'limit': 3}, CURRENT, 'judge', ts=now, **bound))
+    caller.good('booking.search', sign({'limit': 3}, CURRENT, 'judge', ts=now - 1, **bound))
+    other = sign({'limit': 4}, CURRENT, 'judge', ts=now - 2, **bound)
+    caller.refused((401, 'invalid_signature'), 'booking.search', other)
 
 
 @check
