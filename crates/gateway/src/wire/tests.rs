@@ -75,7 +75,12 @@ async fn errors_are_kept_without_their_secrets_and_the_rest_is_not() {
 async fn what_nobody_works_on_is_not_listened_to() {
     let folder = Folder::new("nobody");
     let log = WireLog::open(Keep::All, &folder.0).unwrap();
-    let (_, heard) = log.listen(async { Ok::<_, String>(say("x", 200)) }).await;
+    let (_, heard) = log
+        .listen(async {
+            say("x", 200);
+            Ok::<_, String>(())
+        })
+        .await;
     assert!(heard.is_none());
     assert!(WireLog::off().observer().is_none() && log.observer().is_some());
 }
