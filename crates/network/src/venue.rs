@@ -16,7 +16,7 @@ use crate::webhook;
 use crate::words;
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::agnt::{self, Aside, Intent, Problem, ProblemCode};
-use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Timestamp};
+use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, Timestamp};
 use sabir_store::{
     Booked, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError, Venue, VenueName,
     VenueQuery,
@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 /// What a confirmed booking costs, in cents of a dollar.
 pub const CONFIRM_CENTS: u32 = 25;
+/// Below this, numbers with a point hold every whole number.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 /// The artifact that a booking leaves.
 pub const BOOKING: &str = "booking";
 
@@ -226,7 +228,11 @@ impl VenueAgent {
     /// The venue that a request is addressed to, if it is one of ours; `Err` if it is nobody here.
     async fn addressee(&self, to: Option<&str>, now: Timestamp) -> Result<Option<Venue>, Problem> {
         let Some(to) = to.filter(|to| *to != self.terms.id) else { return Ok(None) };
-        let found = self.ledger.venue(VenueName::Agent(to)).await.map_err(troubled)?;
+        let mut found = self.ledger.venue(VenueName::Agent(to)).await.map_err(troubled)?;
+        if found.is_none() {
+            // The catalog names venues by their ids, since agents may be called what no tenant may.
+            found = self.ledger.venue(VenueName::Id(to)).await.map_err(troubled)?;
+        }
         match found.filter(|venue| venue.active) {
             None if self.leads_elsewhere(to, now) => Ok(None),
             found => found.map(Some).ok_or_else(|| elsewhere::nobody(to)),
@@ -246,6 +252,9 @@ impl Agent for VenueAgent {
             Err(problem) => return Ok(refuse(&problem)),
         };
         let aside = Aside::of(message);
+        // An envelope is held to its words; in messages of A2A the numbers of some SDKs all have a point.
+        let payload =
+            if aside.as_ref().is_some_and(|aside| aside.passage.is_some()) { payload } else { whole(payload) };
         let tenant = cx.tenant().as_str();
         let to = aside.as_ref().and_then(|aside| aside.to.as_deref()).or((!tenant.is_empty()).then_some(tenant));
         let at = match self.addressee(to, cx.now()).await {
@@ -304,12 +313,38 @@ fn said(message: &Message) -> Option<(Intent, Result<Object, Problem>, bool)> {
         return None;
     }
     if let (Some(intent), Some(data)) = (intent, agnt::data(&message.parts)) {
+        if message.parts.iter().filter(|part| matches!(part.content, Content::Data(_))).count() > 1 {
+            let twice = crate::intent::invalid("one data part says what is wanted; there are more");
+            return Some((intent, Err(twice), false));
+        }
         let wrong = |_| crate::intent::invalid("the payload must be an object");
         return Some((intent, Object::new(data.clone()).map_err(wrong), false));
     }
     let (intent, payload) = words::understand(intent, &message.joined_text())?;
     let wrong = |_| crate::intent::invalid("the payload cannot be read");
     Some((intent, Object::from_map(&payload).map_err(wrong), true))
+}
+
+/// A payload in which `3.0` is 3. The official SDKs of 1.0 for Python and JavaScript keep data as protobuf values, which
+/// know one kind of number.
+fn whole(payload: Object) -> Object {
+    fn mend(value: &mut Value) {
+        match value {
+            Value::Object(members) => members.values_mut().for_each(mend),
+            Value::Number(number) => {
+                let exact = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < WHOLE_MAX);
+                if let (false, Some(float)) = (number.is_i64() || number.is_u64(), exact) {
+                    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and no larger than fits")]
+                    let int = float as i64;
+                    *number = int.into();
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut members = payload.to_map();
+    members.values_mut().for_each(mend);
+    Object::from_map(&members).unwrap_or(payload)
 }
 
 /// Whoever speaks A2A to a venue need not name it again.

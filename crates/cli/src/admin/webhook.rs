@@ -39,6 +39,9 @@ pub(crate) struct Add {
 impl Verb for Add {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let Self { key, url, events, place } = self;
+        if !url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            return Err(Problem::usage("--url is not an address that can be called; write https://HOST/PATH").into());
+        }
         let keys = wait(place.open(Expect::Existing)?.keys())?;
         if !keys.iter().any(|known| known.id.as_str() == key) {
             let unknown = Problem::new(Code::Vendor("SABIR_ERR_UNKNOWN_KEY"), format!("there is no key {key}"));

@@ -9,7 +9,7 @@ use crate::config::registry::OnDrift;
 use crate::host::TokioHost;
 use sabir_engine::{BoxFuture, Host as _};
 use sabir_gateway::{Error, Found, May, Voucher, Way, is_ours};
-use sabir_proto::AgentName;
+use sabir_proto::{AgentName, Fault};
 use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -86,7 +86,8 @@ impl Keeper {
         let before = self.used();
         let parsed = Url::parse(&way.address).ok();
         if parsed.is_some_and(|url| is_ours(&url, &self.ours)) {
-            return Err(format!("it points to {}, which is this server itself", way.address));
+            tracing::warn!(agent = %self.agent, address = way.address, "its card leads back to this server");
+            return Err(CIRCLE.into());
         }
         let way = before.as_ref().map_or(way.clone(), |before| stay(before, found, way));
         may(&sabir_gateway::by_way(found.clone(), &way))?;
@@ -166,7 +167,14 @@ impl sabir_gateway::Keeper for Keeper {
     }
 }
 
+/// What callers are told as well: that they are sent round in a circle is theirs to know.
+const CIRCLE: &str = "its card leads back to this server itself";
+
 fn unused(problem: &str) -> Error {
+    if problem == CIRCLE {
+        let fault = Fault::InvalidAgentResponse(CIRCLE.into());
+        return Error::Fault { fault, transport: None, retry_after: None };
+    }
     // Not their words, so not for callers.
     Error::Usage(format!("its card is not used: {problem}"))
 }

@@ -1,6 +1,6 @@
 //! The venues of the booking network as agents: each is found like any other, and is spoken to through the network.
 //!
-//! A venue's entry leads to the network's card. Its interfaces carry the venue's agent as their tenant, which clients of
+//! A venue's entry leads to the network's card. Its interfaces carry the venue's id as their tenant, which clients of
 //! 1.0 send along: what is asked there is asked of that venue, and a booking need not name it. Clients of 0.3 have no
 //! tenants; they name the venue in what they say.
 
@@ -50,7 +50,7 @@ async fn find(ledger: &dyn Ledger, wanted: &Wanted) -> Vec<Venue> {
 fn entry(network: &Entry, venue: Venue) -> Entry {
     let words = [Some(venue.category.clone()), venue.area.clone(), venue.city.clone()].into_iter().flatten();
     let tags: Vec<String> = words.chain(venue.tags).collect();
-    let at = |interface: &Interface| Interface { tenant: Some(venue.agent_id.clone()), ..interface.clone() };
+    let at = |interface: &Interface| Interface { tenant: Some(venue.id.clone()), ..interface.clone() };
     let offered = |skill: Skill| Skill { tags: skill.tags.into_iter().chain(tags.iter().cloned()).collect(), ..skill };
     let book = skill(Intent::BookingConfirm);
     let book = Skill { examples: vec![format!("book {} for 2", venue.slug)], ..book };

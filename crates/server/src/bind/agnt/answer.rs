@@ -53,7 +53,12 @@ fn of_task(number: u64, task: &TheirTask) -> Outcome {
     let said = match task.status.state {
         TaskState::Completed => {
             let made = task.artifacts.iter().rev().find_map(|artifact| data(&artifact.parts));
-            made.map_or_else(|| said(words), object)
+            let told = || {
+                let made = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
+                let all: Vec<Part> = made.chain(words).cloned().collect();
+                said(&all)
+            };
+            made.map_or_else(told, object)
         }
         TaskState::InputRequired if data(words).is_some() => said(words),
         TaskState::Rejected | TaskState::Failed if data(words).is_some() => {
