@@ -39,7 +39,7 @@ impl Town {
 
     fn tool(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
-        command.args(arguments).current_dir(self.home.path("")).env("HOME", self.home.path(""));
+        command.args(arguments).env_clear().current_dir(self.home.path("")).env("HOME", self.home.path(""));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

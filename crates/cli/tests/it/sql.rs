@@ -70,7 +70,7 @@ fn the_queries_of_the_guide_run() {
     let failed = sabir.send("/agents/desk", &saying("break"));
     let database = open(&sabir);
     let queries: Vec<&str> = GUIDE.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(queries.len(), 3);
+    assert_eq!(queries.len(), 4);
     let rows = |sql: &str| -> Vec<Vec<rusqlite::types::Value>> {
         let mut statement = database.prepare(sql).unwrap();
         let width = statement.column_count();
@@ -90,6 +90,7 @@ fn the_queries_of_the_guide_run() {
     assert_eq!(failures[0][0], Text(failed["id"].as_str().unwrap().into()));
     assert_eq!(failures[0][2], Text("It broke.".into()));
     assert_eq!(rows(queries[2]).len(), 0, "nobody waits");
+    assert_eq!(rows(queries[3]).len(), 0, "no envelope came");
 }
 
 #[test]

@@ -118,12 +118,15 @@ fn an_error_as_data_is_a_refusal_wherever_it_stands() {
         task(7, TaskState::Failed, vec![Part::text("it broke")], Vec::new()),
         task(7, TaskState::Rejected, vec![data("{}")], Vec::new()),
         task(7, TaskState::Working, Vec::new(), Vec::new()),
-        task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]),
+        task(7, TaskState::Completed, Vec::new(), Vec::new()),
         task(7, TaskState::Completed, Vec::new(), vec![data("[1]")]),
         Reply::Deleted,
     ] {
         assert_eq!(code(reply).unwrap_err().0, ProblemCode::Internal);
     }
+    // An agent that knows nothing of networks answers in words.
+    let worded = task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]);
+    assert_eq!(outcome(7, Ok(worded)).said.unwrap().as_str(), r#"{"text":"done"}"#);
     // A venue may be called that.
     let named = task(7, TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
     assert!(code(named).is_ok());
