@@ -54,9 +54,6 @@ pub(crate) struct Add {
     /// What it is called here; made from its card where nothing is said.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The vendor's habits that it follows.
-    #[arg(long, value_name = "PROFILE")]
-    profile: Option<String>,
     /// A token to show it: env:NAME or file:PATH.
     #[arg(long, value_name = "REFERENCE")]
     bearer: Option<String>,
@@ -91,7 +88,7 @@ impl Verb for Add {
             settings.insert("on_drift".into(), on_drift.clone().into());
         }
         let url = absolute(&self.url)?;
-        let order = AgentOrder { url, name: self.name, profile: self.profile, settings, untried: self.untried };
+        let order = AgentOrder { url, name: self.name, profile: None, settings, untried: self.untried };
         let config = self.place.config()?;
         let admin = self.place.open(Expect::Any)?;
         let arrival = wait(admin.add_agent(&config, order))?;
