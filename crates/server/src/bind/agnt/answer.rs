@@ -54,8 +54,8 @@ fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
     struct Seen<'a> {
         #[serde(borrow, default)]
         history: Vec<Heard<'a>>,
-        #[serde(borrow, default)]
-        artifacts: Vec<Made<'a>>,
+        #[serde(default)]
+        artifacts: Vec<Made>,
     }
     #[derive(Deserialize)]
     struct Heard<'a> {
@@ -63,14 +63,12 @@ fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
         metadata: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Made<'a> {
-        #[serde(borrow)]
-        parts: Vec<Piece<'a>>,
+    struct Made {
+        parts: Vec<Piece>,
     }
     #[derive(Deserialize)]
-    struct Piece<'a> {
-        #[serde(borrow)]
-        data: Option<&'a RawValue>,
+    struct Piece {
+        data: Option<Json>,
     }
     #[derive(Deserialize)]
     struct Beside {
@@ -85,12 +83,12 @@ fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
         return None;
     }
     let seen: Seen<'_> = serde_json::from_slice(&task.json).ok()?;
-    let made = seen.artifacts.iter().rev().find_map(|artifact| artifact.parts.iter().find_map(|part| part.data))?;
+    let made =
+        seen.artifacts.iter().rev().find_map(|artifact| artifact.parts.iter().find_map(|part| part.data.as_ref()))?;
     let beside = seen.history.first().and_then(|first| first.metadata);
     let beside = beside.and_then(|metadata| serde_json::from_str::<Beside>(metadata.get()).ok());
     let passage = beside.and_then(|beside| beside.aside?.passage);
-    let said = object(&Json::parse(made.get()).ok()?);
-    Some(Outcome { said, replay: passage != Some(number), done: true, recorded: false })
+    Some(Outcome { said: object(made), replay: passage != Some(number), done: true, recorded: false })
 }
 
 fn of_task(number: u64, task: &TheirTask) -> Outcome {
