@@ -18,7 +18,7 @@ mod child;
 mod lineage;
 
 pub use child::Child;
-pub use lineage::{LINEAGE, Lineage};
+pub use lineage::{Claim, LINEAGE, Lineage};
 
 pub(crate) use budget::Excess;
 
