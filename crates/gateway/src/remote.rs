@@ -42,7 +42,7 @@ use crate::wire;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace, Tls};
+use sabir_client::{Credentials, Egress, Error, Pace, Profile, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub struct Upstream {
     pub fallback: Option<AgentName>,
     /// Calls that may be under way at the same time; `None` for any number.
     pub bulkhead: Option<usize>,
+    /// The habits of its vendor; those of whoever's address it is, where nobody says.
+    pub profile: Option<&'static Profile>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
     /// Where else its card may lead with these: origins besides the hosts of its places.

@@ -94,6 +94,7 @@ mod pages;
 mod patience;
 mod process;
 mod production;
+mod profiles;
 mod protocols;
 mod proxies;
 mod push;

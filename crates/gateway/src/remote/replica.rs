@@ -8,7 +8,7 @@ use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::{Scout, vouch};
 use crate::wire::WireLog;
-use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
+use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::{AgentCard, Fault, HANDOFF};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -102,6 +102,11 @@ impl Replica {
             .credentials(upstream.credentials.clone())
             // A turn counts its calls, and so do breakers and the budget.
             .once();
+        if let Reference::Origin(url) | Reference::At(url) = &reference
+            && let Some(profile) = upstream.profile.or_else(|| Profile::recognised(url))
+        {
+            client = client.profile(profile);
+        }
         if let Some(observer) = hub.wire().observer() {
             client = client.observer(observer);
         }

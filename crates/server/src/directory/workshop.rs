@@ -218,8 +218,9 @@ impl Workshop {
         let config = self.config();
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
         let place = entry.url.clone().or_else(|| entry.replicas.first().map(|replica| replica.url.clone()));
+        let place = place.map(|place| card::drift::place(&place, entry.profile.as_deref())).unwrap_or_default();
         let (registry, ours) = (self.registry.clone(), self.ours.clone());
-        let keeper = Keeper::new(name.clone(), registry, on_drift, ours, place.unwrap_or_default(), used);
+        let keeper = Keeper::new(name.clone(), registry, on_drift, ours, place, used);
         let keeper = Arc::new(keeper);
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let on_behalf = if entry.app { self.on_behalf()? } else { None };
