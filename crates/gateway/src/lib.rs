@@ -65,4 +65,4 @@ pub use sabir_client::{
     Arriving, Asking, Authorise, Credentials, Egress, Endpoint, Error, Found, Profile, Timeouts, Tls, egress::Lookup,
     send_message,
 };
-pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours};
+pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours, leads_to};

@@ -7,6 +7,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `replica` | one place where the agent is: its card, its breakers |
+//! | `astray` | interfaces of the card that lead nowhere |
 //! | `line` | calls, each through the breakers |
 //! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
@@ -19,6 +20,7 @@
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
+mod astray;
 mod cancel;
 mod known;
 mod line;

@@ -192,6 +192,20 @@ fn an_interface_that_does_not_answer_is_passed_over() {
 }
 
 #[test]
+fn nor_is_it_called_for_an_agent_of_the_file() {
+    let elsewhere = Elsewhere::start();
+    elsewhere.change(|card| {
+        let dead = json!({"url": "http://127.0.0.1:9/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+        card["supportedInterfaces"].as_array_mut().unwrap().insert(0, dead);
+    });
+    let config = format!("{ECHO}[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{}\"\n", elsewhere.url);
+    let (desk, sabir) = (Desk::new(), Sabir::start(&config));
+    assert_eq!(says(&sabir, "far").as_deref(), Some("/rpc"));
+    let shown = agent(&desk, &sabir.home, &["show", "far"]).json();
+    assert_eq!(shown["card"]["interface"]["url"], format!("{}/rpc", elsewhere.url), "what answered is pinned");
+}
+
+#[test]
 fn a_change_of_what_matters_is_held_until_it_is_approved() {
     let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
     let home = sabir.home.clone();

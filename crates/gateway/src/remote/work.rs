@@ -18,6 +18,7 @@ use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
+use super::replica::Replica;
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
 use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
@@ -26,6 +27,7 @@ use sabir_proto::{
     Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
     Timestamp,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest pause between two calls.
@@ -256,8 +258,13 @@ impl<'a> Work<'a> {
         self.misunderstood == 1 || (self.misunderstood == 2 && line.try_the_first_version())
     }
 
-    /// Nothing has begun where this happened, so the next attempt may go elsewhere.
+    /// Nothing has begun where this happened, so the next attempt may go elsewhere; unless there is another way to the same
+    /// place.
     fn shun(&mut self, error: &Error) {
+        let is_there = |replica: &Arc<Replica>| self.known.at.as_ref() == Some(&replica.place.url);
+        if self.remote.replicas.iter().any(|replica| is_there(replica) && replica.has_another_way()) {
+            return;
+        }
         if !self.known.tried && self.known.task.is_none() && !is_held(error) {
             self.shunned.extend(self.known.at.clone());
         }

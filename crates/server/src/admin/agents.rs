@@ -216,6 +216,14 @@ impl Admin {
         let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
         let (found, voucher) = look(&workshop, &remote).await?;
         let scout = remote.scout();
+        // What is pinned first is tried out before, as a server does.
+        let found = match keeper.used() {
+            Some(_) => found,
+            None => match scout.try_out(&found).await {
+                Ok((way, _)) => sabir_gateway::by_way(found, &way),
+                Err(_) => found,
+            },
+        };
         let may = |found: &Found| scout.admit(found);
         Ok(keeper.weigh(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
     }
