@@ -193,7 +193,7 @@ impl Server {
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
         let route = Arc::new(Route::new(engine));
-        registrar.workshop().introduce(&directory, &route);
+        registrar.workshop().introduce(&directory, &route, &guard);
         route.know(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
         if resumed + failed > 0 {

@@ -72,6 +72,7 @@ mod deliveries;
 mod demo;
 mod dialects;
 mod disk;
+mod dispatch;
 mod doctor;
 mod door;
 mod envelope;
