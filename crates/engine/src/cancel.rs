@@ -3,12 +3,14 @@
 //! An agent that only stands for another one cannot decide how a cancel ends: the other one may have finished already, or
 //! never answer. It is given a grace in which to ask, and the task ends as the other one says. Where nobody answers, the
 //! task is canceled all the same, with a mark that something is not known; and that the other one is yet to be told is a
-//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged.
+//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged. The same
+//! row is written where we end a task by ourselves: one that outgrew its limits, took too long, or cannot be taken up.
 
 use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
 use crate::engine::{Core, Engine, Resident};
 use crate::host::BoxFuture;
 use crate::record::Recorder;
+use bytes::Bytes;
 use sabir_proto::{AgentName, TaskId, Timestamp};
 use sabir_store::{Effect, OwedCancel, Step, StoreError};
 use std::future::poll_fn;
@@ -51,6 +53,20 @@ impl Core {
     pub(crate) fn owed_cancel(&self, off: &CalledOff, canceled: &Canceled) -> Option<OwedCancel> {
         let data = canceled.checkpoint.clone().filter(|_| !off.acknowledged)?;
         Some(OwedCancel { data, attempts: 0, due: later(self.host.now(), PAUSE_MIN) })
+    }
+
+    /// The row for work that was ended without anybody having been told: it is due at once.
+    pub(crate) fn untold_cancel(&self, checkpoint: Option<Bytes>) -> Option<OwedCancel> {
+        Some(OwedCancel { data: checkpoint?, attempts: 0, due: self.host.now() })
+    }
+
+    /// Sees to the cancel that a step says is owed, if it does.
+    pub(crate) fn chase_for(self: &Arc<Self>, step: &Step, agent: &Arc<dyn AnyAgent>) {
+        for effect in &step.effects {
+            if let Effect::OweCancel(Some(owed)) = effect {
+                self.chase(step.task, agent.clone(), (**owed).clone());
+            }
+        }
     }
 
     /// Tells an agent of a cancel again and again, until that has been acknowledged.

@@ -18,7 +18,7 @@ use crate::agent::{HandedOver, Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Resident};
 use crate::live::rests;
 use crate::machine;
-use crate::owed::{Ending, Owed};
+use crate::owed::{Ending, Failed, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
@@ -101,9 +101,13 @@ impl Engine {
             Err(why) => {
                 // Whoever registered is owed the end, whatever has been configured since.
                 let notify = true;
+                // Whoever works on it elsewhere goes on until it is told; one that is gone is told if it comes back.
+                let agent = agent.map(|resident| resident.agent.clone());
+                let wants_to_know = agent.as_ref().is_none_or(|agent| !agent.any_grace().is_zero());
+                let cancel = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| wants_to_know));
                 if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
-                    let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify });
-                    self.core.owe(Owed { live, ending });
+                    let (live, ending) = (claimed.into_live(), Ending::Failed(Failed { why, notify, cancel }));
+                    self.core.owe(Owed { live, ending, agent });
                 }
                 self.core.metrics.turns_lost.inc();
                 Ok(false)

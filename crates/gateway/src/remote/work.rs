@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
             if self.falls_back() {
                 return self.fall_back().await;
             }
-            if let Some(ending) = self.give_up().await {
+            if let Some(ending) = self.give_up() {
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
@@ -463,21 +463,26 @@ impl<'a> Work<'a> {
         Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(self.held)
     }
 
+    /// Nobody waits for what they do from here on, and they are told so until they have heard it.
+    fn leave(&self) {
+        if self.known.task.is_some() {
+            self.cx.owe_cancel();
+        }
+    }
+
     /// The end of our patience.
-    async fn give_up(&self) -> Option<Ending> {
+    fn give_up(&self) -> Option<Ending> {
         let patience = &self.remote.upstream.patience;
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
             let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
             tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
             let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
+            self.leave();
             return Some(Ending::fail(words));
         }
         let silence = patience.silence.filter(|silence| self.calls > 0 && self.silent_for() >= *silence)?;
-        if let Some(id) = self.known.task.clone() {
-            // A courtesy: nobody waits for what it does from here on.
-            let _ = tokio::time::timeout(GRACE, self.remote.cancel_there(&self.known, &id)).await;
-        }
+        self.leave();
         Some(Ending::fail(format!("the agent did not respond in time: there was no news for {silence:?}")))
     }
 
