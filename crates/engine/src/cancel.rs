@@ -15,7 +15,7 @@ use sabir_proto::{AgentName, TaskId, Timestamp};
 use sabir_store::{Effect, OwedCancel, Step, StoreError};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -72,6 +72,9 @@ impl Core {
     /// Tells an agent of a cancel again and again, until that has been acknowledged.
     pub(crate) fn chase(self: &Arc<Self>, task: TaskId, agent: Arc<dyn AnyAgent>, mut owed: OwedCancel) {
         let core = self.clone();
+        if !self.chased.lock().unwrap_or_else(PoisonError::into_inner).insert(task) {
+            return;
+        }
         self.metrics.cancels_owed.inc();
         self.host.spawn(Box::pin(async move {
             loop {
@@ -80,6 +83,10 @@ impl Core {
                 if core.live.is_stopping() {
                     return;
                 }
+                // Whoever goes by that name now: it may have been changed because it could not be called.
+                let owner = core.log.owner(task).await.ok().flatten();
+                let now = owner.and_then(|scope| core.resident(&scope.agent));
+                let agent = now.map_or_else(|| agent.clone(), |resident| resident.agent.clone());
                 let mut told = agent.any_remind(Canceled { task, checkpoint: Some(owed.data.clone()) });
                 let told = poll_fn(|cx| poll_quietly(&mut told, cx).unwrap_or(Poll::Ready(false))).await;
                 if !told {
@@ -97,6 +104,7 @@ impl Core {
                 }
             }
             core.metrics.cancels_owed.dec();
+            core.chased.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
         }));
     }
 }
@@ -105,7 +113,7 @@ impl Engine {
     /// Goes on telling agents elsewhere of cancels that they have not acknowledged.
     pub(crate) async fn chase_owed(
         &self,
-        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+        resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(), StoreError> {
         let mut after = None;
         loop {
@@ -115,7 +123,7 @@ impl Engine {
             for (task, agent, owed) in page {
                 match resident(&agent) {
                     Some(resident) => self.core.chase(task, resident.agent.clone(), owed),
-                    None => tracing::warn!(%task, %agent, "an agent that is gone owes a cancel; the row stays"),
+                    None => tracing::debug!(%task, %agent, "an agent that is not here owes a cancel; the row stays"),
                 }
             }
         }
