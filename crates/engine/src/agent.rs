@@ -417,6 +417,13 @@ impl Context {
         self.outlet.commit()
     }
 
+    /// Says that work goes on elsewhere which nobody waits for any more once this turn has ended: that it is to be called
+    /// off there is written with the turn's last step, with the checkpoint, and [`Agent::remind`] is asked until it is
+    /// done, across restarts. For agents with a [grace](Agent::grace).
+    pub fn owe_cancel(&self) {
+        self.outlet.owe_cancel();
+    }
+
     /// Says in the next step whom the turn waits for, or that it waits for nobody any more. Kept beside the task for
     /// those who look from outside; it decides nothing.
     pub fn waits_for(&self, whom: Option<Continuation>) {

@@ -53,7 +53,7 @@ mod turn;
 
 pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
-pub use engine::{Engine, Resident};
+pub use engine::{Engine, Presence, Resident};
 pub use host::{BoxFuture, Host};
 pub use inbox::{ANSWERED_BY, Inbox, Question};
 pub use kin::{Child, Claim, LINEAGE, Lineage, Residents};

@@ -160,7 +160,9 @@ impl Engine {
                 }
                 return live.release();
             }
-            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
+            // Nobody is here to ask whether anything goes on elsewhere, so it is owed to whoever comes back.
+            let is_gone = of.is_none();
+            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), (notify, is_gone)).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
@@ -213,7 +215,7 @@ impl Engine {
         id: TaskId,
         state: TaskState,
         words: Vec<sabir_proto::Part>,
-        notify: bool,
+        (notify, owes): (bool, bool),
     ) -> Result<(sabir_store::Step, FrozenTask, Option<Bytes>), Fault> {
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
@@ -221,7 +223,9 @@ impl Engine {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
         let ending = self.core.ending(&stored, state, words, notify);
-        let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        let (mut step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        let owed = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| owes));
+        step.effects.extend(owed.map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image, stored.progress.checkpoint))
     }

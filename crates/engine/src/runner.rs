@@ -5,11 +5,11 @@
 //! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
 //! task: see `owed`.
 
-use crate::agent::{CalledOff, Canceled, Ending, HandedOver};
+use crate::agent::{Canceled, Ending, HandedOver};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
-use crate::owed::{self, Owed, PAUSE_MAX, PAUSE_MIN};
+use crate::owed::{self, Failed, Owed, PAUSE_MAX, PAUSE_MIN};
 use crate::record::Recorder;
 use crate::turn::Turn;
 use sabir_proto::{Fault, FrozenTask, Seq, TaskState};
@@ -77,7 +77,10 @@ impl Runner {
                     self.core.bereave(task, self.recorder.task.status.state);
                 }
             }
-            Some(ending) => self.core.owe(Owed { live: self.live, ending }),
+            Some(ending) => {
+                let agent = Some(self.turn.agent.clone());
+                self.core.owe(Owed { live: self.live, ending, agent });
+            }
         }
     }
 
@@ -117,7 +120,7 @@ impl Runner {
     }
 
     fn failure_because(&self, why: String) -> owed::Ending {
-        owed::Ending::Failed { why, notify: self.recorder.notifies() }
+        owed::Ending::Failed(Failed { why, notify: self.recorder.notifies(), cancel: self.owed() })
     }
 
     async fn woken(&mut self, deadline: &mut BoxFuture<'static, ()>) -> Woken {
@@ -212,7 +215,8 @@ impl Runner {
         self.recorder.add(&self.core, drafts);
         let ended = ending.is_some();
         let excess = if ended { None } else { self.excess() };
-        let owed = if excess.is_some() || matches!(by, By::Us) { self.owed() } else { None };
+        let is_ours = excess.is_some() || matches!(by, By::Us) || (ended && self.turn.outlet.owes_cancel());
+        let owed = if is_ours { self.owed() } else { None };
         let ending = ending.or(excess);
         let stop = ending.is_some();
         if let Some(ending) = ending {
@@ -246,12 +250,8 @@ impl Runner {
 
     /// What is owed to whoever works on a task that we have ended by ourselves: the word that nobody waits for it.
     fn owed(&self) -> Option<OwedCancel> {
-        let agent = &self.turn.agent;
-        if agent.any_grace().is_zero() {
-            return None;
-        }
-        let canceled = Canceled { task: self.recorder.task.id, checkpoint: self.turn.checkpoint.clone() };
-        self.core.owed_cancel(&CalledOff::unheard("nobody has told them"), &canceled)
+        let wants_to_know = !self.turn.agent.any_grace().is_zero();
+        self.core.untold_cancel(self.turn.checkpoint.clone().filter(|_| wants_to_know))
     }
 
     /// The failure of a task that has outgrown its limits.

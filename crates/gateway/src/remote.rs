@@ -7,6 +7,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `replica` | one place where the agent is: its card, its breakers |
+//! | `astray` | interfaces of the card that lead nowhere |
 //! | `line` | calls, each through the breakers |
 //! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
@@ -19,6 +20,7 @@
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
+mod astray;
 mod cancel;
 mod known;
 mod line;
@@ -42,7 +44,7 @@ use crate::wire;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace, Tls};
+use sabir_client::{Credentials, Egress, Error, Pace, Profile, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub struct Upstream {
     pub fallback: Option<AgentName>,
     /// Calls that may be under way at the same time; `None` for any number.
     pub bulkhead: Option<usize>,
+    /// The habits of its vendor; those of whoever's address it is, where nobody says.
+    pub profile: Option<&'static Profile>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
     /// Where else its card may lead with these: origins besides the hosts of its places.

@@ -4,7 +4,7 @@
 
 use crate::app::Served;
 use crate::watched::Watched;
-use sabir_engine::{Courier, Engine, Resident, Residents};
+use sabir_engine::{Courier, Engine, Presence, Resident, Residents};
 use sabir_guard::{Identity, Permit};
 use sabir_proto::{
     AgentName, Call, CancelTask, Fault, HANDOFF, Message, MessageId, Reply, Sent, TaskId, TaskRef, Tenant, Terms,
@@ -151,18 +151,19 @@ impl Route {
     /// Takes up what a crash interrupted: how many turns went on, and how many were failed.
     pub(crate) async fn recover(
         &self,
-        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+        presence: impl Fn(&AgentName) -> Presence,
     ) -> Result<(usize, usize), StoreError> {
-        self.engine.recover(residents).await
+        self.engine.recover(presence).await
+    }
+
+    /// The same for the tasks of one agent, which has come back or will not.
+    pub(crate) async fn recover_of(&self, agent: &AgentName, presence: Presence) -> Result<(usize, usize), StoreError> {
+        self.engine.recover_of(agent, presence).await
     }
 
     /// Takes up a task that nobody works on, if there is one of that name.
-    pub(crate) async fn wake(
-        &self,
-        id: TaskId,
-        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
-    ) -> Result<(), StoreError> {
-        self.engine.wake(id, residents).await
+    pub(crate) async fn wake(&self, id: TaskId, presence: impl Fn(&AgentName) -> Presence) -> Result<(), StoreError> {
+        self.engine.wake(id, presence).await
     }
 
     /// Begins to deliver what is owed to webhooks, until [`Route::stop`].

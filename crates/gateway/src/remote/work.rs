@@ -18,6 +18,7 @@ use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
+use super::replica::Replica;
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
 use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
@@ -26,6 +27,7 @@ use sabir_proto::{
     Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
     Timestamp,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest pause between two calls.
@@ -92,7 +94,7 @@ impl<'a> Work<'a> {
             if self.falls_back() {
                 return Box::pin(self.fall_back()).await;
             }
-            if let Some(ending) = Box::pin(self.give_up()).await {
+            if let Some(ending) = self.give_up() {
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
@@ -256,8 +258,13 @@ impl<'a> Work<'a> {
         self.misunderstood == 1 || (self.misunderstood == 2 && line.try_the_first_version())
     }
 
-    /// Nothing has begun where this happened, so the next attempt may go elsewhere.
+    /// Nothing has begun where this happened, so the next attempt may go elsewhere; unless there is another way to the same
+    /// place.
     fn shun(&mut self, error: &Error) {
+        let is_there = |replica: &Arc<Replica>| self.known.at.as_ref() == Some(&replica.place.url);
+        if self.remote.replicas.iter().any(|replica| is_there(replica) && replica.has_another_way()) {
+            return;
+        }
         if !self.known.tried && self.known.task.is_none() && !is_held(error) {
             self.shunned.extend(self.known.at.clone());
         }
@@ -456,21 +463,27 @@ impl<'a> Work<'a> {
         Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(self.held)
     }
 
+    /// Nobody waits for what they do from here on, and they are told so until they have heard it.
+    fn leave(&self) {
+        if self.known.task.is_some() {
+            self.cx.set_checkpoint(self.known.write());
+            self.cx.owe_cancel();
+        }
+    }
+
     /// The end of our patience.
-    async fn give_up(&self) -> Option<Ending> {
+    fn give_up(&self) -> Option<Ending> {
         let patience = &self.remote.upstream.patience;
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
             let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
             tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
             let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
+            self.leave();
             return Some(Ending::fail(words));
         }
         let silence = patience.silence.filter(|silence| self.calls > 0 && self.silent_for() >= *silence)?;
-        if let Some(id) = self.known.task.clone() {
-            // A courtesy: nobody waits for what it does from here on.
-            let _ = tokio::time::timeout(GRACE, self.remote.cancel_there(&self.known, &id)).await;
-        }
+        self.leave();
         Some(Ending::fail(format!("the agent did not respond in time: there was no news for {silence:?}")))
     }
 
