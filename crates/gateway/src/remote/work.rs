@@ -464,7 +464,7 @@ impl<'a> Work<'a> {
     }
 
     /// Nobody waits for what they do from here on, and they are told so until they have heard it.
-    fn leave(&self) {
+    fn leave(&mut self) {
         if self.known.task.is_some() {
             self.cx.set_checkpoint(self.known.write());
             self.cx.owe_cancel();
@@ -472,7 +472,7 @@ impl<'a> Work<'a> {
     }
 
     /// The end of our patience.
-    fn give_up(&self) -> Option<Ending> {
+    fn give_up(&mut self) -> Option<Ending> {
         let patience = &self.remote.upstream.patience;
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
