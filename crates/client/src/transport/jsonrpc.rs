@@ -158,7 +158,9 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     let mut losses = ready.losses.clone();
     let dialect = line.chosen.dialect;
     let answer = read_answer(dialect, ready.asked, result, &mut mint, &mut losses)?;
-    let result = body.slice_ref(result.as_bytes());
+    // What they left out is none of their bytes.
+    let result =
+        reply.result.map_or_else(|| Bytes::copy_from_slice(result.as_bytes()), |r| body.slice_ref(r.get().as_bytes()));
     let said = match dialect {
         Dialect::V1 => Said::within(answer, result.clone(), losses),
         _ => said_answer(dialect, answer, std::str::from_utf8(&result).ok(), losses),

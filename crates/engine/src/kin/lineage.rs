@@ -131,9 +131,9 @@ impl Lineage {
 /// What one server tells another of a task's past.
 #[derive(Debug, Serialize)]
 pub struct Claim<'a> {
-    root: String,
     hops: u32,
     path: Vec<Cow<'a, str>>,
+    root: String,
 }
 
 impl Context {
