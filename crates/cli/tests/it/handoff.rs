@@ -121,6 +121,26 @@ fn a_caller_that_follows_is_sent_on_and_the_task_goes_on_there() {
 }
 
 #[test]
+fn lists_by_state_have_it_where_they_show_it() {
+    let (triage, _billing) = pair("");
+    let task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
+    let listed = |status: &str, uri: &str| {
+        let request = Request::post("/", envelope("ListTasks", &json!({ "status": status })));
+        let page = triage.ask(&request.with("A2A-Extensions", uri)).json()["result"].clone();
+        let ids: Vec<Value> = page["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+        assert_eq!(page["totalSize"], ids.len(), "{page}");
+        (ids, page["tasks"][0]["status"]["state"].clone())
+    };
+    for (uri, shown, other) in [
+        (HANDOFF, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"),
+        ("urn:nobody", "TASK_STATE_FAILED", "TASK_STATE_COMPLETED"),
+    ] {
+        assert_eq!(listed(shown, uri), (vec![task["id"].clone()], json!(shown)));
+        assert!(listed(other, uri).0.is_empty(), "{uri}: {other}");
+    }
+}
+
+#[test]
 fn a_stream_ends_with_the_handoff_in_the_form_that_was_asked_for() {
     let (triage, _billing) = pair("");
     for (uri, wanted) in [(HANDOFF, "TASK_STATE_COMPLETED"), (LITERAL, "TRANSFERRED")] {
