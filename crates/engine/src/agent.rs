@@ -198,6 +198,11 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Whether somebody is asked something, so that there may be another turn.
+    pub const fn asks(&self) -> bool {
+        matches!(self, Self::AskInput(_) | Self::AskAuth(_))
+    }
+
     /// Done, without words.
     pub const fn complete() -> Self {
         Self::Complete(Vec::new())

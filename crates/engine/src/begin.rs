@@ -6,9 +6,10 @@ use crate::hold;
 use crate::kin::{LINEAGE, Lineage};
 use crate::live::{LiveRef, rests};
 use crate::machine;
+use crate::moment::Moment;
 use crate::record::{Recorder, agent_message, collapse};
 use crate::repeat::{Outcome, Seen, keep_key};
-use crate::retry::{RetryKey, Stage};
+use crate::retry::{Pending, RetryKey, Stage};
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::watch::{Until, Watch};
@@ -44,7 +45,7 @@ pub(crate) enum Begun {
 }
 
 /// A new task, as far as it gets without waiting.
-enum Opened {
+pub(crate) enum Opened {
     Begun(Begun),
     /// At rest once the log has answered.
     Committing {
@@ -54,10 +55,10 @@ enum Opened {
 }
 
 /// A new task that is in no log yet.
-struct Unopened {
+pub(crate) struct Unopened {
     step: Step,
     task: Task,
-    turn: Turn,
+    pub(crate) turn: Turn,
 }
 
 /// Where a send goes.
@@ -258,8 +259,9 @@ impl<'a> Incoming<'a> {
                 Seen::First(pending) => Some(pending),
             },
         };
+        let mut pending = pending;
         let begun = match target {
-            Target::Open(name) => match self.open(id, key, name).await? {
+            Target::Open(name) => match self.open(id, key, name, &mut pending).await? {
                 Opened::Begun(begun) => begun,
                 Opened::Committing { answer, rested } => {
                     let outcome = Outcome { core: self.core, answer: Some(answer), pending };
@@ -310,10 +312,20 @@ impl<'a> Incoming<'a> {
     }
 
     /// Opens a task.
-    async fn open(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+    async fn open(
+        &mut self,
+        id: TaskId,
+        key: Option<RetryKey>,
+        name: Option<Box<Effect>>,
+        pending: &mut Option<Pending<'a>>,
+    ) -> Result<Opened, Fault> {
         self.resident.agent.any_admits()?;
         if self.resident.agent.any_is_carried() {
             return Box::pin(self.carry(id, key, name)).await;
+        }
+        if self.is_brief() {
+            let unopened = self.draft(id, key, name);
+            return Moment::of(self, unopened, pending).await;
         }
         self.start(id, key, name)
     }
@@ -371,11 +383,12 @@ impl<'a> Incoming<'a> {
     }
 
     /// Opens a task whose turn has ended, or has yet to be waited for.
-    fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
+    pub(crate) fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
         let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
-        let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();
+        // A gap is an event, and is told as one.
+        let whole = (self.shape == Shape::Once || self.resident.agent.any_is_carried()) && !turn.outlet.has_gap();
         if let (Some(ended), true) = (&ending, whole) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
@@ -428,6 +441,8 @@ impl<'a> Incoming<'a> {
         let frozen = FrozenTask::freeze(task);
         step.placement = Some(Placement { state: frozen.state, position: task.id.stamp() });
         if frozen.state.is_settled() {
+            // There is no other turn to leave anything for; but a task that was given away is still to be let go of.
+            step.checkpoint = step.checkpoint.filter(|_| frozen.state == TaskState::Transferred);
             step.snapshot = Some(frozen.clone());
         } else {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
@@ -533,14 +548,12 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
-        let brief = first.opening.is_some() && self.is_brief();
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
             recorder,
             turn,
             first: Some(Box::new(first)),
-            brief,
             number,
             canceled: false,
         };

@@ -20,7 +20,7 @@ mod grant;
 mod lineage;
 
 pub use child::Child;
-pub use lineage::{LINEAGE, Lineage};
+pub use lineage::{Claim, LINEAGE, Lineage};
 
 pub(crate) use budget::Excess;
 

@@ -188,16 +188,8 @@ impl Engine {
         first.turn = Some(number);
         let live = claimed.into_live();
         live.publish(stored.head, &[], None);
-        let runner = Runner {
-            core: core.clone(),
-            live,
-            recorder,
-            turn,
-            first: Some(Box::new(first)),
-            brief: false,
-            number,
-            canceled: false,
-        };
+        let runner =
+            Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number, canceled: false };
         core.host.spawn(Box::pin(runner.run()));
         Ok(())
     }

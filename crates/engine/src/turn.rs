@@ -125,6 +125,11 @@ impl Outlet {
         !state.drafts.is_empty() || state.commit_wanted
     }
 
+    /// Whether something is missing from what was reported.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.lock().drafts.iter().any(|draft| matches!(draft, Draft::Gap(_)))
+    }
+
     /// Whether somebody waits for a commit.
     pub(crate) fn wants_commit(&self) -> bool {
         self.lock().commit_wanted

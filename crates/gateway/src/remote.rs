@@ -201,7 +201,10 @@ impl RemoteAgent {
     }
 
     /// The place where the task is, or the best one for it; not one of those that have just failed, if others are there.
-    fn replica(&self, known: &Known, chance: u64, shunned: &[String]) -> &Arc<Replica> {
+    fn replica(&self, known: &Known, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
+        if let [only] = &*self.replicas {
+            return only;
+        }
         let at = known.at.as_deref().filter(|_| known.tried || known.task.is_some());
         if let Some(replica) = at.and_then(|at| self.replicas.iter().find(|replica| replica.place.url == at)) {
             return replica;
@@ -212,7 +215,7 @@ impl RemoteAgent {
                 Candidate { weight, canary, usable: usable(replica) }
             };
             let candidates: Vec<Candidate> = self.replicas.iter().map(candidate).collect();
-            choose(&candidates, chance)
+            choose(&candidates, chance())
         };
         let fresh = |replica: &Replica| !shunned.contains(&replica.place.url);
         let chosen = choose(&|replica| replica.is_usable() && fresh(replica))
@@ -223,7 +226,7 @@ impl RemoteAgent {
 
     /// A line to the agent, wherever the task is.
     async fn line(&self, known: &Known) -> Result<Line, Error> {
-        self.replica(known, 0, &[]).line(&known.caller).await
+        self.replica(known, || 0, &[]).line(&known.caller).await
     }
 
     /// Asked at this pace where there is no stream.

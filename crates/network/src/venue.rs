@@ -18,8 +18,8 @@ use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::agnt::{self, Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, Timestamp};
 use sabir_store::{
-    Booked, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError, Venue, VenueName,
-    VenueQuery,
+    Bookable, Booked, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError, Venue,
+    VenueName, VenueQuery,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -156,26 +156,25 @@ impl VenueAgent {
     }
 
     /// A venue that can be booked, by its id or its slug.
-    async fn place(&self, asked: &Asked<'_>, name: &str) -> Result<Venue, Problem> {
+    async fn place(&self, asked: &Asked<'_>, name: &str) -> Result<Bookable, Problem> {
         let mut found = None;
         if is_uuid(name) {
-            found = self.ledger.venue(VenueName::Id(&name.to_ascii_lowercase())).await.map_err(troubled)?;
+            found = self.ledger.bookable(VenueName::Id(&name.to_ascii_lowercase())).await.map_err(troubled)?;
         }
         if found.is_none() {
-            found = self.ledger.venue(VenueName::Slug(name)).await.map_err(troubled)?;
+            found = self.ledger.bookable(VenueName::Slug(name)).await.map_err(troubled)?;
         }
-        let venue = found.filter(|venue| venue.active).ok_or_else(|| unknown_venue(name))?;
+        let found = found.filter(|found| found.venue.active).ok_or_else(|| unknown_venue(name))?;
         match &asked.at {
-            Some(at) if at.id != venue.id => {
+            Some(at) if at.id != found.venue.id => {
                 Err(crate::intent::invalid("venue_id: is another venue than the one this is addressed to"))
             }
-            _ => Ok(venue),
+            _ => Ok(found),
         }
     }
 
     async fn book(&self, asked: &Asked<'_>, order: Order) -> Result<Made, Problem> {
-        let venue = self.place(asked, &order.venue).await?;
-        let slots = self.ledger.slots(&venue.id).await.map_err(troubled)?;
+        let Bookable { venue, slots } = self.place(asked, &order.venue).await?;
         let slot = choose(&slots, &order)?;
         let aside = asked.aside.as_ref();
         let booked = Booked {
@@ -200,7 +199,7 @@ impl VenueAgent {
             usage: Some(self.usage(asked)),
             interaction: passage.and_then(|passage| self.patrons.record(passage)).map(record),
         };
-        Ok(Made { booking, shown, place: venue.name })
+        Ok(Made { booking, shown, place: venue.name.clone() })
     }
 
     /// What is counted for a booking.
@@ -396,11 +395,7 @@ async fn owed(
     moved: bool,
     now: Timestamp,
 ) -> Result<Vec<Effect>, StoreError> {
-    let subscriptions = ledger.subscriptions(Some(key)).await?;
-    let live = subscriptions.iter().filter(|one| one.ended.is_none());
-    let live: Vec<_> =
-        live.map(|one| webhook::Subscriber { id: &one.id, url: &one.url, events: &one.events }).collect();
-    Ok(webhook::owed(&live, named, moved, now))
+    Ok(webhook::owed(&ledger.subscribers(key).await?, named, moved, now))
 }
 
 /// What a booking leaves in its task.

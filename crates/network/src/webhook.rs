@@ -6,7 +6,7 @@
 //! thing, and its id says which.
 
 use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
-use sabir_store::{Effect, SUBSCRIPTIONS_PER_KEY_MAX};
+use sabir_store::{Effect, SUBSCRIPTIONS_PER_KEY_MAX, Subscriber};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -52,39 +52,27 @@ impl Told {
     }
 }
 
-/// A subscription as far as it matters here.
-#[derive(Debug, Clone, Copy)]
-pub struct Subscriber<'a> {
-    /// Its id.
-    pub id: &'a str,
-    /// Where it is told.
-    pub url: &'a str,
-    /// What it wants to be told of; everything when empty.
-    pub events: &'a [String],
-}
-
-impl Subscriber<'_> {
-    fn wants(&self, event: &str) -> bool {
-        self.events.is_empty() || self.events.iter().any(|wanted| wanted == event)
-    }
+/// Whether a subscriber wants to be told of an event.
+fn wants(subscriber: &Subscriber, event: &str) -> bool {
+    subscriber.events.is_empty() || subscriber.events.iter().any(|wanted| wanted == event)
 }
 
 /// What subscribers are owed of a step: `named` where what happened has a name of its own, and `moved` where it was a
 /// move of a booking that is there already. A URL that cannot be called was refused when it was subscribed; one that is
 /// here all the same is passed over, since nobody loses a booking for it.
-pub fn owed(subscribers: &[Subscriber<'_>], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
+pub fn owed(subscribers: &[Subscriber], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
     let mut effects = Vec::new();
     for subscriber in subscribers {
-        let Ok(host) = sabir_gateway::host_of(subscriber.url) else { continue };
+        let Ok(host) = sabir_gateway::host_of(&subscriber.url) else { continue };
         let mut put = |id: String| {
-            let config = PushConfig { id: Some(id), url: subscriber.url.into(), token: None, authentication: None };
+            let config = PushConfig { id: Some(id), url: subscriber.url.clone(), token: None, authentication: None };
             let (dialect, host) = (DIALECT.into(), host.clone());
             effects.push(Effect::PutPush { config, dialect, host, at, configs_max: CONFIGS_MAX });
         };
-        if named.is_some_and(|event| subscriber.wants(event)) {
+        if named.is_some_and(|event| wants(subscriber, event)) {
             put(format!("{PREFIX}{}", subscriber.id));
         }
-        if moved && subscriber.wants(STATUS_CHANGED) {
+        if moved && wants(subscriber, STATUS_CHANGED) {
             put(format!("{PREFIX}{}{CHANGED}", subscriber.id));
         }
     }

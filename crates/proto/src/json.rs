@@ -3,11 +3,14 @@
 //! Such values are kept as compact text rather than as a tree: most are only passed on, and text keeps what a tree
 //! would lose (64-bit integers, member order). Compact matters: one value is one line, in the log and in an SSE frame.
 
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// How deep a value may nest. Everybody downstream parses recursively, and 64 levels are past any honest use.
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -36,14 +39,16 @@ pub struct Json(Box<RawValue>);
 impl Json {
     /// Parses and compacts a text.
     pub fn parse(text: &str) -> Result<Self, JsonFault> {
-        let raw: &RawValue = serde_json::from_str(text).map_err(|e| JsonFault::Syntax(e.to_string()))?;
-        Self::tidy(raw)
+        let raw: &RawValue = serde_json::from_str(text).map_err(syntax)?;
+        match tidy(raw.get())? {
+            None => Ok(Self(raw.to_owned())),
+            Some(text) => Self::from_tidy(text),
+        }
     }
 
     /// From anything that serialises.
-    pub fn of<T: Serialize>(value: &T) -> Result<Self, JsonFault> {
-        let text = serde_json::to_string(value).map_err(|e| JsonFault::Syntax(e.to_string()))?;
-        Self::parse(&text)
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonFault> {
+        Self::take(serde_json::value::to_raw_value(value).map_err(syntax)?)
     }
 
     /// The compact text.
@@ -52,22 +57,24 @@ impl Json {
     }
 
     /// Reads the value as a type.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
-    fn tidy(raw: &RawValue) -> Result<Self, JsonFault> {
-        let compacted = compact(raw.get())?;
-        // What the grammar allows and no reader can take: numbers beyond a double, halves of surrogate pairs. Checked
-        // after the depth, since this walk is recursive.
-        let readable: Result<serde_json::Value, _> = serde_json::from_str(raw.get());
-        readable.map_err(|e| JsonFault::Syntax(e.to_string()))?;
-        let raw = match compacted {
-            None => raw.to_owned(),
-            Some(text) => RawValue::from_string(text).map_err(|e| JsonFault::Syntax(e.to_string()))?,
-        };
-        Ok(Self(raw))
+    fn take(raw: Box<RawValue>) -> Result<Self, JsonFault> {
+        match tidy(raw.get())? {
+            None => Ok(Self(raw)),
+            Some(text) => Self::from_tidy(text),
+        }
     }
+
+    fn from_tidy(text: String) -> Result<Self, JsonFault> {
+        RawValue::from_string(text).map(Self).map_err(syntax)
+    }
+}
+
+fn syntax(error: serde_json::Error) -> JsonFault {
+    JsonFault::Syntax(error.to_string())
 }
 
 impl PartialEq for Json {
@@ -91,8 +98,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(d)?;
-        Self::tidy(&raw).map_err(D::Error::custom)
+        Self::take(Box::<RawValue>::deserialize(d)?).map_err(D::Error::custom)
     }
 }
 
@@ -119,7 +125,17 @@ impl Object {
 
     /// One member, parsed.
     pub fn get(&self, name: &str) -> Option<serde_json::Value> {
-        self.to_map().remove(name)
+        self.member(name)
+    }
+
+    /// One member as a type, without reading the others; `None` where it is absent or something else.
+    pub fn member<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
+        // Most often it is not there, which a look at the text tells unless names are written with escapes.
+        if !self.as_str().contains(name) && !self.as_str().contains('\\') {
+            return None;
+        }
+        let mut reader = serde_json::Deserializer::from_str(self.as_str());
+        reader.deserialize_map(Only { name, what: PhantomData }).ok()?
     }
 
     /// The compact text.
@@ -151,52 +167,148 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Checks depth and duplicate members of a syntactically valid text, and strips white space outside strings.
-/// `None` means the text is compact already, which is the usual case and costs no copy.
-fn compact(text: &str) -> Result<Option<String>, JsonFault> {
+/// Reads one member of an object.
+struct Only<'n, T> {
+    name: &'n str,
+    what: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<'_, T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(is_it) = members.next_key_seed(Is(self.name))? {
+            if is_it {
+                found = Some(members.next_value()?);
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a name is this one.
+struct Is<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<bool, D::Error> {
+        d.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
+    }
+}
+
+/// Names of an object that are compared one by one; where there are more, a set finds them.
+const NAMES_COMPARED_MAX: usize = 24;
+/// Digits that any number may have without being beyond a double.
+const DIGITS_SAFE: usize = 300;
+
+/// The names of all objects that are open at some place of a text.
+#[derive(Default)]
+struct Names<'a> {
+    /// Of the outermost object first.
+    open: Vec<Cow<'a, str>>,
+    /// Where the names of each begin; `None` for an array.
+    scopes: Vec<Option<usize>>,
+    /// Those of objects that have many, by how deep they are.
+    many: Vec<(usize, HashSet<Cow<'a, str>>)>,
+}
+
+impl<'a> Names<'a> {
+    fn is_in_object(&self) -> bool {
+        matches!(self.scopes.last(), Some(Some(_)))
+    }
+
+    fn open(&mut self, is_object: bool) -> Result<(), JsonFault> {
+        self.scopes.push(is_object.then_some(self.open.len()));
+        if self.scopes.len() > JSON_DEPTH_MAX { Err(JsonFault::TooDeep) } else { Ok(()) }
+    }
+
+    fn close(&mut self) {
+        self.many.pop_if(|(depth, _)| *depth == self.scopes.len());
+        if let Some(Some(start)) = self.scopes.pop() {
+            self.open.truncate(start);
+        }
+    }
+
+    fn add(&mut self, name: Cow<'a, str>) -> Result<(), JsonFault> {
+        let (depth, start) = (self.scopes.len(), self.scopes.last().copied().flatten().unwrap_or(0));
+        if let Some((_, set)) = self.many.last_mut().filter(|(at, _)| *at == depth) {
+            return if set.insert(name.clone()) { Ok(()) } else { Err(JsonFault::Duplicate(name.into_owned())) };
+        }
+        let known = &self.open[start..];
+        if known.contains(&name) {
+            return Err(JsonFault::Duplicate(name.into_owned()));
+        }
+        if known.len() < NAMES_COMPARED_MAX {
+            self.open.push(name);
+        } else {
+            let all = self.open.drain(start..).chain([name]).collect();
+            self.many.push((depth, all));
+        }
+        Ok(())
+    }
+}
+
+/// Checks what the grammar leaves open of a text that is JSON: how deep it nests, members that are named twice, and what
+/// no reader can take, which are numbers beyond a double and halves of surrogate pairs. White space outside strings goes:
+/// `None` means there is none, which is the usual case and costs no copy.
+fn tidy(text: &str) -> Result<Option<String>, JsonFault> {
     let bytes = text.as_bytes();
     let mut out: Option<String> = None;
     let mut kept = 0; // everything before this offset is already in `out`
-    let mut scopes: Vec<Option<HashSet<String>>> = Vec::new(); // `Some` for an object, with the names seen so far
+    let mut names = Names::default();
     let mut expects_name = false;
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
             b'"' => {
-                let end = string_end(bytes, at);
-                if expects_name && let Some(Some(names)) = scopes.last_mut() {
-                    let name: String =
-                        serde_json::from_str(&text[at..end]).map_err(|e| JsonFault::Syntax(e.to_string()))?;
-                    if names.contains(&name) {
-                        return Err(JsonFault::Duplicate(name));
-                    }
-                    names.insert(name);
+                let (end, is_plain) = string_end(bytes, at);
+                if expects_name {
+                    names.add(string(text, at..end, is_plain)?)?;
                     expects_name = false;
+                } else if !is_plain {
+                    string(text, at..end, is_plain)?;
                 }
                 at = end;
                 continue;
             }
-            b'{' => {
-                scopes.push(Some(HashSet::new()));
-                expects_name = true;
+            b'-' | b'0'..=b'9' => {
+                at = number_end(text, at)?;
+                continue;
             }
-            b'[' => {
-                scopes.push(None);
-                expects_name = false;
+            opening @ (b'{' | b'[') => {
+                expects_name = opening == b'{';
+                names.open(expects_name)?;
             }
             b'}' | b']' => {
-                scopes.pop();
+                names.close();
                 expects_name = false;
             }
-            b',' => expects_name = matches!(scopes.last(), Some(Some(_))),
+            b',' => expects_name = names.is_in_object(),
             b' ' | b'\t' | b'\n' | b'\r' => {
                 out.get_or_insert_with(|| String::with_capacity(text.len())).push_str(&text[kept..at]);
                 kept = at + 1;
             }
             _ => {}
-        }
-        if scopes.len() > JSON_DEPTH_MAX {
-            return Err(JsonFault::TooDeep);
         }
         at += 1;
     }
@@ -206,17 +318,42 @@ fn compact(text: &str) -> Result<Option<String>, JsonFault> {
     }))
 }
 
-/// The offset just past the closing quote of the string that opens at `at`.
-fn string_end(bytes: &[u8], at: usize) -> usize {
-    let mut i = at + 1;
+/// What a string says, of which this is the text with its quotes.
+fn string(text: &str, at: Range<usize>, is_plain: bool) -> Result<Cow<'_, str>, JsonFault> {
+    if is_plain {
+        return Ok(Cow::Borrowed(text.get(at.start + 1..at.end - 1).unwrap_or_default()));
+    }
+    serde_json::from_str::<String>(&text[at]).map(Cow::Owned).map_err(syntax)
+}
+
+/// The offset just past the number that begins at `at`, if it is one that a double can hold.
+fn number_end(text: &str, at: usize) -> Result<usize, JsonFault> {
+    let (rest, mut is_large) = (&text.as_bytes()[at..], false);
+    let is_part = |byte: &u8| {
+        is_large |= matches!(byte, b'e' | b'E');
+        matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+    };
+    let length = rest.iter().copied().take_while(is_part).count();
+    if (is_large || length > DIGITS_SAFE) && !text[at..at + length].parse::<f64>().is_ok_and(f64::is_finite) {
+        return Err(JsonFault::Syntax("number out of range".into()));
+    }
+    Ok(at + length)
+}
+
+/// The offset just past the closing quote of the string that opens at `at`, and whether it has no escapes.
+fn string_end(bytes: &[u8], at: usize) -> (usize, bool) {
+    let (mut i, mut is_plain) = (at + 1, true);
     while i < bytes.len() {
         match bytes[i] {
-            b'\\' => i += 2,
-            b'"' => return i + 1,
+            b'\\' => {
+                is_plain = false;
+                i += 2;
+            }
+            b'"' => return (i + 1, is_plain),
             _ => i += 1,
         }
     }
-    bytes.len()
+    (bytes.len(), is_plain)
 }
 
 #[cfg(test)]
@@ -236,6 +373,33 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_found_again_among_many_and_not_in_the_next_object() {
+        let object = |names: &[usize]| {
+            let members: Vec<String> = names.iter().map(|n| format!(r#""n{n}":{{"n0":[{{"n1":{n}}}]}}"#)).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        for count in [1, NAMES_COMPARED_MAX, NAMES_COMPARED_MAX + 1, 3 * NAMES_COMPARED_MAX] {
+            let mut names: Vec<usize> = (0..count).collect();
+            let good = object(&names);
+            assert!(Json::parse(&format!("[{good},{good}]")).is_ok(), "{count}");
+            for again in [0, count / 2, count - 1] {
+                names.push(again);
+                assert_eq!(Json::parse(&object(&names)), Err(JsonFault::Duplicate(format!("n{again}"))), "{count}");
+                names.pop();
+            }
+        }
+    }
+
+    #[test]
+    fn one_member_is_read_however_its_name_is_written() {
+        let object = Object::new(Json::parse(r#"{"a":{"b":1},"\u0062":"two","c":null,"d":"b"}"#).unwrap()).unwrap();
+        assert_eq!(object.member::<&str>("b"), Some("two"));
+        assert_eq!(object.get("a").unwrap()["b"], 1);
+        assert_eq!((object.get("c"), object.get("x")), (Some(serde_json::Value::Null), None));
+        assert_eq!(object.member::<u64>("b"), None);
+    }
+
+    #[test]
     fn depth_is_bounded() {
         let nest = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(Json::parse(&nest(JSON_DEPTH_MAX)).is_ok());
@@ -245,8 +409,12 @@ mod tests {
 
     #[test]
     fn what_no_reader_can_take_is_refused() {
-        for bad in ["1e999", r#"{"a":"\ud800"}"#, r#"{"a":-1e999}"#] {
+        let long = format!("[{}]", "9".repeat(400));
+        for bad in ["1e999", r#"{"a":"\ud800"}"#, r#"{"\ud800":1}"#, r#"{"a":-1e999}"#, &long] {
             assert!(matches!(Json::parse(bad), Err(JsonFault::Syntax(_))), "{bad}");
+        }
+        for good in ["1e308", "-1.5E-999", r#""\ud83d\ude00""#, &"9".repeat(300)] {
+            assert!(Json::parse(good).is_ok(), "{good}");
         }
     }
 

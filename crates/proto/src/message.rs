@@ -118,15 +118,16 @@ impl Message {
     /// The skill this message asks for, if it says so. A2A has no member for it; ours is the extension key, and
     /// `skillId` is what others write.
     pub fn skill(&self) -> Option<String> {
-        let metadata = self.metadata.as_ref()?.to_map();
-        let named = metadata.get("urn:sabir:ext:skill:v1").or_else(|| metadata.get("skillId"))?;
-        named.as_str().map(str::to_owned)
+        let metadata = self.metadata.as_ref()?;
+        match metadata.get("urn:sabir:ext:skill:v1").or_else(|| metadata.get("skillId"))? {
+            serde_json::Value::String(name) => Some(name),
+            _ => None,
+        }
     }
 
     /// The job on a chain that this message belongs to, if it says so. Some write the number as text; 0 is no job.
     pub fn job(&self) -> Option<u64> {
-        let metadata = self.metadata.as_ref()?.to_map();
-        let job = metadata.get("xpr:jobId")?;
+        let job = self.metadata.as_ref()?.get("xpr:jobId")?;
         job.as_u64().or_else(|| job.as_str()?.trim().parse().ok()).filter(|job| *job != 0)
     }
 }

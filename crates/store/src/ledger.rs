@@ -19,10 +19,10 @@ pub use booking::{Booked, Booking, BookingMove, BookingQuery, BookingStatus, New
 pub use interaction::{INTERACTIONS_WAITING_MAX, Interaction, InteractionQuery};
 pub use network::{NETWORKS_MAX, NetworkError, NetworkPut, NetworkRecord, Networks};
 pub use payment::{Payment, PaymentEntry, PaymentStatus, PaymentStep, Payments};
-pub use subscription::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscription, Subscriptions};
+pub use subscription::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscriber, Subscription, Subscriptions};
 pub use usage::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, NewUsage, Tally, Usage};
 pub use venue::{
-    Fee, ImportError, Imported, Listing as VenueListing, SCAN_ROWS_MAX, Slot, Venue, VenueName, VenueQuery,
+    Bookable, Fee, ImportError, Imported, Listing as VenueListing, SCAN_ROWS_MAX, Slot, Venue, VenueName, VenueQuery,
 };
 pub(crate) use venue::{Wanted, folded};
 
@@ -41,6 +41,9 @@ pub trait Ledger: Subscriptions + Billing + Payments + Networks {
 
     /// A venue, whether it is active or not.
     fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>>;
+
+    /// A venue with its slots, for whoever orders. Most often from memory.
+    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>>;
 
     /// The venues that fit, by rank (the highest first, those without one last), then name by code point, then id.
     fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>>;

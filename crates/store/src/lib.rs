@@ -48,11 +48,11 @@ pub use keys::{
 };
 pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
 pub use ledger::{
-    Batch, BatchMark, BatchStanding, Billing, Booked, Booking, BookingMove, BookingQuery, BookingStatus, DAY_MS, Fee,
-    INTERACTIONS_WAITING_MAX, ImportError, Imported, Interaction, InteractionQuery, Ledger, NETWORKS_MAX, NetworkError,
-    NetworkPut, NetworkRecord, Networks, NewBooking, NewUsage, Payment, PaymentEntry, PaymentStatus, PaymentStep,
-    Payments, Refusal, SCAN_ROWS_MAX, SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscription, Subscriptions,
-    Tally, Usage, Venue, VenueListing, VenueName, VenueQuery,
+    Batch, BatchMark, BatchStanding, Billing, Bookable, Booked, Booking, BookingMove, BookingQuery, BookingStatus,
+    DAY_MS, Fee, INTERACTIONS_WAITING_MAX, ImportError, Imported, Interaction, InteractionQuery, Ledger, NETWORKS_MAX,
+    NetworkError, NetworkPut, NetworkRecord, Networks, NewBooking, NewUsage, Payment, PaymentEntry, PaymentStatus,
+    PaymentStep, Payments, Refusal, SCAN_ROWS_MAX, SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscriber,
+    Subscription, Subscriptions, Tally, Usage, Venue, VenueListing, VenueName, VenueQuery,
 };
 pub use list::{Listed, Listing, PageToken, States};
 pub use metrics::Metrics;

@@ -6,6 +6,7 @@ use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
 use crate::error::Whose;
 use crate::{Error, Note, Said, TransportCode};
+use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
@@ -48,7 +49,7 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
     line.files.read_answer(&mut answer);
     let said = said_answer(line.chosen.dialect, answer, None, losses);
     line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
-    line.door.note(&Note::Body { text: said.json() });
+    line.door.note(&Note::Body { bytes: said.bytes() });
     Ok(said)
 }
 
@@ -328,7 +329,8 @@ fn wrap<T>(beside: &HeaderMap, message: T) -> tonic::Request<T> {
 /// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
 fn announce(line: &Line, call: &Call) -> Instant {
     let (method, url, headers, body) = written(line, call);
-    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_deref() });
+    let body = body.map(Bytes::from);
+    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_ref() });
     Instant::now()
 }
 

@@ -13,7 +13,9 @@ use crate::engine::{Core, Engine};
 use crate::kin::budget::Excess;
 use sabir_proto::{AgentName, Fault, Object, Task, TaskId, ToolMode};
 use sabir_store::{Kin, StoreError, Stored};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Under which name lineage travels in the metadata of a message.
@@ -126,15 +128,20 @@ impl Lineage {
     }
 }
 
+/// What one server tells another of a task's past.
+#[derive(Debug, Serialize)]
+pub struct Claim<'a> {
+    hops: u32,
+    path: Vec<Cow<'a, str>>,
+    root: String,
+}
+
 impl Context {
     /// What an agent elsewhere is told of what came before: one member for the metadata of the message to it.
-    pub fn lineage_for_others(&self) -> Map<String, Value> {
+    pub fn lineage_for_others(&self) -> (&'static str, Claim<'_>) {
         let lineage = &self.turn.lineage;
-        let mut path: Vec<&str> = lineage.path.iter().map(|agent| &**agent).collect();
-        let own = step_of(self);
-        path.push(&own);
-        let claim = json!({"root": lineage.origin(), "hops": lineage.hops.saturating_add(1), "path": path});
-        Map::from_iter([(LINEAGE.to_owned(), claim)])
+        let path = lineage.path.iter().map(|agent| Cow::Borrowed(&**agent)).chain([step_of(self).into()]).collect();
+        (LINEAGE, Claim { root: lineage.origin(), hops: lineage.hops.saturating_add(1), path })
     }
 }
 

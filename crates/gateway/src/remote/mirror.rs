@@ -63,6 +63,8 @@ impl Work<'_> {
             self.cx.gap(reason).await?;
         }
         let mut moved = !self.known.sent;
+        // What ends with one report needs no more than that: nothing can come between them.
+        let at_once = task.status.state.is_settled() && task.artifacts.len() <= 1;
         self.news(task.id, task.context_id);
         for artifact in task.artifacts {
             match self.known.shown.news(&artifact) {
@@ -71,7 +73,9 @@ impl Work<'_> {
                 News::Whole(whole) => self.artifact(whole, false, true).await?,
             }
             moved = true;
-            self.cx.set_checkpoint(self.known.write());
+            if !at_once {
+                self.cx.set_checkpoint(self.known.write());
+            }
         }
         let before = self.known.shown.clone();
         let ending = self.status(task.status, Repeats::Skip).await?;
@@ -79,7 +83,9 @@ impl Work<'_> {
             // An answer, but no news.
             self.known.heard = heard;
         }
-        self.cx.set_checkpoint(self.known.write());
+        if ending.is_none() {
+            self.cx.set_checkpoint(self.known.write());
+        }
         Ok(ending)
     }
 

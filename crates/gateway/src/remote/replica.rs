@@ -237,9 +237,13 @@ impl Replica {
 
     /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
     async fn agent(&self) -> Result<Agent, Error> {
-        if let Some(agent) = self.fresh() {
-            return Ok(agent);
+        match self.fresh() {
+            Some(agent) => Ok(agent),
+            None => Box::pin(self.fetch()).await,
         }
+    }
+
+    async fn fetch(&self) -> Result<Agent, Error> {
         let _fetching = self.fetching.lock().await;
         if let Some(agent) = self.fresh() {
             return Ok(agent);

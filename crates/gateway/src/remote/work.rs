@@ -92,7 +92,7 @@ impl<'a> Work<'a> {
         }
         loop {
             if self.falls_back() {
-                return self.fall_back().await;
+                return Box::pin(self.fall_back()).await;
             }
             if let Some(ending) = self.give_up() {
                 return Ok(self.end(ending));
@@ -167,20 +167,20 @@ impl<'a> Work<'a> {
                 after: Some(after),
             })?,
         }
-        let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
+        let replica = self.remote.replica(&self.known, || chance(self.cx), &self.shunned).clone();
         self.known.at = Some(replica.place.url.clone());
         let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
+        // Here and below, what is rarely needed is boxed: every turn would make room for it, and be moved with it.
         match (self.known.sent, self.known.task.clone()) {
-            // Boxed: together they are too large for one stack in a debug build.
             (true, Some(task)) => Box::pin(self.go_on(&line, task)).await,
-            _ => Box::pin(self.send(&line)).await,
+            _ => self.send(&line).await,
         }
     }
 
     async fn send(&mut self, line: &Line) -> Result<Option<Ending>, Trouble> {
         if self.known.tried {
-            if let Some(task) = self.look(line).await? {
-                return self.task(task).await;
+            if let Some(task) = Box::pin(self.look(line)).await? {
+                return Box::pin(self.task(task)).await;
             }
             if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() {
                 let words = "it is not known whether the agent received the message; send it again if that is safe";
@@ -196,9 +196,9 @@ impl<'a> Work<'a> {
         let mut request = send_message(self.message(continues));
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
-            return match line.stream(request, self.follow()).await {
-                Ok(events) => self.tail(line, events, None).await,
-                Err(error) => self.refused(line, error).await,
+            return match Box::pin(line.stream(request, self.follow())).await {
+                Ok(events) => Box::pin(self.tail(line, events, None)).await,
+                Err(error) => Box::pin(self.refused(line, error)).await,
             };
         }
         // Their task's name is worth more than an answer that a crash may cut off.
@@ -211,7 +211,7 @@ impl<'a> Work<'a> {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
             Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
-            Err(error) => self.refused(line, error).await,
+            Err(error) => Box::pin(self.refused(line, error)).await,
         }
     }
 
@@ -307,7 +307,7 @@ impl<'a> Work<'a> {
         if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
             let after = self.known.last.clone();
             match line.resume(task.clone(), after.clone(), self.follow()).await {
-                Ok(events) => return self.tail(line, events, after).await,
+                Ok(events) => return Box::pin(self.tail(line, events, after)).await,
                 // Nothing to subscribe to: it has settled, or they cannot do this. The task tells.
                 Err(error @ Error::Fault { .. }) if !is_put_off(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -464,14 +464,15 @@ impl<'a> Work<'a> {
     }
 
     /// Nobody waits for what they do from here on, and they are told so until they have heard it.
-    fn leave(&self) {
+    fn leave(&mut self) {
         if self.known.task.is_some() {
+            self.cx.set_checkpoint(self.known.write());
             self.cx.owe_cancel();
         }
     }
 
     /// The end of our patience.
-    fn give_up(&self) -> Option<Ending> {
+    fn give_up(&mut self) -> Option<Ending> {
         let patience = &self.remote.upstream.patience;
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
@@ -519,7 +520,9 @@ impl<'a> Work<'a> {
 
     /// The last words of a turn. What is known stays for the next one, if they asked something.
     fn end(&mut self, ending: Ending) -> Ending {
-        self.cx.set_checkpoint(self.known.write());
+        if ending.asks() {
+            self.cx.set_checkpoint(self.known.write());
+        }
         self.cx.waits_for(None);
         ending
     }

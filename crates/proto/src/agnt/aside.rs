@@ -45,8 +45,7 @@ pub struct Aside {
 impl Aside {
     /// What was said beside a message.
     pub fn of(message: &Message) -> Option<Self> {
-        let metadata = message.metadata.as_ref().filter(|metadata| metadata.as_str().contains(ASIDE))?;
-        serde_json::from_value(metadata.get(ASIDE)?).ok()
+        message.metadata.as_ref()?.member(ASIDE)
     }
 
     /// Says it beside a message, in place of what was said there.

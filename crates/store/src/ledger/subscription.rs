@@ -2,6 +2,7 @@
 
 use crate::{Answer, StoreError};
 use sabir_proto::{Secret, Timestamp};
+use std::sync::Arc;
 
 /// Subscriptions of one key.
 pub const SUBSCRIPTIONS_PER_KEY_MAX: usize = 16;
@@ -28,6 +29,17 @@ pub struct Subscription {
     pub ended: Option<String>,
 }
 
+/// Who is told of a booking, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscriber {
+    /// The name of its subscription.
+    pub id: String,
+    /// Where it is told.
+    pub url: String,
+    /// Of what; empty for everything.
+    pub events: Vec<String>,
+}
+
 /// Why nobody was subscribed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
@@ -42,6 +54,14 @@ pub enum SubscribeError {
     Store(#[from] StoreError),
 }
 
+impl Subscriber {
+    /// Whom a subscription tells; nobody, once it has ended.
+    pub(crate) fn of(subscription: Subscription) -> Option<Self> {
+        let Subscription { id, url, events, ended, .. } = subscription;
+        ended.is_none().then_some(Self { id, url, events })
+    }
+}
+
 /// Subscriptions.
 pub trait Subscriptions: Send + Sync + 'static {
     /// Adds one.
@@ -52,6 +72,10 @@ pub trait Subscriptions: Send + Sync + 'static {
 
     /// Those of a key, or of all keys, by time and id; those that have ended as well.
     fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>>;
+
+    /// Whoever is told of the bookings of a key: its subscriptions that have not ended, by time and id. Most often from
+    /// memory.
+    fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>>;
 
     /// Signs with a new secret from now on, and with the present one as well until then; false where there is none of that
     /// name.

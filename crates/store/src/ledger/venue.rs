@@ -1,6 +1,7 @@
 //! Venues, their slots, and how they are searched.
 
 use crate::StoreError;
+use std::sync::Arc;
 
 /// Rows that are read in vain for a search whose terms say next to nothing.
 pub const SCAN_ROWS_MAX: usize = 10_000;
@@ -62,6 +63,15 @@ pub struct Slot {
     pub capacity: u32,
     /// How many it has.
     pub taken: u32,
+}
+
+/// A venue as orders see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bookable {
+    /// The venue, whether it is active or not.
+    pub venue: Arc<Venue>,
+    /// Its slots, by time and id; those that are full as well, and those that are withdrawn not.
+    pub slots: Arc<Vec<Slot>>,
 }
 
 /// A venue with its slots, as it is imported. What is said to be taken does not count.

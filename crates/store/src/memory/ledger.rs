@@ -5,14 +5,15 @@ mod others;
 
 use super::MemoryLog;
 use crate::ledger::{
-    Batch, Booking, BookingMove, BookingQuery, BookingStatus, ImportError, Imported, Interaction, InteractionQuery,
-    Ledger, NetworkRecord, NewBooking, NewUsage, Payment, Refusal, Slot, Subscription, Usage, Venue, VenueListing,
-    VenueName, VenueQuery,
+    Batch, Bookable, Booking, BookingMove, BookingQuery, BookingStatus, ImportError, Imported, Interaction,
+    InteractionQuery, Ledger, NetworkRecord, NewBooking, NewUsage, Payment, Refusal, Slot, Subscription, Usage, Venue,
+    VenueListing, VenueName, VenueQuery,
 };
 use crate::{Answer, Effect};
 use sabir_proto::{TaskId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 /// Everything in the ledger.
 #[derive(Debug, Default)]
@@ -179,6 +180,21 @@ impl Rows {
         }
         Ok(imported)
     }
+
+    fn find(&self, name: VenueName<'_>) -> Option<&Venue> {
+        self.venues.values().find(|venue| match name {
+            VenueName::Id(id) => venue.id == id,
+            VenueName::Slug(slug) => venue.slug == slug,
+            VenueName::Agent(agent) => venue.agent_id == agent,
+        })
+    }
+
+    fn slots_of(&self, venue: &str) -> Vec<Slot> {
+        let of_venue = self.slots.iter().filter(|((of, _), slot)| of == venue && slot.capacity > 0);
+        let mut slots: Vec<Slot> = of_venue.map(|(_, slot)| slot.clone()).collect();
+        slots.sort_by(|a, b| (&a.time, &a.id).cmp(&(&b.time, &b.id)));
+        slots
+    }
 }
 
 impl Ledger for MemoryLog {
@@ -193,13 +209,16 @@ impl Ledger for MemoryLog {
     }
 
     fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>> {
+        Answer::now(Ok(self.lock().ledger.find(name).cloned()))
+    }
+
+    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>> {
         let inner = self.lock();
-        let found = inner.ledger.venues.values().find(|venue| match name {
-            VenueName::Id(id) => venue.id == id,
-            VenueName::Slug(slug) => venue.slug == slug,
-            VenueName::Agent(agent) => venue.agent_id == agent,
+        let found = inner.ledger.find(name).map(|venue| Bookable {
+            venue: Arc::new(venue.clone()),
+            slots: Arc::new(inner.ledger.slots_of(&venue.id)),
         });
-        Answer::now(Ok(found.cloned()))
+        Answer::now(Ok(found))
     }
 
     fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>> {
@@ -215,16 +234,7 @@ impl Ledger for MemoryLog {
     }
 
     fn slots(&self, venue: &str) -> Answer<Vec<Slot>> {
-        let inner = self.lock();
-        let mut slots: Vec<Slot> = inner
-            .ledger
-            .slots
-            .iter()
-            .filter(|((of, _), slot)| of == venue && slot.capacity > 0)
-            .map(|(_, slot)| slot.clone())
-            .collect();
-        slots.sort_by(|a, b| (&a.time, &a.id).cmp(&(&b.time, &b.id)));
-        Answer::now(Ok(slots))
+        Answer::now(Ok(self.lock().ledger.slots_of(venue)))
     }
 
     fn booking(&self, id: TaskId) -> Answer<Option<Booking>> {

@@ -4,20 +4,25 @@ mod booking;
 mod interaction;
 mod network;
 mod payment;
+mod shelf;
 mod subscription;
 mod usage;
 mod venue;
 mod words;
 
+pub(super) use shelf::SlotMove;
+
+use super::reader::Reader;
 use super::writer::Writer;
 use super::{Backend, SqliteLog, lock, store_error};
 use crate::ledger::{
-    Booking, BookingQuery, ImportError, Imported, Interaction, InteractionQuery, Ledger, Slot, Venue, VenueListing,
-    VenueName, VenueQuery,
+    Bookable, Booking, BookingQuery, ImportError, Imported, Interaction, InteractionQuery, Ledger, Slot, Venue,
+    VenueListing, VenueName, VenueQuery,
 };
 use crate::{Answer, StoreError};
 use rusqlite::Connection;
 use sabir_proto::{TaskId, Timestamp};
+use shelf::Shelf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of the ledger without reading it.
@@ -27,6 +32,8 @@ pub(super) struct Counts {
     pub(super) metered: AtomicU64,
     /// Venues that are active.
     pub(super) venues: AtomicU64,
+    /// What orders ask for.
+    pub(super) shelf: Shelf,
 }
 
 impl Counts {
@@ -56,6 +63,7 @@ impl Writer {
             let changed = change(&self.connection)?;
             if changed.is_ok() {
                 self.connection.prepare_cached("COMMIT")?.execute([])?;
+                shared.ledger.shelf.clear();
             }
             Ok(changed)
         });
@@ -116,6 +124,21 @@ impl Ledger for SqliteLog {
 
     fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>> {
         Answer::now(self.readers.with(|r| venue::find(&r.connection, name)))
+    }
+
+    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>> {
+        let shelf = &self.shared.ledger.shelf;
+        if let Some(known) = shelf.bookable(name) {
+            return Answer::now(Ok(Some(known)));
+        }
+        let age = shelf.age();
+        let read = |r: &Reader| r.snapshot(|| venue::bookable(&r.connection, name));
+        Answer::now(self.readers.with(read).map(|found| {
+            found.map(|(bookable, as_of)| {
+                shelf.keep(&bookable, as_of, age);
+                bookable
+            })
+        }))
     }
 
     fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>> {

@@ -1,12 +1,13 @@
 //! One group, one transaction; one step, refused alone.
 
+use super::ledger::SlotMove;
 use super::queue::{Delivery, Reply};
 use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,8 @@ pub(super) struct Writer {
     pub(super) owes: Cell<bool>,
     /// Bookings that were counted in this group.
     pub(super) counted: Cell<u64>,
+    /// What happened to slots in this group.
+    pub(super) slots_moved: RefCell<Vec<SlotMove>>,
     /// Records of envelopes that go with the next commit.
     pub(super) riding: Vec<Interaction>,
     pub(super) delivery: Arc<Delivery>,
@@ -60,6 +63,7 @@ impl Writer {
             groups: 0,
             owes: Cell::new(false),
             counted: Cell::new(0),
+            slots_moved: RefCell::default(),
             riding: Vec::new(),
             delivery: Arc::default(),
         })
@@ -102,6 +106,8 @@ impl Writer {
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
         if outcome.is_err() {
             self.roll_back();
+            // What cannot be told from here is read again.
+            shared.ledger.shelf.clear();
         }
         self.felt(&outcome);
         outcome
@@ -125,6 +131,7 @@ impl Writer {
             }
         }
         self.counted.set(0);
+        self.slots_moved.borrow_mut().clear();
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);
         let commit = latest.max(self.shared.commit.load(Ordering::Acquire) + 1);
@@ -151,6 +158,7 @@ impl Writer {
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
         self.riding.clear();
+        self.shared.ledger.shelf.follow(&self.slots_moved.borrow(), commit);
         self.shared.ledger.metered.fetch_add(self.counted.take(), Ordering::AcqRel);
         if self.owes.take() {
             self.shared.bell.ring();
@@ -162,7 +170,7 @@ impl Writer {
     /// savepoint; everything else gets one.
     fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let mut changes = Counts::new();
-        let counted = self.counted.get();
+        let (counted, slots_moved) = (self.counted.get(), self.slots_moved.borrow().len());
         let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
         if !alone {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
@@ -183,6 +191,7 @@ impl Writer {
             if verdict.is_err() {
                 self.connection.prepare_cached("ROLLBACK TO step")?.execute([])?;
                 self.counted.set(counted);
+                self.slots_moved.borrow_mut().truncate(slots_moved);
             }
             self.connection.prepare_cached("RELEASE step")?.execute([])?;
         }

@@ -82,7 +82,13 @@ fn slugs(bench: &dyn Bench, query: VenueQuery) -> Vec<String> {
 }
 
 fn taken(bench: &dyn Bench, venue: &str) -> Vec<(String, u32)> {
-    let slots = wait(bench.ledger().slots(&format!("id-{venue}"))).expect("slots can be read");
+    let id = format!("id-{venue}");
+    let slots = wait(bench.ledger().slots(&id)).expect("slots can be read");
+    // What orders see is the same, whether it is read or remembered.
+    for _ in 0..2 {
+        let bookable = wait(bench.ledger().bookable(VenueName::Id(&id))).expect("a venue can be read");
+        assert_eq!(bookable.map(|found| found.slots.to_vec()), Some(slots.clone()));
+    }
     slots.into_iter().map(|slot| (slot.id, slot.taken)).collect()
 }
 
@@ -113,6 +119,8 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
     let expected = Venue { id: "id-a".into(), ..again.venue };
     for name in [VenueName::Id("id-a"), VenueName::Slug("a"), VenueName::Agent("agent:a")] {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(Some(expected.clone())), "{name:?}");
+        let bookable = wait(bench.ledger().bookable(name)).expect("a venue can be read").expect("it is there");
+        assert_eq!(*bookable.venue, expected, "{name:?}");
     }
     for name in [VenueName::Id("a"), VenueName::Slug("c"), VenueName::Agent("id-a")] {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(None), "{name:?}");
@@ -127,6 +135,8 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
     for (active, count) in [(false, 1), (true, 2), (true, 2)] {
         assert_eq!(wait(bench.ledger().enable_venue("a", active)), Ok(true));
         assert_eq!(bench.ledger().active_venues(), count);
+        let bookable = wait(bench.ledger().bookable(VenueName::Slug("a"))).expect("a venue can be read");
+        assert_eq!(bookable.map(|found| found.venue.active), Some(active));
     }
     assert_eq!(wait(bench.ledger().enable_venue("nobody", true)), Ok(false));
 }

@@ -40,10 +40,18 @@ pub(super) fn subscriptions_belong_to_a_key(bench: &mut dyn Bench) {
     assert_eq!(wait(bench.ledger().subscription("z")), Ok(None));
     assert_eq!(wait(bench.ledger().subscriptions(Some("x"))), Ok(vec![rotated, ended]));
     assert_eq!(wait(bench.ledger().subscriptions(None)).map(|all| all.len()), Ok(3));
+    let told = |bench: &dyn Bench, key: &str| {
+        let found = wait(bench.ledger().subscribers(key)).expect("subscribers can be read");
+        found.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
+    };
+    // Asked twice, since the second answer may come from memory.
+    assert_eq!((told(bench, "x"), told(bench, "x"), told(bench, "z")), (vec!["a".into()], vec!["a".into()], vec![]));
     assert_eq!(wait(bench.ledger().end_subscription("b", None)), Ok(true));
+    assert_eq!(told(bench, "x"), ["a", "b"]);
     assert_eq!(wait(bench.ledger().subscription("b")), Ok(Some(subscription("b", "x"))));
     assert_eq!(wait(bench.ledger().unsubscribe("b")), Ok(true));
     assert_eq!(wait(bench.ledger().unsubscribe("b")), Ok(false));
+    assert_eq!(told(bench, "x"), ["a"]);
     for i in 1..SUBSCRIPTIONS_PER_KEY_MAX {
         assert_eq!(add(bench, subscription(&format!("s{i}"), "y")), Ok(()));
     }

@@ -4,10 +4,11 @@ use super::MemoryLog;
 use crate::Answer;
 use crate::ledger::{
     NETWORKS_MAX, NetworkError, NetworkPut, NetworkRecord, Networks, SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError,
-    Subscription, Subscriptions,
+    Subscriber, Subscription, Subscriptions,
 };
 use sabir_proto::{Secret, Timestamp};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 impl MemoryLog {
     fn change_subscription(&self, id: &str, change: impl FnOnce(&mut Subscription)) -> Answer<bool> {
@@ -40,6 +41,13 @@ impl Subscriptions for MemoryLog {
         let mut found: Vec<Subscription> = inner.ledger.subscriptions.iter().filter(wanted).cloned().collect();
         found.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         Answer::now(Ok(found))
+    }
+
+    fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>> {
+        let inner = self.lock();
+        let mut found: Vec<&Subscription> = inner.ledger.subscriptions.iter().filter(|one| one.key == key).collect();
+        found.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        Answer::now(Ok(Arc::new(found.into_iter().cloned().filter_map(Subscriber::of).collect())))
     }
 
     fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool> {

@@ -2,6 +2,7 @@
 
 use super::super::writer::Writer;
 use super::super::{key, salt, task_id};
+use super::SlotMove;
 use crate::ledger::{Booked, Booking, BookingMove, BookingQuery, BookingStatus, NewBooking, NewUsage, Refusal};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -15,7 +16,11 @@ impl Writer {
             Some(slot) => {
                 let sql = "UPDATE slot SET taken = taken + 1 WHERE venue = ?1 AND id = ?2 AND taken < capacity
                            AND EXISTS (SELECT 1 FROM venue WHERE id = ?1 AND active = 1)";
-                self.connection.prepare_cached(sql)?.execute([&booked.venue, slot])? == 1
+                let has_room = self.connection.prepare_cached(sql)?.execute([&booked.venue, slot])? == 1;
+                if has_room {
+                    self.slot_moved(&booked.venue, slot, true);
+                }
+                has_room
             }
             None => self.is_active(&booked.venue)?,
         };
@@ -56,6 +61,10 @@ impl Writer {
         Ok(Ok(()))
     }
 
+    fn slot_moved(&self, venue: &str, slot: &str, taken: bool) {
+        self.slots_moved.borrow_mut().push(SlotMove { venue: venue.to_owned(), slot: slot.to_owned(), taken });
+    }
+
     fn is_active(&self, venue: &str) -> rusqlite::Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM venue WHERE id = ?1 AND active = 1)";
         self.connection.prepare_cached(sql)?.query_row([venue], |row| row.get(0))
@@ -89,7 +98,9 @@ impl Writer {
         if let (BookingStatus::Cancelled, Some(slot)) = (to, &booking.booked.slot) {
             // A slot that an import took away has nothing to give back.
             let sql = "UPDATE slot SET taken = taken - 1 WHERE venue = ?1 AND id = ?2 AND taken > 0";
-            self.connection.prepare_cached(sql)?.execute([&booking.booked.venue, slot])?;
+            if self.connection.prepare_cached(sql)?.execute([&booking.booked.venue, slot])? == 1 {
+                self.slot_moved(&booking.booked.venue, slot, false);
+            }
         }
         if let Some(usage) = usage {
             self.count(id, &booking.booked.key, usage, at)?;

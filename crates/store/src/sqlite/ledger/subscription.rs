@@ -1,10 +1,11 @@
 //! Webhook subscriptions.
 
 use super::super::SqliteLog;
-use crate::Answer;
-use crate::ledger::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscription, Subscriptions};
+use crate::ledger::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscriber, Subscription, Subscriptions};
+use crate::{Answer, StoreError};
 use rusqlite::{OptionalExtension, Row, params};
 use sabir_proto::{Secret, Timestamp};
+use std::sync::Arc;
 
 const COLUMNS: &str = "id, key, url, events, secret, previous, previous_until, created_at, ended";
 
@@ -21,6 +22,14 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Subscription> {
         created_at: Timestamp::from_millis(row.get(7)?),
         ended: row.get(8)?,
     })
+}
+
+impl SqliteLog {
+    fn list(&self, key: Option<&str>) -> Result<Vec<Subscription>, StoreError> {
+        let which = if key.is_some() { "key = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT {COLUMNS} FROM subscription WHERE {which} ORDER BY created_at, id");
+        self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([key], read)?.collect())
+    }
 }
 
 impl Subscriptions for SqliteLog {
@@ -48,9 +57,20 @@ impl Subscriptions for SqliteLog {
     }
 
     fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>> {
-        let which = if key.is_some() { "key = ?1" } else { "?1 IS NULL" };
-        let sql = format!("SELECT {COLUMNS} FROM subscription WHERE {which} ORDER BY created_at, id");
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([key], read)?.collect()))
+        Answer::now(self.list(key))
+    }
+
+    fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>> {
+        let shelf = &self.shared.ledger.shelf;
+        if let Some(known) = shelf.subscribers(key) {
+            return Answer::now(Ok(known));
+        }
+        let age = shelf.age();
+        Answer::now(self.list(Some(key)).map(|found| {
+            let found = Arc::new(found.into_iter().filter_map(Subscriber::of).collect());
+            shelf.keep_subscribers(key, &found, age);
+            found
+        }))
     }
 
     fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool> {

@@ -5,8 +5,11 @@
 //! given anew. Which words a query means is the business of [`words`](super::words).
 
 use super::words::{self, Meant, Vocabulary};
-use crate::ledger::{Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery};
+use crate::ledger::{
+    Bookable, Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::Arc;
 
 /// The room between two keys, when places are given anew.
 const GAP: i64 = 1 << 20;
@@ -96,6 +99,15 @@ pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Ve
     let slot =
         |row: &Row<'_>| Ok(Slot { id: row.get(0)?, time: row.get(1)?, capacity: row.get(2)?, taken: row.get(3)? });
     connection.prepare_cached(sql)?.query_map([venue], slot)?.collect()
+}
+
+/// A venue with its slots, and the last commit that is in them. To be asked on one view of the file.
+pub(super) fn bookable(connection: &Connection, name: VenueName<'_>) -> rusqlite::Result<Option<(Bookable, u64)>> {
+    let Some(venue) = find(connection, name)? else { return Ok(None) };
+    let slots = Arc::new(slots(connection, &venue.id)?);
+    let sql = "SELECT number FROM latest";
+    let as_of = connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?;
+    Ok(Some((Bookable { venue: Arc::new(venue), slots }, as_of.cast_unsigned())))
 }
 
 pub(super) fn import(

@@ -1,0 +1,200 @@
+//! What every order asks for, in memory: the venue with its slots, and who is told of the bookings of a key.
+//!
+//! The writer is the only one that changes any of it, so the shelf is brought up to date where the writes go through: after
+//! a commit, and before anybody is told of it. Bookings are followed one by one. Whatever else changes the ledger empties
+//! the shelf, which is rare and cannot be forgotten.
+//!
+//! Somebody may be reading while a commit returns. What was read says as of which commit, so that no booking is counted
+//! twice; and it is kept only if nothing was changed here since the reading began, so that none is missed.
+
+use super::super::lock;
+use crate::ledger::{Bookable, Slot, Subscriber, Venue, VenueName};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Venues, slots and subscribers kept at most, all counted; some megabytes. One more, and the shelf is begun anew.
+const ENTRIES_MAX: usize = 16_384;
+
+#[derive(Debug, Default)]
+pub(in super::super) struct Shelf {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// How often anything was changed.
+    age: u64,
+    entries: usize,
+    by_id: HashMap<String, Shelved>,
+    /// Ids by slug, and by agent.
+    by_slug: HashMap<String, String>,
+    by_agent: HashMap<String, String>,
+    subscribers: HashMap<String, Arc<Vec<Subscriber>>>,
+}
+
+#[derive(Debug)]
+struct Shelved {
+    bookable: Bookable,
+    /// The last commit that is in it.
+    as_of: u64,
+}
+
+/// What a commit did to a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct SlotMove {
+    pub(in super::super) venue: String,
+    pub(in super::super) slot: String,
+    /// One booking more, or one less.
+    pub(in super::super) taken: bool,
+}
+
+impl Shelf {
+    /// To be asked before something is read that may be kept then.
+    pub(super) fn age(&self) -> u64 {
+        lock(&self.inner).age
+    }
+
+    pub(super) fn bookable(&self, name: VenueName<'_>) -> Option<Bookable> {
+        let inner = lock(&self.inner);
+        let id = match name {
+            VenueName::Id(id) => id,
+            VenueName::Slug(slug) => inner.by_slug.get(slug)?,
+            VenueName::Agent(agent) => inner.by_agent.get(agent)?,
+        };
+        inner.by_id.get(id).map(|shelved| shelved.bookable.clone())
+    }
+
+    pub(super) fn subscribers(&self, key: &str) -> Option<Arc<Vec<Subscriber>>> {
+        lock(&self.inner).subscribers.get(key).cloned()
+    }
+
+    /// Keeps a venue that was read at this age, and is as it was after that commit.
+    pub(super) fn keep(&self, bookable: &Bookable, as_of: u64, age: u64) {
+        let mut inner = lock(&self.inner);
+        if inner.has_room(age, 1 + bookable.slots.len()) {
+            let Venue { id, slug, agent_id, .. } = &*bookable.venue;
+            inner.by_slug.insert(slug.clone(), id.clone());
+            inner.by_agent.insert(agent_id.clone(), id.clone());
+            inner.by_id.insert(id.clone(), Shelved { bookable: bookable.clone(), as_of });
+        }
+    }
+
+    /// Keeps the subscribers of a key that were read at this age.
+    pub(super) fn keep_subscribers(&self, key: &str, subscribers: &Arc<Vec<Subscriber>>, age: u64) {
+        let mut inner = lock(&self.inner);
+        if inner.has_room(age, 1 + subscribers.len()) {
+            inner.subscribers.insert(key.to_owned(), subscribers.clone());
+        }
+    }
+
+    /// This commit has moved these slots.
+    pub(in super::super) fn follow(&self, moves: &[SlotMove], commit: u64) {
+        if moves.is_empty() {
+            return;
+        }
+        let mut inner = lock(&self.inner);
+        inner.age += 1;
+        for SlotMove { venue, slot, taken } in moves {
+            let Some(shelved) = inner.by_id.get_mut(venue).filter(|shelved| shelved.as_of < commit) else { continue };
+            // Copied only where somebody is looking at it this moment.
+            let slots: &mut Vec<Slot> = Arc::make_mut(&mut shelved.bookable.slots);
+            if let Some(slot) = slots.iter_mut().find(|known| known.id == *slot) {
+                slot.taken = if *taken { slot.taken.saturating_add(1) } else { slot.taken.saturating_sub(1) };
+            }
+        }
+    }
+
+    /// Something else was changed.
+    pub(in super::super) fn clear(&self) {
+        let mut inner = lock(&self.inner);
+        *inner = Inner { age: inner.age + 1, ..Inner::default() };
+    }
+}
+
+impl Inner {
+    /// Whether something that was read at this age may be kept; there is room for it then.
+    fn has_room(&mut self, age: u64, entries: usize) -> bool {
+        if self.age != age || entries > ENTRIES_MAX {
+            return false;
+        }
+        if self.entries + entries > ENTRIES_MAX {
+            *self = Self { age, ..Self::default() };
+        }
+        self.entries += entries;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Fee;
+
+    fn bookable(slug: &str, slots: usize) -> Bookable {
+        let venue = Venue {
+            id: format!("id-{slug}"),
+            slug: slug.into(),
+            name: String::new(),
+            agent_id: format!("agent-{slug}"),
+            category: String::new(),
+            description: None,
+            area: None,
+            city: None,
+            tags: Vec::new(),
+            price_range: None,
+            priority_rank: None,
+            endpoint: None,
+            settings: None,
+            fee: Fee::default(),
+            active: true,
+        };
+        let slot = |n: usize| Slot { id: n.to_string(), time: String::new(), capacity: 9, taken: 4 };
+        Bookable { venue: Arc::new(venue), slots: Arc::new((0..slots).map(slot).collect()) }
+    }
+
+    fn moved(taken: bool) -> [SlotMove; 1] {
+        [SlotMove { venue: "id-a".into(), slot: "0".into(), taken }]
+    }
+
+    #[test]
+    fn bookings_are_followed_once_and_by_every_name() {
+        let shelf = Shelf::default();
+        shelf.keep(&bookable("a", 2), 5, shelf.age());
+        shelf.follow(&moved(true), 5);
+        shelf.follow(&moved(true), 6);
+        shelf.follow(&moved(true), 7);
+        shelf.follow(&moved(false), 8);
+        for name in [VenueName::Id("id-a"), VenueName::Slug("a"), VenueName::Agent("agent-a")] {
+            let slots = shelf.bookable(name).unwrap().slots;
+            assert_eq!((slots[0].taken, slots[1].taken), (5, 4), "what was in it at commit 5 is not counted again");
+        }
+        assert!(shelf.bookable(VenueName::Slug("id-a")).is_none());
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_kept() {
+        let shelf = Shelf::default();
+        let age = shelf.age();
+        shelf.follow(&moved(true), 1);
+        shelf.keep(&bookable("a", 1), 0, age);
+        assert!(shelf.bookable(VenueName::Slug("a")).is_none());
+        let (age, nobody) = (shelf.age(), Arc::default());
+        shelf.clear();
+        shelf.keep_subscribers("k", &nobody, age);
+        assert!(shelf.subscribers("k").is_none());
+        shelf.keep_subscribers("k", &nobody, shelf.age());
+        assert!(shelf.subscribers("k").is_some());
+        shelf.clear();
+        assert!(shelf.subscribers("k").is_none());
+    }
+
+    #[test]
+    fn it_has_an_end() {
+        let shelf = Shelf::default();
+        shelf.keep(&bookable("a", 1), 0, shelf.age());
+        shelf.keep(&bookable("b", ENTRIES_MAX), 0, shelf.age());
+        assert!(shelf.bookable(VenueName::Slug("a")).is_some() && shelf.bookable(VenueName::Slug("b")).is_none());
+        shelf.keep(&bookable("c", ENTRIES_MAX - 2), 0, shelf.age());
+        assert!(shelf.bookable(VenueName::Slug("a")).is_none() && shelf.bookable(VenueName::Slug("c")).is_some());
+    }
+}
