@@ -83,6 +83,8 @@ pub(crate) struct Incoming<'a> {
     birth: Option<Box<Birth>>,
     /// What came before this task; nothing for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
+    /// The same as it is to be kept with the message, which does not say it itself.
+    pub(crate) unsaid: Option<serde_json::Value>,
     /// The caller follows handoffs.
     follows: bool,
 }
@@ -216,6 +218,7 @@ impl<'a> Incoming<'a> {
             dialect,
             birth: None,
             lineage: None,
+            unsaid: None,
             follows: false,
         }
     }
@@ -227,8 +230,10 @@ impl<'a> Incoming<'a> {
             // A child is known by its parent's key, which is kept for as long as the child is.
             return self.begin_at(Target::Open(None), None).await;
         }
-        if self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE)) {
-            Box::pin(self.heed()).await?;
+        let says = self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE));
+        let unsaid = if says { None } else { self.known_otherwise(terms) };
+        if says || unsaid.is_some() {
+            Box::pin(self.heed(unsaid)).await?;
         }
         self.follows = hold::follows(&terms.extensions);
         let handed = hold::read(&self.request.message)?;
@@ -366,6 +371,9 @@ impl<'a> Incoming<'a> {
         let (core, stamp) = (self.core, id.stamp());
         self.name_what_it_follows();
         let message = &mut self.request.message;
+        if let Some(claim) = self.unsaid.take() {
+            message.metadata = Some(transfer::with_member(message.metadata.as_ref(), LINEAGE, claim));
+        }
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
         let mut step = opening_step(id, self.scope.clone(), context.clone(), self.birth.take());

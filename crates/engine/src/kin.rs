@@ -8,20 +8,24 @@
 //! | Room | What is decided there |
 //! |---|---|
 //! | `lineage` | what came before a task, here and on other servers |
+//! | `abroad` | the names that our work goes by elsewhere |
 //! | `child` | following a child, and answering it |
 //! | `budget` | when a family has had enough: the runaway guard |
 //! | `grant` | what a task that was handed to us may be used for, passed on |
 //! | `calling_off` | what happens to children whose parent has ended without them |
 
+mod abroad;
 mod budget;
 mod calling_off;
 mod child;
 mod grant;
 mod lineage;
 
+pub use abroad::KnownAs;
 pub use child::Child;
 pub use lineage::{Claim, LINEAGE, Lineage};
 
+pub(crate) use abroad::Abroad;
 pub(crate) use budget::Excess;
 
 use crate::agent::Context;

@@ -102,6 +102,8 @@ pub struct Terms {
     pub last_event_id: Option<Seq>,
     /// URIs of the extensions the caller wants active.
     pub extensions: Vec<String>,
+    /// What came before, as a caller says it whose message does not: a claim, in JSON.
+    pub lineage: Option<String>,
     /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody was
     /// heard.
     pub dialect: &'static str,
