@@ -93,6 +93,12 @@ impl Call {
     }
 }
 
+/// Under which name what came before a task travels in the metadata of a message.
+pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
+
+/// The header that says the same, for those who pass headers on and drop metadata.
+pub const LINEAGE_HEADER: &str = "sabir-lineage";
+
 /// What a caller says beside the operation: service parameters of whatever binding it used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {

@@ -19,8 +19,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Under which name lineage travels in the metadata of a message.
-pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
+pub use sabir_proto::LINEAGE;
 
 /// Agents of a foreign past that are kept; more are counted and forgotten.
 const PATH_MAX: usize = 64;
