@@ -6,6 +6,7 @@
 //! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
 //! | `grpc` | gRPC of both |
 //! | `envelope` | the envelope of a booking network |
+//! | `lineage` | what came before a message, beside it |
 //! | `sse` | event streams of the first two |
 //!
 //! Nothing here repeats a request, waits for a task or resumes a stream.
@@ -14,6 +15,7 @@ mod envelope;
 mod grpc;
 mod http;
 mod jsonrpc;
+mod lineage;
 mod sse;
 
 use crate::authorise::{Authorise, Leaving};

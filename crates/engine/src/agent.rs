@@ -348,7 +348,7 @@ impl Context {
         self.turn.tools
     }
 
-    /// Whether the caller has said that it follows handoffs. Not remembered across a crash: then nobody has said so.
+    /// Whether the caller has said that it follows handoffs.
     pub fn follows_handoffs(&self) -> bool {
         self.turn.follows
     }

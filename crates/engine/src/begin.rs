@@ -15,8 +15,8 @@ use crate::turn::Turn;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Role, SendMessage, Sent, Seq, Task,
-    TaskId, TaskRef, TaskState, TaskStatus, Terms, View, transfer,
+    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef,
+    TaskState, TaskStatus, Terms, View, transfer,
 };
 use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::{Arc, Mutex};
@@ -83,6 +83,8 @@ pub(crate) struct Incoming<'a> {
     birth: Option<Box<Birth>>,
     /// What came before this task; nothing for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
+    /// The same as it is to be kept with the message, which does not say it itself.
+    pub(crate) unsaid: Option<serde_json::Value>,
     /// The caller follows handoffs.
     follows: bool,
 }
@@ -216,6 +218,7 @@ impl<'a> Incoming<'a> {
             dialect,
             birth: None,
             lineage: None,
+            unsaid: None,
             follows: false,
         }
     }
@@ -227,10 +230,12 @@ impl<'a> Incoming<'a> {
             // A child is known by its parent's key, which is kept for as long as the child is.
             return self.begin_at(Target::Open(None), None).await;
         }
-        if self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE)) {
-            Box::pin(self.heed()).await?;
+        let says = self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE));
+        let unsaid = if says { None } else { self.known_otherwise(terms) };
+        if says || unsaid.is_some() {
+            Box::pin(self.heed(unsaid)).await?;
         }
-        self.follows = terms.extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL);
+        self.follows = hold::follows(&terms.extensions);
         let handed = hold::read(&self.request.message)?;
         if let Some(transfer::Incoming::Activate(order)) = &handed {
             return Box::pin(self.activate(order)).await;
@@ -352,10 +357,23 @@ impl<'a> Incoming<'a> {
         self.settle(unopened, ending)
     }
 
+    /// Messages name the extensions that are active, as the specification has it; where only a header said so, a turn that
+    /// is taken up after a crash would not know that its caller follows handoffs.
+    fn name_what_it_follows(&mut self) {
+        let extensions = &mut self.request.message.extensions;
+        if self.follows && !hold::follows(extensions) {
+            extensions.push(HANDOFF.to_owned());
+        }
+    }
+
     /// A task as it would be opened, with its first turn.
     fn draft(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Unopened {
         let (core, stamp) = (self.core, id.stamp());
+        self.name_what_it_follows();
         let message = &mut self.request.message;
+        if let Some(claim) = self.unsaid.take() {
+            message.metadata = Some(transfer::with_member(message.metadata.as_ref(), LINEAGE, claim));
+        }
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
         let mut step = opening_step(id, self.scope.clone(), context.clone(), self.birth.take());
@@ -464,6 +482,7 @@ impl<'a> Incoming<'a> {
             owned.moved_or_released(stored.head).await?;
         };
         let (stored, task) = self.acceptable(id).await?;
+        self.name_what_it_follows();
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
         message.task_id = Some(id.into());

@@ -2,7 +2,7 @@
 
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
-use crate::kin::{Excess, Residents};
+use crate::kin::{Abroad, Excess, Residents};
 use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) drainer: OnceLock<Arc<Drainer>>,
     /// Who else lives here, once somebody knows.
     pub(crate) residents: OnceLock<Arc<dyn Residents>>,
+    /// The names that our work goes by elsewhere.
+    pub(crate) abroad: Abroad,
     /// Tasks whose cancel somebody is seeing to.
     pub(crate) chased: Mutex<HashSet<TaskId>>,
     stamper: Stamper,
@@ -94,8 +96,9 @@ impl Engine {
         let live = Arc::new(LiveMap::new(&limits));
         let endings = Endings::default();
         let (drainer, residents) = (OnceLock::new(), OnceLock::new());
-        let chased = Mutex::default();
-        let core = Core { log, host, limits, metrics, live, retries, endings, drainer, residents, chased, stamper };
+        let (abroad, chased) = (Abroad::default(), Mutex::default());
+        let core =
+            Core { log, host, limits, metrics, live, retries, endings, drainer, residents, abroad, chased, stamper };
         Ok(Self { core: Arc::new(core) })
     }
 

@@ -13,7 +13,7 @@ use sabir_proto::{
     CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
     Terms, View,
 };
-use sabir_store::{Effect, Listing, PageToken, Scope, Step, Stored};
+use sabir_store::{Effect, Listing, PageToken, Scope, States, Step, Stored};
 use std::sync::Arc;
 
 /// Tasks on a page when the caller does not say.
@@ -32,6 +32,16 @@ impl Engine {
 
     /// *List*.
     pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
+        self.list_in(scope, call, call.status.map(States::from)).await
+    }
+
+    /// *List* for a caller to whom several states look like the one it asks for.
+    pub async fn list_in(
+        &self,
+        scope: Arc<Scope>,
+        call: &ListTasks,
+        states: Option<States>,
+    ) -> Result<TaskPage, Fault> {
         let page_size = match call.page_size {
             None => PAGE_DEFAULT,
             Some(n) => u32::try_from(n)
@@ -51,7 +61,7 @@ impl Engine {
         let listing = Listing {
             scope,
             context: call.context_id.clone(),
-            state: call.status,
+            state: states,
             since: call.status_timestamp_after.map(Stamp::first_of),
             limit: page_size as usize,
             token,

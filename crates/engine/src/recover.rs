@@ -155,6 +155,8 @@ impl Engine {
         };
         let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
         let lineage = self.lineage_from(stored, &task).await?;
+        // Children follow nothing: whoever delegates stays.
+        let follows = !stored.is_child && crate::hold::follows(&message.extensions);
         let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
         let checkpoint = match resident.agent.any_nature().recovery {
@@ -170,7 +172,7 @@ impl Engine {
             message,
             before,
             tools: lineage.tools(resident.tools),
-            follows: false,
+            follows,
             held: is_held(stored),
             lineage,
             early: false,

@@ -18,8 +18,9 @@ mod workshop;
 pub(crate) use registrar::Registrar;
 pub(crate) use workshop::{Served, Workshop};
 
+use crate::handed;
 use sabir_engine::{Presence, Resident, Residents};
-use sabir_proto::AgentName;
+use sabir_proto::{AgentName, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -80,5 +81,13 @@ impl Directory {
 impl Residents for Directory {
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
         self.get(name.as_str()).map(|served| served.resident.clone())
+    }
+
+    fn narrow(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
+        match self.get(to.as_str()) {
+            Some(served) => handed::narrow(&served, granted, skill),
+            // That it is not here is said by whoever looks for it.
+            None => Ok(granted),
+        }
     }
 }

@@ -65,6 +65,7 @@ mod cards;
 mod cassettes;
 mod catalog;
 mod chat;
+mod circles;
 mod conformance;
 mod convert;
 mod damage;

@@ -1,6 +1,6 @@
 //! gRPC of 1.0 and of 0.3.
 
-use super::{Line, Numbered, Opened, said_answer, said_event};
+use super::{Line, Numbered, Opened, lineage, said_answer, said_event};
 use crate::authorise::Leaving;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
@@ -38,7 +38,7 @@ enum Stream {
 
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let limit = line.door.timeouts().answer;
-    let beside = &metadata(line).await?;
+    let beside = &metadata(line, call).await?;
     let begun = announce(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
@@ -55,7 +55,7 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
 
 pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     let limit = line.door.timeouts().answer;
-    let beside = &metadata(line).await?;
+    let beside = &metadata(line, call).await?;
     let begun = announce(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
@@ -305,8 +305,9 @@ trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
 
 /// Everything beside a message: made for one request, as everywhere.
-async fn metadata(line: &Line) -> Result<HeaderMap, Error> {
+async fn metadata(line: &Line, call: &Call) -> Result<HeaderMap, Error> {
     let mut headers = line.headers();
+    lineage::tell(call, &mut headers);
     // Keys of a query have no place in gRPC but metadata.
     for (name, value) in &line.attached.query {
         if let (Ok(name), Ok(value)) =

@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP, whatever is said in it.
 
 use super::sse::{Events, Framing};
-use super::{Line, Opened, body_limit, mint, only_event, said_answer};
+use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
 use crate::door::Incoming;
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
@@ -69,6 +69,7 @@ pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Re
     let ready = write(line, call, retry_key)?;
     // The same for every call, and made once.
     let mut headers = line.asking.get_or_init(|| headers(line, "application/json")).clone();
+    lineage::tell(call, &mut headers);
     if let Some(key) = retry_key {
         headers.insert("idempotency-key", HeaderValue::from_str(key).map_err(|_| bad_key())?);
     }
@@ -79,6 +80,7 @@ pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Re
 pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
     let ready = write(line, call, None)?;
     let mut headers = headers(line, "text/event-stream, application/json");
+    lineage::tell(call, &mut headers);
     if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert("last-event-id", after);
     }
@@ -104,7 +106,9 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
         _ => "application/json",
     };
     let body = String::from_utf8_lossy(&write(line, call, None)?.body).into_owned();
-    Ok((Method::POST, line.chosen.url.to_string(), headers(line, accept), Some(body)))
+    let mut headers = headers(line, accept);
+    lineage::tell(call, &mut headers);
+    Ok((Method::POST, line.chosen.url.to_string(), headers, Some(body)))
 }
 
 fn headers(line: &Line, accept: &'static str) -> HeaderMap {

@@ -22,7 +22,7 @@ use super::replica::Replica;
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
 use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
-use sabir_engine::{Context, Continuation, Ending, Failure};
+use sabir_engine::{Context, Continuation, Ending, Failure, KnownAs};
 use sabir_proto::{
     Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
     Timestamp,
@@ -59,6 +59,8 @@ pub(super) struct Work<'a> {
     shunned: Vec<String>,
     /// How often they did not know the version or the method.
     misunderstood: u32,
+    /// What comes back from there without saying so is known by these.
+    _names: KnownAs,
 }
 
 impl<'a> Work<'a> {
@@ -69,6 +71,8 @@ impl<'a> Work<'a> {
             // Perhaps it was their answer that ended the last process, so this counts before it is made again.
             known.attempts += 1;
         }
+        // Only names that we have made: others may have given theirs to anybody.
+        let names = cx.known_as([context_id(cx).to_string(), known.message.clone()]);
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
         Self {
             remote,
@@ -82,6 +86,7 @@ impl<'a> Work<'a> {
             doubt: false,
             shunned: Vec::new(),
             misunderstood: 0,
+            _names: names,
         }
     }
 
