@@ -104,6 +104,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::agent::Add>("agent add", Group::Administer, Takes::Output),
     entry::<admin::agent::List>("agent list", Group::Administer, Takes::Output),
     entry::<admin::agent::Show>("agent show", Group::Administer, Takes::Output),
+    entry::<admin::agent::Profiles>("agent profiles", Group::Administer, Takes::Output),
     entry::<admin::agent::Card>("agent card", Group::Administer, Takes::Output),
     entry::<admin::agent::History>("agent history", Group::Administer, Takes::Output),
     entry::<admin::agent::Refresh>("agent refresh", Group::Administer, Takes::Output),

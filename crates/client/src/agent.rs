@@ -7,6 +7,7 @@ use crate::events::{Events, Follow};
 use crate::retry;
 use crate::transport::{Line, Written, mint};
 use crate::{Error, Note, Said};
+use futures_util::future::BoxFuture;
 use sabir_proto::card::Interface;
 use sabir_proto::{
     AgentCard, Answer, Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Message, MessageId,
@@ -86,23 +87,26 @@ impl Agent {
     }
 
     /// Sends a message, and waits as long as the request says.
-    pub async fn send(&self, request: SendMessage) -> Result<Said<Answer>, Error> {
-        let asked = request.message.task_id.clone();
-        let said = self.call(Call::Send(Box::new(request))).await?;
-        match &said.value {
-            Answer::SentTask(task) => match &asked {
-                Some(asked) if *asked != task.id => return Err(another_task(asked, &task.id)),
-                _ => self.known(task),
-            },
-            Answer::SentMessage(_) => {}
-            _ => return Err(mismatch()),
-        }
-        Ok(said)
+    pub fn send(&self, request: SendMessage) -> BoxFuture<'_, Result<Said<Answer>, Error>> {
+        let call = Call::Send(Box::new(request));
+        Box::pin(async move {
+            let (said, call) = self.make(call).await?;
+            match (&said.value, call) {
+                (Answer::SentTask(task), Call::Send(sent)) => match &sent.message.task_id {
+                    Some(asked) if *asked != task.id => return Err(another_task(asked, &task.id)),
+                    _ => self.known(task),
+                },
+                (Answer::SentMessage(_), _) => {}
+                _ => return Err(mismatch()),
+            }
+            Ok(said)
+        })
     }
 
     /// Sends a message and follows what becomes of it. An agent that does not stream is asked now and then.
-    pub async fn stream(&self, request: SendMessage, follow: Follow) -> Result<Events, Error> {
-        Events::send(self.clone(), request, follow).await
+    pub fn stream(&self, request: SendMessage, follow: Follow) -> BoxFuture<'static, Result<Events, Error>> {
+        // Boxed, as a call is.
+        Box::pin(Events::send(self.clone(), request, follow))
     }
 
     /// Follows a task.
@@ -113,7 +117,7 @@ impl Agent {
     /// Follows a task from where [`Events::resume_point`] was, perhaps in another process.
     pub async fn resume(&self, task: TaskRef, after: Option<String>, follow: Follow) -> Result<Events, Error> {
         self.may(&self.subscription(task.clone()))?;
-        Events::subscribe(self.clone(), task, after, follow).await
+        Box::pin(Events::subscribe(self.clone(), task, after, follow)).await
     }
 
     /// Reads a task.
@@ -184,7 +188,13 @@ impl Agent {
     }
 
     /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
-    pub async fn call(&self, mut call: Call) -> Result<Said<Answer>, Error> {
+    pub fn call(&self, call: Call) -> BoxFuture<'_, Result<Said<Answer>, Error>> {
+        // Boxed, and not `async` itself: a call is large, and every future around it would have room for it, twice.
+        Box::pin(async move { self.make(call).await.map(|(said, _)| said) })
+    }
+
+    /// Makes a call, and gives it back beside its answer.
+    async fn make(&self, mut call: Call) -> Result<(Said<Answer>, Call), Error> {
         self.may(&call)?;
         *call.tenant_mut() = self.tenant.clone();
         let call = self.with_extensions(call);
@@ -193,15 +203,14 @@ impl Agent {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        let door = &self.line.door;
-        let asked = async {
-            let said =
-                retry::repeat(door, self.line.attempts, retry::safety(&call), || self.line.ask(&call, key.as_deref()))
-                    .await?;
-            self.client.believe_said(&self.found, said).await
+        let (door, attempts) = (&self.line.door, self.line.attempts);
+        let ask = || self.line.ask(&call, key.as_deref());
+        let said = door.within(retry::repeat(door, attempts, retry::safety(&call), ask)).await?;
+        let said = match said.value {
+            Answer::Card(_) => Box::pin(self.client.believe_said(&self.found, said)).await?,
+            _ => said,
         };
-        // Boxed: a call is large, and whoever makes one keeps it in a future of its own.
-        door.within(Box::pin(asked)).await
+        Ok((said, call))
     }
 
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.

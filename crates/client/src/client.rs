@@ -8,6 +8,7 @@ use crate::credentials::{Attached, Credentials, describe};
 use crate::discover::{Finder, Found};
 use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
 use crate::oauth::{Clock as _, WallClock};
+use crate::profile::Profile;
 use crate::transport::Line;
 use crate::{Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
 use crate::{oauth, signature};
@@ -49,6 +50,7 @@ pub struct Builder {
     timeouts: Timeouts,
     cache: Option<PathBuf>,
     observer: Option<Arc<dyn Observer>>,
+    profile: Option<&'static Profile>,
     settings: Settings,
     wrong: Option<Error>,
 }
@@ -98,6 +100,13 @@ impl Builder {
         self
     }
 
+    /// The habits of the vendor whose agents are called. Where its cards are shown to nobody without credentials, those
+    /// of this client are shown for them, to the host of the agent's URL.
+    pub fn profile(mut self, profile: &'static Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
     /// Makes every request once: for callers that count their calls and decide about repetitions themselves.
     pub fn once(mut self) -> Self {
         self.settings.once = true;
@@ -141,10 +150,17 @@ impl Builder {
     }
 
     /// Makes the client.
-    pub fn build(self) -> Result<Client, Error> {
+    pub fn build(mut self) -> Result<Client, Error> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
+        if let Some(profile) = self.profile {
+            self.settings.credentials.key_header = profile.key_header;
+        }
+        let shown = match self.profile {
+            Some(profile) if profile.asks_for_card => Some(Arc::new(self.settings.credentials.attach_to_card()?)),
+            _ => None,
+        };
         let egress = self.egress.unwrap_or_else(Egress::public);
         let door = Door::new(egress, &self.tls, self.timeouts, self.observer)?;
         // A card does not depend on the version; saying which one we speak lets a server choose what to show.
@@ -153,7 +169,8 @@ impl Builder {
             _ => "1.0",
         };
         let cache = self.cache.and_then(|directory| Cache::new(directory, version, &self.tls));
-        let finder = Finder { door, cache, version: HeaderValue::from_static(version) };
+        let version = HeaderValue::from_static(version);
+        let finder = Finder { door, cache, version, profile: self.profile, shown };
         Ok(Client { finder, settings: Arc::new(self.settings) })
     }
 }
@@ -176,7 +193,7 @@ impl Client {
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { extensions, ..(*self.settings).clone() }) }
     }
 
-    /// Finds the card of an agent. No credential is shown for it. It is believed as [`Client::believe`] has it.
+    /// Finds the card of an agent. No credential is shown for it unless [`Builder::profile`] says so. It is believed as [`Client::believe`] has it.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
         let found = async { self.believe(self.finder.find(reference).await?).await };
         self.finder.door.within(found).await

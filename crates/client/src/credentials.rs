@@ -19,6 +19,8 @@ pub struct Credentials {
     pub bearer: Option<Secret>,
     /// An API key, put where the scheme says.
     pub api_key: Option<Secret>,
+    /// The header that the key goes into where no scheme of a card has a place for it.
+    pub key_header: Option<&'static str>,
     /// A name and a password.
     pub basic: Option<(String, Secret)>,
     /// Tokens for single schemes of the card, by the scheme's name.
@@ -75,7 +77,7 @@ impl Credentials {
         }
         let anonymous = requirements.is_empty() || requirements.iter().any(|r| r.schemes.is_empty());
         if !anonymous {
-            return self.undeclared_signer().ok_or_else(|| self.missing(card));
+            return self.undeclared().unwrap_or_else(|| Err(self.missing(card)));
         }
         // Nothing is demanded; what fits a declared scheme is shown all the same.
         let fitting = card.security_schemes.iter().find(|(name, scheme)| self.holds(name, scheme));
@@ -86,7 +88,29 @@ impl Credentials {
                 Ok(attached)
             }
             None if Self { certificate: false, ..self.clone() }.is_empty() => Ok(Attached::default()),
-            None => self.undeclared_signer().ok_or_else(|| self.missing(card)),
+            None => self.undeclared().unwrap_or_else(|| Err(self.missing(card))),
+        }
+    }
+
+    /// What is shown although the card does not say that it is taken: somebody else has said so.
+    fn undeclared(&self) -> Option<Result<Attached, Error>> {
+        self.undeclared_signer().map(Ok).or_else(|| self.undeclared_key())
+    }
+
+    /// A key in the header that is known for it.
+    fn undeclared_key(&self) -> Option<Result<Attached, Error>> {
+        let (key, name) = (self.api_key.as_ref()?, self.key_header?);
+        Some(sensitive(key.expose()).map(|value| {
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
+            Attached { headers, any: true, unasked: true, ..Attached::default() }
+        }))
+    }
+
+    /// What is shown to whoever keeps a card for those who show something: no scheme can say how.
+    pub(crate) fn attach_to_card(&self) -> Result<Attached, Error> {
+        match self.is_empty() {
+            true => Ok(Attached::default()),
+            false => self.attach_undeclared(),
         }
     }
 
@@ -107,6 +131,9 @@ impl Credentials {
             (Some(token), _, _) => bearer(token, &mut attached.headers)?,
             (None, Some((user, password)), _) => basic(user, password, &mut attached.headers)?,
             (None, None, Some(_)) => {
+                if let Some(attached) = self.undeclared_key() {
+                    return attached.map(|attached| Attached { certificate: self.certificate, ..attached });
+                }
                 let nowhere = "the card declares no scheme that takes an API key, so there is no place to put it";
                 return Err(Error::CredentialsMissing { wanted: vec![nowhere.into()], transport: None });
             }

@@ -1,14 +1,18 @@
 //! Finding an agent's card: well-known places old and new, files, catalogs, and what was found before.
 //!
-//! No credential ever travels to a card: the door is used without our certificate, and no header of the caller's is
-//! sent along, only the version we speak.
+//! No credential travels to a card: the door is used without our certificate, and no header of the caller's is sent
+//! along, only the version we speak. The one exception is a vendor that shows cards to nobody otherwise, where somebody
+//! has said that the agent is that vendor's; then the place of the card is known, too, and nothing else is asked.
 
-use crate::cache::Cache;
+use crate::authorise::Leaving;
+use crate::cache::{Cache, Kept};
 use crate::catalog::{self, Entry};
 use crate::choose::Binding;
+use crate::credentials::Attached;
 use crate::door::{Door, Redirects};
+use crate::profile::Profile;
 use crate::{Error, Reference};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sabir_proto::AgentCard;
 use sabir_proto::agnt::{Intent, PROTOCOL};
 use sabir_proto::card::{Capabilities, Interface, SecurityScheme, Skill};
@@ -16,6 +20,7 @@ use sabir_wire::card::{CARD_BYTES_MAX, Form, Lint, XprIdentity};
 use sabir_wire::{Dialect, Losses, agnt, card, version};
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::sync::Arc;
 use url::Url;
 
 /// Where cards are, in the order in which they are looked for: since 0.3, and before.
@@ -151,6 +156,10 @@ pub(crate) struct Finder {
     pub(crate) door: Door,
     pub(crate) cache: Option<Cache>,
     pub(crate) version: HeaderValue,
+    /// The vendor whose agents are looked for.
+    pub(crate) profile: Option<&'static Profile>,
+    /// What is shown at the place where that vendor keeps a card.
+    pub(crate) shown: Option<Arc<Attached>>,
 }
 
 /// What a document turned out to be.
@@ -162,6 +171,43 @@ enum Document {
 impl Finder {
     /// Finds the card of an agent.
     pub(crate) async fn find(&self, reference: &Reference) -> Result<Found, Error> {
+        let (Some(profile), Reference::Origin(url) | Reference::At(url)) = (self.profile, reference) else {
+            return self.find_as_usual(reference).await;
+        };
+        let found = match profile.card_of(url) {
+            Some(at) => self.at_its_place(&at).await,
+            None => self.find_as_usual(reference).await,
+        };
+        match (found, profile.without_card) {
+            (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Some(dialect)) => {
+                Ok(Found::of_endpoint(url, dialect))
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// The card at the one place where a vendor has it.
+    async fn at_its_place(&self, at: &Url) -> Result<Found, Error> {
+        let text = match &self.shown {
+            // What is shown to us alone is not kept for others.
+            Some(shown) => self.fetch(at, self.shown_for(shown, at).await?, None).await?,
+            None => self.text(at).await?,
+        };
+        let found = Found::read(text.text.as_bytes(), Some(at.clone()), at.as_str())?;
+        text.keep(self);
+        Ok(Found { server: text.server, ..found })
+    }
+
+    async fn shown_for(&self, shown: &Attached, at: &Url) -> Result<HeaderMap, Error> {
+        let mut headers = shown.headers.clone();
+        if let Some(signer) = &shown.signer {
+            let leaving = Leaving { method: &Method::GET, url: at, body: Some(&[]) };
+            headers.extend(signer.authorise(leaving).await?);
+        }
+        Ok(headers)
+    }
+
+    async fn find_as_usual(&self, reference: &Reference) -> Result<Found, Error> {
         match reference {
             Reference::File(path) => {
                 let at = path.display().to_string();
@@ -267,16 +313,21 @@ impl Finder {
         if let Some(kept) = kept.as_ref().filter(|k| k.is_fresh()) {
             return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
-        let mut headers = HeaderMap::new();
+        self.fetch(&target, HeaderMap::new(), kept.as_ref()).await
+    }
+
+    /// Fetches a document, or finds that the one that is kept is still good.
+    async fn fetch(&self, target: &Url, mut headers: HeaderMap, kept: Option<&Kept>) -> Result<Fetched, Error> {
+        let is_for_all = headers.is_empty();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
         headers.insert(version::HEADER, self.version.clone());
-        if let Some(condition) = kept.as_ref().and_then(crate::cache::Kept::condition) {
+        if let Some(condition) = kept.and_then(Kept::condition) {
             headers.insert(header::IF_NONE_MATCH, condition);
         }
-        let answer = self.door.fetch(&target, headers, Redirects::AtHome).await?;
+        let answer = self.door.fetch(target, headers, Redirects::AtHome).await?;
         let (status, heads) = (answer.status, answer.headers.clone());
-        if let (StatusCode::NOT_MODIFIED, Some(kept), Some(cache)) = (status, &kept, &self.cache) {
-            cache.keep(&target, &heads, &kept.body, Some(kept));
+        if let (StatusCode::NOT_MODIFIED, Some(kept), Some(cache)) = (status, kept, &self.cache) {
+            cache.keep(target, &heads, &kept.body, Some(kept));
             return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
         match status.as_u16() {
@@ -293,7 +344,7 @@ impl Finder {
             return Err(invalid("it is a web page"));
         }
         let server = crate::cache::server(&heads);
-        Ok(Fetched { text, server, fresh: Some((target, heads)) })
+        Ok(Fetched { text, server, fresh: is_for_all.then(|| (target.clone(), heads)) })
     }
 }
 

@@ -4,11 +4,15 @@
 //! Redirects are never followed with a credential. Documents that are fetched without one (cards, catalogs, keys) may
 //! be redirected within their own origin.
 
+mod plain;
+
 use crate::egress::{Egress, Refusal};
 use crate::error::Whose;
 use crate::{Error, Note, Observer, Tls};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::Full;
+use plain::Plain;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,6 +32,8 @@ const IDLE: (usize, Duration) = (256, Duration::from_secs(90));
 /// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
 /// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.
 const IDLE_NAMELESS: (usize, Duration) = (2, Duration::from_secs(5));
+/// Who we say we are.
+const USER_AGENT: &str = concat!("sabir/", env!("CARGO_PKG_VERSION"));
 /// The slowest an answer may come, once it has begun: below this it is not on its way, it is held back.
 pub(crate) const BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 
@@ -67,6 +73,18 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    /// The same for a connection of our own, and where to.
+    fn ready(self) -> Result<(Url, http::Request<Full<Bytes>>), Error> {
+        let Self { method, url, headers, body, .. } = self;
+        let mut ready = http::Request::new(Full::new(body.unwrap_or_default()));
+        *ready.method_mut() = method;
+        *ready.uri_mut() = plain::target(&url).map_err(|e| Error::Usage(format!("the URL cannot be called: {e}")))?;
+        *ready.headers_mut() = headers;
+        let ours = HeaderValue::from_static(USER_AGENT);
+        ready.headers_mut().entry(header::USER_AGENT).or_insert(ours);
+        Ok((url, ready))
+    }
+
     pub(crate) fn get(url: Url) -> Self {
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: None, secret_query: Vec::new() }
     }
@@ -77,8 +95,14 @@ pub(crate) struct Incoming {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) host: String,
-    response: reqwest::Response,
+    rest: Rest,
     door: Door,
+}
+
+/// Where the body comes from.
+enum Rest {
+    Plain(plain::Answer),
+    Tls(reqwest::Response),
 }
 
 /// The way out. Cheap to clone.
@@ -95,6 +119,8 @@ struct Inner {
     plain: reqwest::Client,
     /// Shows nothing of us: for cards and other documents.
     nameless: reqwest::Client,
+    /// To agents without TLS; none where a proxy may stand between.
+    direct: Option<Plain>,
     /// With our certificate and without, for gRPC.
     known_tls: Arc<rustls::ClientConfig>,
     nameless_tls: Arc<rustls::ClientConfig>,
@@ -141,11 +167,13 @@ impl Door {
                 .connect_timeout(timeouts.connect)
                 .pool_max_idle_per_host(idle.0)
                 .pool_idle_timeout(idle.1)
-                .user_agent(concat!("sabir/", env!("CARGO_PKG_VERSION")));
+                .user_agent(USER_AGENT);
             let builder = if egress.trusts_proxies() { builder } else { builder.no_proxy() };
             builder.build().map_err(|e| Error::Usage(format!("HTTP cannot be set up: {e}")))
         };
+        let direct = (!egress.trusts_proxies()).then(|| Plain::new(egress.clone(), timeouts.connect, IDLE));
         let inner = Inner {
+            direct,
             known: client(known.clone(), IDLE)?,
             plain: client(nameless.clone(), IDLE)?,
             nameless: client(nameless.clone(), IDLE_NAMELESS)?,
@@ -198,38 +226,46 @@ impl Door {
     /// Sends a request and waits for the head of its answer.
     pub(crate) async fn send(&self, request: Outgoing, who: As) -> Result<Incoming, Error> {
         let host = self.check(&request.url)?;
+        self.note(&Note::Request {
+            method: &request.method,
+            url: request.url.as_str(),
+            headers: &request.headers,
+            body: request.body.as_ref(),
+        });
+        let mut request = request;
+        if !request.secret_query.is_empty() {
+            let mut query = request.url.query_pairs_mut();
+            for (name, value) in &request.secret_query {
+                query.append_pair(name, value.expose());
+            }
+        }
+        let begun = Instant::now();
+        let limit = self.inner.timeouts.answer;
+        let late = |_| Error::Timeout { what: "waiting for an answer", after: limit };
+        let direct = self.inner.direct.as_ref().filter(|_| who != As::Nobody && request.url.scheme() == "http");
+        let (status, headers, rest) = if let Some(direct) = direct {
+            let (url, ready) = request.ready()?;
+            let answer = tokio::time::timeout(limit, direct.send(&url, ready)).await.map_err(late)?;
+            let mut answer = answer.map_err(|failure| broken(&host, &failure, limit))?;
+            (answer.status, std::mem::take(&mut answer.headers), Rest::Plain(answer))
+        } else {
+            let sent = self.by_tls(request, who);
+            let answer = tokio::time::timeout(limit, sent).await.map_err(late)?;
+            let answer = answer.map_err(|error| failed(&host, error, limit))?;
+            (answer.status(), answer.headers().clone(), Rest::Tls(answer))
+        };
+        self.note(&Note::Response { status, headers: &headers, elapsed: begun.elapsed() });
+        Ok(Incoming { status, headers, host, rest, door: self.clone() })
+    }
+
+    fn by_tls(&self, request: Outgoing, who: As) -> impl Future<Output = reqwest::Result<reqwest::Response>> + use<> {
         let client = match who {
             As::Ourselves => &self.inner.known,
             As::Caller => &self.inner.plain,
             As::Nobody => &self.inner.nameless,
         };
-        self.note(&Note::Request {
-            method: &request.method,
-            url: request.url.as_str(),
-            headers: &request.headers,
-            body: request.body.as_deref().and_then(|b| std::str::from_utf8(b).ok()),
-        });
-        let mut url = request.url;
-        if !request.secret_query.is_empty() {
-            let mut query = url.query_pairs_mut();
-            for (name, value) in &request.secret_query {
-                query.append_pair(name, value.expose());
-            }
-        }
-        let mut wired = client.request(request.method, url).headers(request.headers);
-        if let Some(body) = request.body {
-            wired = wired.body(body);
-        }
-        let begun = Instant::now();
-        let limit = self.inner.timeouts.answer;
-        let response = match tokio::time::timeout(limit, wired.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(failed(&host, error, limit)),
-            Err(_) => return Err(Error::Timeout { what: "waiting for an answer", after: limit }),
-        };
-        let (status, headers) = (response.status(), response.headers().clone());
-        self.note(&Note::Response { status, headers: &headers, elapsed: begun.elapsed() });
-        Ok(Incoming { status, headers, host, response, door: self.clone() })
+        let wired = client.request(request.method, request.url).headers(request.headers);
+        request.body.into_iter().fold(wired, reqwest::RequestBuilder::body).send()
     }
 
     /// Fetches a document without showing who we are, following redirects as far as they may lead.
@@ -295,8 +331,17 @@ impl Incoming {
     pub(crate) async fn body(mut self, what: &'static str, limit: usize) -> Result<Bytes, Error> {
         let patience = self.door.timeouts().answer;
         let begun = Instant::now();
-        let mut body = BytesMut::new();
-        while let Some(chunk) = self.chunk(patience).await? {
+        // Most come in one piece, which need not be copied.
+        let first = self.chunk(patience).await?.unwrap_or_default();
+        if first.len() > limit {
+            return Err(Error::TooLarge { what, limit });
+        }
+        let Some(second) = self.chunk(patience).await? else {
+            self.door.note(&Note::Body { bytes: &first });
+            return Ok(first);
+        };
+        let (mut body, mut next) = (BytesMut::from(first), Some(second));
+        while let Some(chunk) = next {
             if body.len() + chunk.len() > limit {
                 return Err(Error::TooLarge { what, limit });
             }
@@ -305,11 +350,11 @@ impl Incoming {
             if begun.elapsed() > patience + owed {
                 return Err(Error::Timeout { what: "an answer that drips", after: begun.elapsed() });
             }
+            next = self.chunk(patience).await?;
         }
-        if let Ok(text) = std::str::from_utf8(&body) {
-            self.door.note(&Note::Body { text });
-        }
-        Ok(body.freeze())
+        let body = body.freeze();
+        self.door.note(&Note::Body { bytes: &body });
+        Ok(body)
     }
 
     /// How long a stream may be silent.
@@ -324,10 +369,16 @@ impl Incoming {
 
     /// Reads on. `None` at the end.
     pub(crate) async fn chunk(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
-        match tokio::time::timeout(patience, self.response.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => Err(failed(&self.host, error, patience)),
-            Err(_) => Err(Error::Timeout { what: "silence in an answer", after: patience }),
+        let late = |_| Error::Timeout { what: "silence in an answer", after: patience };
+        match &mut self.rest {
+            Rest::Plain(answer) => {
+                let chunk = tokio::time::timeout(patience, answer.chunk()).await.map_err(late)?;
+                chunk.map_err(|failure| broken(&self.host, &failure, patience))
+            }
+            Rest::Tls(answer) => {
+                let chunk = tokio::time::timeout(patience, answer.chunk()).await.map_err(late)?;
+                chunk.map_err(|error| failed(&self.host, error, patience))
+            }
         }
     }
 }
@@ -346,11 +397,31 @@ impl Resolve for Guarded {
     }
 }
 
-/// What an HTTP failure means.
+/// What a failure over TLS means.
 fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     // The URL may hold a key.
     let error = error.without_url();
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    if error.is_timeout() && !error.is_connect() {
+        return Error::Timeout { what: "waiting for an answer", after: patience };
+    }
+    because(host, &error, error.is_connect(), error.is_timeout())
+}
+
+/// What a failure without TLS means.
+fn broken(host: &str, failure: &plain::Failure, patience: Duration) -> Error {
+    match failure {
+        plain::Failure::Late => Error::nobody(host, explain("", true), true),
+        plain::Failure::Connect(error) => because(host, &**error, true, false),
+        plain::Failure::Http(error) if error.is_timeout() => {
+            Error::Timeout { what: "waiting for an answer", after: patience }
+        }
+        plain::Failure::Http(error) => because(host, error, false, false),
+    }
+}
+
+/// What is at the bottom of an error: a refusal of ours, or what the system said.
+fn because(host: &str, error: &(dyn std::error::Error + 'static), safe: bool, late: bool) -> Error {
+    let mut cause = Some(error);
     let mut deepest = String::new();
     let mut whose = Whose::Unknown;
     while let Some(step) = cause {
@@ -364,10 +435,7 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
         deepest = step.to_string();
         cause = step.source();
     }
-    if error.is_timeout() && !error.is_connect() {
-        return Error::Timeout { what: "waiting for an answer", after: patience };
-    }
-    Error::nobody(host, explain(&deepest, error.is_timeout()), error.is_connect()).because(whose)
+    Error::nobody(host, explain(&deepest, late), safe).because(whose)
 }
 
 /// The last words of a chain of errors, for a person.

@@ -344,8 +344,8 @@ impl Events {
             (self.id, self.known) = (Some(id.clone()), true);
         }
         match &said.value {
-            TheirEvent::Task(_) => self.weight = said.json().len(),
-            TheirEvent::ArtifactUpdate(_) => self.weight = self.weight.saturating_add(said.json().len()),
+            TheirEvent::Task(_) => self.weight = said.len(),
+            TheirEvent::ArtifactUpdate(_) => self.weight = self.weight.saturating_add(said.len()),
             TheirEvent::StatusUpdate(_) | TheirEvent::Message(_) => {}
         }
         let too_heavy = self.weight > ANSWER_BYTES_MAX;

@@ -19,6 +19,7 @@
 //! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
 //! | `documents`, `endpoint` | small documents of strangers, for those who only need an answer; HTTP interfaces that are no agents |
 //! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
+//! | `profile` | vendors that do it otherwise: odd places of cards, odd headers |
 //! | `choose`, `credentials`, `authorise` | from a card to a line: interface, dialect, credentials |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
 //! | `agent`, `retry` | the operations; what is safe to repeat |
@@ -51,6 +52,7 @@ mod events;
 mod observe;
 mod one_call;
 mod probe;
+mod profile;
 pub mod redact;
 mod reference;
 mod retry;
@@ -78,6 +80,7 @@ pub use events::{Events, Follow, Until};
 pub use observe::{Note, Observer};
 pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
 pub use probe::{Exchange, Handshake, Page, Probe};
+pub use profile::{PROFILES, Profile, UnknownProfile};
 pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;

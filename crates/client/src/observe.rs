@@ -1,5 +1,6 @@
 //! What happens on the way to an answer, for those who want to watch: wire logs, progress, warnings.
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use sabir_proto::{ContextId, TaskRef};
 use std::time::Duration;
@@ -22,8 +23,8 @@ pub enum Note<'a> {
         url: &'a str,
         /// Its headers, or metadata.
         headers: &'a HeaderMap,
-        /// Its body, where it is text.
-        body: Option<&'a str>,
+        /// Its body.
+        body: Option<&'a Bytes>,
     },
     /// The head of an answer.
     Response {
@@ -37,7 +38,7 @@ pub enum Note<'a> {
     /// A body that came whole.
     Body {
         /// What it says.
-        text: &'a str,
+        bytes: &'a Bytes,
     },
     /// One event of a stream.
     Frame {

@@ -6,6 +6,7 @@
 //! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
 //! | `grpc` | gRPC of both |
 //! | `envelope` | the envelope of a booking network |
+//! | `lineage` | what came before a message, beside it |
 //! | `sse` | event streams of the first two |
 //!
 //! Nothing here repeats a request, waits for a task or resumes a stream.
@@ -14,9 +15,10 @@ mod envelope;
 mod grpc;
 mod http;
 mod jsonrpc;
+mod lineage;
 mod sse;
 
-use crate::authorise::Leaving;
+use crate::authorise::{Authorise, Leaving};
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
@@ -50,6 +52,8 @@ pub(crate) struct Line {
     pub(crate) wanted: Vec<String>,
     /// Which of the addresses answers, once one did.
     answering: OnceLock<Url>,
+    /// What every request for one answer carries, in JSON-RPC.
+    asking: OnceLock<HeaderMap>,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
     /// When messages to a booking network were first sent.
     stamps: envelope::Stamps,
@@ -111,6 +115,7 @@ impl Line {
             wanted,
             attempts: retry::ATTEMPTS_MAX,
             answering: OnceLock::new(),
+            asking: OnceLock::new(),
             grpc: tokio::sync::OnceCell::new(),
             stamps: envelope::Stamps::default(),
         }
@@ -118,11 +123,12 @@ impl Line {
 
     /// Asks for one answer.
     pub(crate) async fn ask(&self, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
+        // The others are boxed, so that the one that is used most is no larger than it is.
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
-            Binding::HttpJson => http::ask(self, call).await,
-            Binding::Grpc => grpc::ask(self, call).await,
-            Binding::Envelope => envelope::ask(self, call).await,
+            Binding::HttpJson => Box::pin(http::ask(self, call)).await,
+            Binding::Grpc => Box::pin(grpc::ask(self, call)).await,
+            Binding::Envelope => Box::pin(envelope::ask(self, call)).await,
         }
     }
 
@@ -158,9 +164,9 @@ impl Line {
     pub(crate) async fn open(self: &Arc<Self>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::open(self, call, after).await,
-            Binding::HttpJson => http::open(self, call, after).await,
-            Binding::Grpc => grpc::open(self, call).await,
-            Binding::Envelope => envelope::open(self, call).await,
+            Binding::HttpJson => Box::pin(http::open(self, call, after)).await,
+            Binding::Grpc => Box::pin(grpc::open(self, call)).await,
+            Binding::Envelope => Box::pin(envelope::open(self, call)).await,
         }
     }
 
@@ -216,13 +222,19 @@ impl Line {
         &self,
         method: Method,
         url: Url,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
         body: Option<Bytes>,
     ) -> Result<Incoming, Error> {
+        let request = Outgoing { method, url, headers, body, secret_query: self.attached.query.clone() };
+        match &self.attached.signer {
+            None => self.pass(request).await,
+            Some(signer) => Box::pin(self.signed(request, &**signer)).await,
+        }
+    }
+
+    async fn signed(&self, request: Outgoing, signer: &dyn Authorise) -> Result<Incoming, Error> {
+        let Outgoing { method, url, mut headers, body, .. } = request;
         let leaving = Leaving { method: &method, url: &url, body: Some(body.as_deref().unwrap_or_default()) };
-        let Some(signer) = &self.attached.signer else {
-            return self.pass(Outgoing { method, url, headers, body, secret_query: self.attached.query.clone() }).await;
-        };
         let plain = headers.clone();
         self.authorise(leaving, &mut headers).await?;
         let request = |headers| {

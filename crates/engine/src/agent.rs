@@ -198,6 +198,11 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Whether somebody is asked something, so that there may be another turn.
+    pub const fn asks(&self) -> bool {
+        matches!(self, Self::AskInput(_) | Self::AskAuth(_))
+    }
+
     /// Done, without words.
     pub const fn complete() -> Self {
         Self::Complete(Vec::new())
@@ -343,7 +348,7 @@ impl Context {
         self.turn.tools
     }
 
-    /// Whether the caller has said that it follows handoffs. Not remembered across a crash: then nobody has said so.
+    /// Whether the caller has said that it follows handoffs.
     pub fn follows_handoffs(&self) -> bool {
         self.turn.follows
     }
@@ -410,6 +415,13 @@ impl Context {
     /// agent does something on the outside.
     pub fn commit(&self) -> Commit<'_> {
         self.outlet.commit()
+    }
+
+    /// Says that work goes on elsewhere which nobody waits for any more once this turn has ended: that it is to be called
+    /// off there is written with the turn's last step, with the checkpoint, and [`Agent::remind`] is asked until it is
+    /// done, across restarts. For agents with a [grace](Agent::grace).
+    pub fn owe_cancel(&self) {
+        self.outlet.owe_cancel();
     }
 
     /// Says in the next step whom the turn waits for, or that it waits for nobody any more. Kept beside the task for

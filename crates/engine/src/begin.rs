@@ -6,16 +6,17 @@ use crate::hold;
 use crate::kin::{LINEAGE, Lineage};
 use crate::live::{LiveRef, rests};
 use crate::machine;
+use crate::moment::Moment;
 use crate::record::{Recorder, agent_message, collapse};
 use crate::repeat::{Outcome, Seen, keep_key};
-use crate::retry::{RetryKey, Stage};
+use crate::retry::{Pending, RetryKey, Stage};
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::watch::{Until, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Role, SendMessage, Sent, Seq, Task,
-    TaskId, TaskRef, TaskState, TaskStatus, Terms, View, transfer,
+    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef,
+    TaskState, TaskStatus, Terms, View, transfer,
 };
 use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
 use std::sync::{Arc, Mutex};
@@ -44,7 +45,7 @@ pub(crate) enum Begun {
 }
 
 /// A new task, as far as it gets without waiting.
-enum Opened {
+pub(crate) enum Opened {
     Begun(Begun),
     /// At rest once the log has answered.
     Committing {
@@ -54,10 +55,10 @@ enum Opened {
 }
 
 /// A new task that is in no log yet.
-struct Unopened {
+pub(crate) struct Unopened {
     step: Step,
     task: Task,
-    turn: Turn,
+    pub(crate) turn: Turn,
 }
 
 /// Where a send goes.
@@ -82,6 +83,8 @@ pub(crate) struct Incoming<'a> {
     birth: Option<Box<Birth>>,
     /// What came before this task; nothing for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
+    /// The same as it is to be kept with the message, which does not say it itself.
+    pub(crate) unsaid: Option<serde_json::Value>,
     /// The caller follows handoffs.
     follows: bool,
 }
@@ -215,6 +218,7 @@ impl<'a> Incoming<'a> {
             dialect,
             birth: None,
             lineage: None,
+            unsaid: None,
             follows: false,
         }
     }
@@ -226,10 +230,12 @@ impl<'a> Incoming<'a> {
             // A child is known by its parent's key, which is kept for as long as the child is.
             return self.begin_at(Target::Open(None), None).await;
         }
-        if self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE)) {
-            Box::pin(self.heed()).await?;
+        let says = self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE));
+        let unsaid = if says { None } else { self.known_otherwise(terms) };
+        if says || unsaid.is_some() {
+            Box::pin(self.heed(unsaid)).await?;
         }
-        self.follows = terms.extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL);
+        self.follows = hold::follows(&terms.extensions);
         let handed = hold::read(&self.request.message)?;
         if let Some(transfer::Incoming::Activate(order)) = &handed {
             return Box::pin(self.activate(order)).await;
@@ -263,8 +269,9 @@ impl<'a> Incoming<'a> {
                 Seen::First(pending) => Some(pending),
             },
         };
+        let mut pending = pending;
         let begun = match target {
-            Target::Open(name) => match self.open(id, key, name).await? {
+            Target::Open(name) => match self.open(id, key, name, &mut pending).await? {
                 Opened::Begun(begun) => begun,
                 Opened::Committing { answer, rested } => {
                     let outcome = Outcome { core: self.core, answer: Some(answer), pending };
@@ -315,10 +322,20 @@ impl<'a> Incoming<'a> {
     }
 
     /// Opens a task.
-    async fn open(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
+    async fn open(
+        &mut self,
+        id: TaskId,
+        key: Option<RetryKey>,
+        name: Option<Box<Effect>>,
+        pending: &mut Option<Pending<'a>>,
+    ) -> Result<Opened, Fault> {
         self.resident.agent.any_admits()?;
         if self.resident.agent.any_is_carried() {
             return Box::pin(self.carry(id, key, name)).await;
+        }
+        if self.is_brief() {
+            let unopened = self.draft(id, key, name);
+            return Moment::of(self, unopened, pending).await;
         }
         self.start(id, key, name)
     }
@@ -345,10 +362,23 @@ impl<'a> Incoming<'a> {
         self.settle(unopened, ending)
     }
 
+    /// Messages name the extensions that are active, as the specification has it; where only a header said so, a turn that
+    /// is taken up after a crash would not know that its caller follows handoffs.
+    fn name_what_it_follows(&mut self) {
+        let extensions = &mut self.request.message.extensions;
+        if self.follows && !hold::follows(extensions) {
+            extensions.push(HANDOFF.to_owned());
+        }
+    }
+
     /// A task as it would be opened, with its first turn.
     fn draft(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Unopened {
         let (core, stamp) = (self.core, id.stamp());
+        self.name_what_it_follows();
         let message = &mut self.request.message;
+        if let Some(claim) = self.unsaid.take() {
+            message.metadata = Some(transfer::with_member(message.metadata.as_ref(), LINEAGE, claim));
+        }
         let context = message.context_id.get_or_insert_with(|| ContextId::new(stamp, core.host.random())).clone();
         message.task_id = Some(id.into());
         let mut step = opening_step(id, self.scope.clone(), context.clone(), self.birth.take());
@@ -366,11 +396,12 @@ impl<'a> Incoming<'a> {
     }
 
     /// Opens a task whose turn has ended, or has yet to be waited for.
-    fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
+    pub(crate) fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
         let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
-        let whole = self.shape == Shape::Once || self.resident.agent.any_is_carried();
+        // A gap is an event, and is told as one.
+        let whole = (self.shape == Shape::Once || self.resident.agent.any_is_carried()) && !turn.outlet.has_gap();
         if let (Some(ended), true) = (&ending, whole) {
             let (drafts, checkpoint) = turn.outlet.take();
             step.checkpoint = checkpoint;
@@ -423,6 +454,8 @@ impl<'a> Incoming<'a> {
         let frozen = FrozenTask::freeze(task);
         step.placement = Some(Placement { state: frozen.state, position: task.id.stamp() });
         if frozen.state.is_settled() {
+            // There is no other turn to leave anything for; but a task that was given away is still to be let go of.
+            step.checkpoint = step.checkpoint.filter(|_| frozen.state == TaskState::Transferred);
             step.snapshot = Some(frozen.clone());
         } else {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
@@ -454,6 +487,7 @@ impl<'a> Incoming<'a> {
             owned.moved_or_released(stored.head).await?;
         };
         let (stored, task) = self.acceptable(id).await?;
+        self.name_what_it_follows();
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
         message.task_id = Some(id.into());
@@ -527,14 +561,12 @@ impl<'a> Incoming<'a> {
         snapshot: Option<FrozenEvent>,
     ) -> Begun {
         let (id, from) = (first.task, first.head());
-        let brief = first.opening.is_some() && self.is_brief();
         let runner = Runner {
             core: self.core.clone(),
             live: claimed.into_live(),
             recorder,
             turn,
             first: Some(Box::new(first)),
-            brief,
             number,
             canceled: false,
         };

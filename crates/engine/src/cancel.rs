@@ -3,17 +3,19 @@
 //! An agent that only stands for another one cannot decide how a cancel ends: the other one may have finished already, or
 //! never answer. It is given a grace in which to ask, and the task ends as the other one says. Where nobody answers, the
 //! task is canceled all the same, with a mark that something is not known; and that the other one is yet to be told is a
-//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged.
+//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged. The same
+//! row is written where we end a task by ourselves: one that outgrew its limits, took too long, or cannot be taken up.
 
 use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
 use crate::engine::{Core, Engine, Resident};
 use crate::host::BoxFuture;
 use crate::record::Recorder;
+use bytes::Bytes;
 use sabir_proto::{AgentName, TaskId, Timestamp};
 use sabir_store::{Effect, OwedCancel, Step, StoreError};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,9 +55,26 @@ impl Core {
         Some(OwedCancel { data, attempts: 0, due: later(self.host.now(), PAUSE_MIN) })
     }
 
+    /// The row for work that was ended without anybody having been told: it is due at once.
+    pub(crate) fn untold_cancel(&self, checkpoint: Option<Bytes>) -> Option<OwedCancel> {
+        Some(OwedCancel { data: checkpoint?, attempts: 0, due: self.host.now() })
+    }
+
+    /// Sees to the cancel that a step says is owed, if it does.
+    pub(crate) fn chase_for(self: &Arc<Self>, step: &Step, agent: &Arc<dyn AnyAgent>) {
+        for effect in &step.effects {
+            if let Effect::OweCancel(Some(owed)) = effect {
+                self.chase(step.task, agent.clone(), (**owed).clone());
+            }
+        }
+    }
+
     /// Tells an agent of a cancel again and again, until that has been acknowledged.
     pub(crate) fn chase(self: &Arc<Self>, task: TaskId, agent: Arc<dyn AnyAgent>, mut owed: OwedCancel) {
         let core = self.clone();
+        if !self.chased.lock().unwrap_or_else(PoisonError::into_inner).insert(task) {
+            return;
+        }
         self.metrics.cancels_owed.inc();
         self.host.spawn(Box::pin(async move {
             loop {
@@ -64,6 +83,10 @@ impl Core {
                 if core.live.is_stopping() {
                     return;
                 }
+                // Whoever goes by that name now: it may have been changed because it could not be called.
+                let owner = core.log.owner(task).await.ok().flatten();
+                let now = owner.and_then(|scope| core.resident(&scope.agent));
+                let agent = now.map_or_else(|| agent.clone(), |resident| resident.agent.clone());
                 let mut told = agent.any_remind(Canceled { task, checkpoint: Some(owed.data.clone()) });
                 let told = poll_fn(|cx| poll_quietly(&mut told, cx).unwrap_or(Poll::Ready(false))).await;
                 if !told {
@@ -81,6 +104,7 @@ impl Core {
                 }
             }
             core.metrics.cancels_owed.dec();
+            core.chased.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
         }));
     }
 }
@@ -89,7 +113,7 @@ impl Engine {
     /// Goes on telling agents elsewhere of cancels that they have not acknowledged.
     pub(crate) async fn chase_owed(
         &self,
-        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+        resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(), StoreError> {
         let mut after = None;
         loop {
@@ -99,7 +123,7 @@ impl Engine {
             for (task, agent, owed) in page {
                 match resident(&agent) {
                     Some(resident) => self.core.chase(task, resident.agent.clone(), owed),
-                    None => tracing::warn!(%task, %agent, "an agent that is gone owes a cancel; the row stays"),
+                    None => tracing::debug!(%task, %agent, "an agent that is not here owes a cancel; the row stays"),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
-use crate::kin::{Excess, Residents};
+use crate::kin::{Abroad, Excess, Residents};
 use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
@@ -12,7 +12,8 @@ use crate::retry::{Retries, UNTIMED};
 use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
 use sabir_store::{AppendError, Effect, Refusal, RetryMark, Step, StoreError, TaskLog};
-use std::sync::{Arc, OnceLock};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// The engine. Cheap to clone; all clones are one engine.
@@ -33,6 +34,33 @@ pub struct Resident {
     pub tools: ToolMode,
 }
 
+/// What is known of the agent of a task.
+#[derive(Clone)]
+pub enum Presence {
+    /// It lives here.
+    Here(Arc<Resident>),
+    /// It is not served now, and may come back: its tasks wait for it.
+    Away,
+    /// Nobody knows it any more.
+    Gone,
+}
+
+impl From<Option<Arc<Resident>>> for Presence {
+    /// Where nobody is ever away.
+    fn from(resident: Option<Arc<Resident>>) -> Self {
+        resident.map_or(Self::Gone, Self::Here)
+    }
+}
+
+impl Presence {
+    pub(crate) fn resident(self) -> Option<Arc<Resident>> {
+        match self {
+            Self::Here(resident) => Some(resident),
+            Self::Away | Self::Gone => None,
+        }
+    }
+}
+
 pub(crate) struct Core {
     pub(crate) log: Arc<dyn TaskLog>,
     pub(crate) host: Arc<dyn Host>,
@@ -45,6 +73,10 @@ pub(crate) struct Core {
     pub(crate) drainer: OnceLock<Arc<Drainer>>,
     /// Who else lives here, once somebody knows.
     pub(crate) residents: OnceLock<Arc<dyn Residents>>,
+    /// The names that our work goes by elsewhere.
+    pub(crate) abroad: Abroad,
+    /// Tasks whose cancel somebody is seeing to.
+    pub(crate) chased: Mutex<HashSet<TaskId>>,
     stamper: Stamper,
 }
 
@@ -65,7 +97,9 @@ impl Engine {
         let live = Arc::new(LiveMap::new(&limits));
         let endings = Endings::default();
         let (drainer, residents) = (OnceLock::new(), OnceLock::new());
-        let core = Core { log, host, limits, metrics, live, retries, endings, drainer, residents, stamper };
+        let (abroad, chased) = (Abroad::default(), Mutex::default());
+        let core =
+            Core { log, host, limits, metrics, live, retries, endings, drainer, residents, abroad, chased, stamper };
         Ok(Self { core: Arc::new(core) })
     }
 

@@ -15,7 +15,7 @@ use crate::host::BoxFuture;
 use crate::live::Order;
 use crate::machine;
 use sabir_proto::transfer::{self, with_member};
-use sabir_proto::{Fault, HANDOFF, Message, Object, Role, Stamp, TaskId, TaskState, Timestamp};
+use sabir_proto::{Fault, HANDOFF, HANDOFF_LITERAL, Message, Object, Role, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::{Scope, Stored};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -35,6 +35,11 @@ pub(crate) fn read(message: &Message) -> Result<Option<transfer::Incoming>, Faul
     let wrong =
         |fault: transfer::TransferFault| Fault::invalid(format!("message.metadata[{HANDOFF}]"), fault.to_string());
     transfer::Incoming::of(message).transpose().map_err(wrong)
+}
+
+/// Whether whoever has these extensions active follows handoffs.
+pub(crate) fn follows(extensions: &[String]) -> bool {
+    extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL)
 }
 
 /// Whether a message wants its task held.

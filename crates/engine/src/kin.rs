@@ -8,18 +8,24 @@
 //! | Room | What is decided there |
 //! |---|---|
 //! | `lineage` | what came before a task, here and on other servers |
+//! | `abroad` | the names that our work goes by elsewhere |
 //! | `child` | following a child, and answering it |
 //! | `budget` | when a family has had enough: the runaway guard |
+//! | `grant` | what a task that was handed to us may be used for, passed on |
 //! | `calling_off` | what happens to children whose parent has ended without them |
 
+mod abroad;
 mod budget;
 mod calling_off;
 mod child;
+mod grant;
 mod lineage;
 
+pub use abroad::KnownAs;
 pub use child::Child;
-pub use lineage::{LINEAGE, Lineage};
+pub use lineage::{Claim, LINEAGE, Lineage};
 
+pub(crate) use abroad::Abroad;
 pub(crate) use budget::Excess;
 
 use crate::agent::Context;
@@ -35,6 +41,13 @@ const KEY_BYTES_MAX: usize = 256;
 pub trait Residents: Send + Sync + 'static {
     /// The agent of this name.
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>>;
+
+    /// What an agent may do with work for which this was granted, with a skill if one is named: no more than was granted.
+    /// Where that is nothing, or not that skill, the work does not go there. Whoever knows no capabilities passes on what
+    /// came.
+    fn narrow(&self, _to: &AgentName, granted: Vec<String>, _skill: Option<&str>) -> Result<Vec<String>, Fault> {
+        Ok(granted)
+    }
 }
 
 impl<F: Fn(&AgentName) -> Option<Arc<Resident>> + Send + Sync + 'static> Residents for F {
@@ -78,7 +91,9 @@ impl Context {
     /// one and after a crash. The message and the metadata count only the first time. The child is the same caller's and
     /// its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
     ///
-    /// Refused with [`Fault::UnsupportedOperation`], saying which limit it was, when the [runaway guard](crate::Limits::hops_max) has seen enough.
+    /// Of a task that was handed to us with a scope, the child has no more than that, and no more than its agent can do:
+    /// refused with [`Fault::Handoff`] where that is nothing. Refused with [`Fault::UnsupportedOperation`], saying which
+    /// limit it was, when the [runaway guard](crate::Limits::hops_max) has seen enough.
     pub async fn delegate(
         &self,
         to: &AgentName,
@@ -99,13 +114,14 @@ impl Context {
             return Ok(child);
         }
         let resident = core.resident_or_fault(to)?;
+        let mut said = Message::text(Engine { core: core.clone() }.mint(), Role::User, "");
+        (said.parts, said.metadata) = (message, metadata);
+        self.narrow(to, &mut said)?;
         let kin = self.turn.lineage.child(self, to, key)?;
         core.within_budget(&self.turn.lineage, self.agent(), to).await?;
         self.outlet.set_delegated();
         let engine = Engine { core: core.clone() };
         let scope = self.scope_at(to);
-        let mut said = Message::text(engine.mint(), Role::User, "");
-        (said.parts, said.metadata) = (message, metadata);
         let birth = Box::new(Birth { kin, family_max: core.limits.calls_per_root_max });
         match engine.bear(&resident, scope.clone(), request(said), birth).await {
             Ok(id) => {

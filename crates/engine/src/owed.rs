@@ -9,12 +9,13 @@
 //! that nothing can be stored. A task that waits here counts as running, so `live_tasks_max` bounds the list. A stop
 //! gives all of them back: they are unfinished, and the next start takes them up.
 
+use crate::agent::AnyAgent;
 use crate::engine::Core;
 use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::Recorder;
 use sabir_proto::{Fault, FrozenTask, Part, TaskState};
-use sabir_store::{AppendError, Step, Stored};
+use sabir_store::{AppendError, Effect, OwedCancel, Step, Stored};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,14 +28,24 @@ pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Owed {
     pub(crate) live: LiveRef,
     pub(crate) ending: Ending,
+    /// Who is to be told that nobody waits for what it does elsewhere, if it is here.
+    pub(crate) agent: Option<Arc<dyn AnyAgent>>,
 }
 
 /// What the task is to end with.
 pub(crate) enum Ending {
     /// A step that was refused, and the task after it.
     Step(Box<Step>, FrozenTask),
-    /// Failed, and why.
-    Failed { why: String, notify: bool },
+    /// Failed.
+    Failed(Failed),
+}
+
+/// How a task fails that nobody works on any more.
+pub(crate) struct Failed {
+    pub(crate) why: String,
+    pub(crate) notify: bool,
+    /// What is owed to whoever may still work on it elsewhere.
+    pub(crate) cancel: Option<OwedCancel>,
 }
 
 /// The endings that wait.
@@ -75,11 +86,12 @@ impl Core {
     /// Tries to end a task; gives it back if the store does not want to.
     async fn pay(self: &Arc<Self>, owed: Owed) -> Result<(), Owed> {
         let outcome = match &owed.ending {
-            Ending::Failed { why, notify } => self.fail_unfinished(&owed.live, why, *notify).await,
+            Ending::Failed(failed) => self.fail_unfinished(&owed.live, failed).await,
             Ending::Step(step, image) => match self.log.append(Step::clone(step)).await {
                 Ok(()) => Ok(Some((Step::clone(step), image.clone()))),
                 Err(AppendError::Stale) => {
-                    self.fail_unfinished(&owed.live, "the task's log has moved on", step.notify.is_some()).await
+                    let (why, notify) = ("the task's log has moved on".into(), step.notify.is_some());
+                    self.fail_unfinished(&owed.live, &Failed { why, notify, cancel: None }).await
                 }
                 Err(error) => Err(error),
             },
@@ -89,6 +101,9 @@ impl Core {
                 let state = settled.as_ref().map(|(_, image)| image.state);
                 if let Some((step, image)) = settled {
                     owed.live.publish(step.head(), &step.events, Some(image));
+                    if let Some(agent) = &owed.agent {
+                        self.chase_for(&step, agent);
+                    }
                 }
                 owed.live.release();
                 if let Some(state) = state {
@@ -108,15 +123,16 @@ impl Core {
     async fn fail_unfinished(
         &self,
         live: &LiveRef,
-        why: &str,
-        notify: bool,
+        Failed { why, notify, cancel }: &Failed,
     ) -> Result<Option<(Step, FrozenTask)>, AppendError> {
         let stored = self.log.load(live.id()).await?;
         let Some(stored) = stored.filter(|stored| !rests(stored.state)) else { return Ok(None) };
-        let Some((step, image)) = self.ending(&stored, TaskState::Failed, crate::agent::words(why), notify) else {
+        let words = crate::agent::words(why.clone());
+        let Some((mut step, image)) = self.ending(&stored, TaskState::Failed, words, *notify) else {
             tracing::error!(task = %stored.id, "a damaged record; the task stays as it is");
             return Ok(None);
         };
+        step.effects.extend(cancel.clone().map(|cancel| Effect::OweCancel(Some(Box::new(cancel)))));
         self.log.append(step.clone()).await?;
         Ok(Some((step, image)))
     }

@@ -13,7 +13,7 @@ use sabir_proto::{
     CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
     Terms, View,
 };
-use sabir_store::{Effect, Listing, PageToken, Scope, Step, Stored};
+use sabir_store::{Effect, Listing, PageToken, Scope, States, Step, Stored};
 use std::sync::Arc;
 
 /// Tasks on a page when the caller does not say.
@@ -32,6 +32,16 @@ impl Engine {
 
     /// *List*.
     pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
+        self.list_in(scope, call, call.status.map(States::from)).await
+    }
+
+    /// *List* for a caller to whom several states look like the one it asks for.
+    pub async fn list_in(
+        &self,
+        scope: Arc<Scope>,
+        call: &ListTasks,
+        states: Option<States>,
+    ) -> Result<TaskPage, Fault> {
         let page_size = match call.page_size {
             None => PAGE_DEFAULT,
             Some(n) => u32::try_from(n)
@@ -51,7 +61,7 @@ impl Engine {
         let listing = Listing {
             scope,
             context: call.context_id.clone(),
-            state: call.status,
+            state: states,
             since: call.status_timestamp_after.map(Stamp::first_of),
             limit: page_size as usize,
             token,
@@ -160,7 +170,9 @@ impl Engine {
                 }
                 return live.release();
             }
-            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), notify).await;
+            // Nobody is here to ask whether anything goes on elsewhere, so it is owed to whoever comes back.
+            let is_gone = of.is_none();
+            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), (notify, is_gone)).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
@@ -213,7 +225,7 @@ impl Engine {
         id: TaskId,
         state: TaskState,
         words: Vec<sabir_proto::Part>,
-        notify: bool,
+        (notify, owes): (bool, bool),
     ) -> Result<(sabir_store::Step, FrozenTask, Option<Bytes>), Fault> {
         let stored = self.core.log.load(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         let stored = stored.ok_or(Fault::TaskNotFound(id.into()))?;
@@ -221,7 +233,9 @@ impl Engine {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
         let ending = self.core.ending(&stored, state, words, notify);
-        let (step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        let (mut step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
+        let owed = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| owes));
+        step.effects.extend(owed.map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image, stored.progress.checkpoint))
     }

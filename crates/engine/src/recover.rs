@@ -6,7 +6,8 @@
 //! | the same | `Restart` | called again from the beginning |
 //! | the same | `Fail` | failed: the server stopped while the agent was at work |
 //! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
-//! | a task whose agent is no longer configured | – | failed, saying so |
+//! | a task whose agent is away: disabled, or it cannot be made | – | left as it is, until the agent comes back |
+//! | a task whose agent is no longer configured | – | failed, saying so; what it owes elsewhere is told if it comes back |
 //! | a child whose parent was canceled, failed or rejected | anything | canceled, as its parent's end demanded |
 //!
 //! A turn that leaves a new checkpoint begins to count anew: a server that is killed three times during one long turn
@@ -15,10 +16,10 @@
 //! Half-finished steps need no care here: a step is a transaction.
 
 use crate::agent::{HandedOver, Recovery, TurnInfo};
-use crate::engine::{Claimed, Engine, Resident};
+use crate::engine::{Claimed, Engine, Presence, Resident};
 use crate::live::rests;
 use crate::machine;
-use crate::owed::{Ending, Owed};
+use crate::owed::{Ending, Failed, Owed};
 use crate::record::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
@@ -33,23 +34,40 @@ const REMINDERS_MAX: usize = 10_000;
 
 impl Engine {
     /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
-    pub async fn recover(
+    pub async fn recover<P: Into<Presence>>(
         &self,
-        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+        find: impl Fn(&AgentName) -> P,
     ) -> Result<(usize, usize), StoreError> {
+        let resident = |name: &AgentName| find(name).into().resident();
         self.call_off_orphans(&resident).await?;
         self.chase_owed(&resident).await?;
+        let taken_up = self.take_up_all(|name| Some(find(name).into())).await?;
+        self.remind(&resident).await?;
+        Ok(taken_up)
+    }
+
+    /// Takes up the tasks of one agent that nobody works on: it has come back, or will not come back. What it owes
+    /// elsewhere is seen to as well.
+    pub async fn recover_of(&self, agent: &AgentName, presence: Presence) -> Result<(usize, usize), StoreError> {
+        let resident = |name: &AgentName| (name == agent).then(|| presence.clone().resident()).flatten();
+        self.chase_owed(&resident).await?;
+        self.take_up_all(|name| (name == agent).then(|| presence.clone())).await
+    }
+
+    /// Takes up what nobody works on, of all agents that somebody has something to say about.
+    async fn take_up_all(&self, find: impl Fn(&AgentName) -> Option<Presence>) -> Result<(usize, usize), StoreError> {
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
         loop {
             let page = self.core.log.unfinished(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok((resumed, failed)) };
             after = Some(last.id);
             for stored in page {
-                let agent = resident(&stored.scope.agent);
-                match self.take_up(&stored, agent.as_deref()).await {
-                    Ok(true) => resumed += 1,
-                    Ok(false) => failed += 1,
+                let Some(presence) = find(&stored.scope.agent) else { continue };
+                match self.take_up(&stored, presence).await {
+                    Ok(Some(true)) => resumed += 1,
+                    Ok(Some(false)) => failed += 1,
+                    Ok(None) => {}
                     // One that cannot be read keeps nobody else from being served.
                     Err(error @ StoreError::Corrupt(_)) => {
                         tracing::error!(task = %stored.id, %error, "a task cannot be taken up; it stays as it is");
@@ -58,12 +76,10 @@ impl Engine {
                 }
             }
         }
-        self.remind(&resident).await?;
-        Ok((resumed, failed))
     }
 
     /// Tells agents again which of their tasks were handed over lately.
-    async fn remind(&self, resident: impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(), StoreError> {
+    async fn remind(&self, resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(), StoreError> {
         for id in self.core.log.handed_over(self.core.handoffs_since(), REMINDERS_MAX).await? {
             let Some(stored) = self.core.log.load(id).await? else { continue };
             let Some(agent) = resident(&stored.scope.agent) else { continue };
@@ -76,37 +92,40 @@ impl Engine {
 
     /// Takes up one task, if it was being worked on and nobody works on it now. Whoever asks need not be its owner, and
     /// learns nothing: a task that is at work, at rest or not there is left as it is.
-    pub async fn wake(
-        &self,
-        id: TaskId,
-        resident: impl Fn(&AgentName) -> Option<Arc<Resident>>,
-    ) -> Result<(), StoreError> {
+    pub async fn wake<P: Into<Presence>>(&self, id: TaskId, find: impl Fn(&AgentName) -> P) -> Result<(), StoreError> {
         // Asked first: a task that is being opened has an owner before it has a row.
         if self.core.live.is_stopping() || self.core.live.enter(id).is_running() {
             return Ok(());
         }
         let Some(stored) = self.core.log.load(id).await?.filter(|stored| !rests(stored.state)) else { return Ok(()) };
-        let agent = resident(&stored.scope.agent);
-        self.take_up(&stored, agent.as_deref()).await.map(drop)
+        self.take_up(&stored, find(&stored.scope.agent).into()).await.map(drop)
     }
 
-    /// Goes on with a turn, or fails it; true if it goes on.
-    async fn take_up(&self, stored: &Stored, agent: Option<&Resident>) -> Result<bool, StoreError> {
-        match self.verdict(stored, agent) {
+    /// Goes on with a turn, or fails it; true if it goes on, and nothing where it is left as it is.
+    async fn take_up(&self, stored: &Stored, presence: Presence) -> Result<Option<bool>, StoreError> {
+        if matches!(presence, Presence::Away) || self.core.live.enter(stored.id).is_running() {
+            return Ok(None);
+        }
+        let agent = presence.resident();
+        match self.verdict(stored, agent.as_deref()) {
             Ok(agent) => {
                 self.go_on_after_crash(stored, agent).await?;
                 self.core.metrics.turns_recovered.inc();
-                Ok(true)
+                Ok(Some(true))
             }
             Err(why) => {
                 // Whoever registered is owed the end, whatever has been configured since.
                 let notify = true;
+                // Whoever works on it elsewhere goes on until it is told; one that is gone is told if it comes back.
+                let agent = agent.map(|resident| resident.agent.clone());
+                let wants_to_know = agent.as_ref().is_none_or(|agent| !agent.any_grace().is_zero());
+                let cancel = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| wants_to_know));
                 if let Ok(claimed) = Claimed::take(self.core.live.enter(stored.id)) {
-                    let (live, ending) = (claimed.into_live(), Ending::Failed { why, notify });
-                    self.core.owe(Owed { live, ending });
+                    let (live, ending) = (claimed.into_live(), Ending::Failed(Failed { why, notify, cancel }));
+                    self.core.owe(Owed { live, ending, agent });
                 }
                 self.core.metrics.turns_lost.inc();
-                Ok(false)
+                Ok(Some(false))
             }
         }
     }
@@ -136,6 +155,8 @@ impl Engine {
         };
         let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
         let lineage = self.lineage_from(stored, &task).await?;
+        // Children follow nothing: whoever delegates stays.
+        let follows = !stored.is_child && crate::hold::follows(&message.extensions);
         let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
         let checkpoint = match resident.agent.any_nature().recovery {
@@ -151,7 +172,7 @@ impl Engine {
             message,
             before,
             tools: lineage.tools(resident.tools),
-            follows: false,
+            follows,
             held: is_held(stored),
             lineage,
             early: false,
@@ -167,16 +188,8 @@ impl Engine {
         first.turn = Some(number);
         let live = claimed.into_live();
         live.publish(stored.head, &[], None);
-        let runner = Runner {
-            core: core.clone(),
-            live,
-            recorder,
-            turn,
-            first: Some(Box::new(first)),
-            brief: false,
-            number,
-            canceled: false,
-        };
+        let runner =
+            Runner { core: core.clone(), live, recorder, turn, first: Some(Box::new(first)), number, canceled: false };
         core.host.spawn(Box::pin(runner.run()));
         Ok(())
     }

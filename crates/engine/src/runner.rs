@@ -5,11 +5,11 @@
 //! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
 //! task: see `owed`.
 
-use crate::agent::{CalledOff, Canceled, Ending, HandedOver};
+use crate::agent::{Canceled, Ending, HandedOver};
 use crate::engine::Core;
 use crate::host::BoxFuture;
 use crate::live::{LiveRef, Order, rests};
-use crate::owed::{self, Owed, PAUSE_MAX, PAUSE_MIN};
+use crate::owed::{self, Failed, Owed, PAUSE_MAX, PAUSE_MIN};
 use crate::record::Recorder;
 use crate::turn::Turn;
 use sabir_proto::{Fault, FrozenTask, Seq, TaskState};
@@ -19,19 +19,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long the end of a brief turn is waited for before its task is written down. Longer than an agent in the same house
-/// takes, and no longer than a caller who lost an answer would mind.
-const MOMENT: Duration = Duration::from_millis(100);
-
 pub(crate) struct Runner {
     pub(crate) core: Arc<Core>,
     pub(crate) live: LiveRef,
     pub(crate) recorder: Recorder,
     pub(crate) turn: Turn,
-    /// What has to be committed before the agent goes on …
+    /// What has to be committed before the agent goes on.
     pub(crate) first: Option<Box<Step>>,
-    /// … or as soon as it has ended, if that is in a moment.
-    pub(crate) brief: bool,
     /// The turn and attempt, for a stop in an orderly way.
     pub(crate) number: (Seq, u32),
     /// Whether the caller has canceled it.
@@ -83,18 +77,17 @@ impl Runner {
                     self.core.bereave(task, self.recorder.task.status.state);
                 }
             }
-            Some(ending) => self.core.owe(Owed { live: self.live, ending }),
+            Some(ending) => {
+                let agent = Some(self.turn.agent.clone());
+                self.core.owe(Owed { live: self.live, ending, agent });
+            }
         }
     }
 
     /// Works until the task rests or is parked; or, with the ending it still owes, until it has to give up.
     async fn work(&mut self) -> Option<owed::Ending> {
         if let Some(first) = self.first.take() {
-            let step = match self.ended_in_a_moment().await {
-                Some(ending) => self.whole(*first, ending),
-                None => first,
-            };
-            match self.commit(step).await {
+            match self.commit(first).await {
                 Next::GoOn => {}
                 Next::Stop => return None,
                 // Whoever sent it was told that it came to nothing, so this step must not be made up for.
@@ -117,43 +110,6 @@ impl Runner {
         }
     }
 
-    /// How the turn ended, if it is a brief one and does not take long.
-    async fn ended_in_a_moment(&mut self) -> Option<Ending> {
-        if !self.brief {
-            return None;
-        }
-        let mut moment = self.core.host.sleep(MOMENT);
-        poll_fn(|cx| {
-            // Nobody knows the task, so there is no other order than to stop.
-            if self.live.poll_stopping(cx) {
-                return Poll::Ready(None);
-            }
-            if let Poll::Ready(ending) = self.turn.poll(cx) {
-                return Poll::Ready(Some(ending));
-            }
-            if self.turn.outlet.is_due() {
-                return Poll::Ready(None);
-            }
-            moment.as_mut().poll(cx).map(|()| None)
-        })
-        .await
-    }
-
-    /// A task that opened and came to rest before anybody saw it, as one step.
-    fn whole(&mut self, first: Step, ending: Ending) -> Box<Step> {
-        let (drafts, checkpoint) = self.turn.outlet.take();
-        self.recorder.add(&self.core, drafts);
-        self.recorder.end(&self.core, ending);
-        let mut rest = self.recorder.step(&self.core, checkpoint);
-        let mut events = first.events;
-        events.append(&mut rest.events);
-        let mut effects = first.effects;
-        effects.append(&mut rest.effects);
-        effects.extend(self.turn.outlet.take_effects());
-        let (opening, after, retry) = (first.opening, first.after, first.retry);
-        Box::new(Step { opening, after, events, retry, effects, ..rest })
-    }
-
     fn ending(&self, step: Box<Step>) -> owed::Ending {
         let image = self.image(&step);
         owed::Ending::Step(step, image)
@@ -164,7 +120,7 @@ impl Runner {
     }
 
     fn failure_because(&self, why: String) -> owed::Ending {
-        owed::Ending::Failed { why, notify: self.recorder.notifies() }
+        owed::Ending::Failed(Failed { why, notify: self.recorder.notifies(), cancel: self.owed() })
     }
 
     async fn woken(&mut self, deadline: &mut BoxFuture<'static, ()>) -> Woken {
@@ -259,7 +215,8 @@ impl Runner {
         self.recorder.add(&self.core, drafts);
         let ended = ending.is_some();
         let excess = if ended { None } else { self.excess() };
-        let owed = if excess.is_some() || matches!(by, By::Us) { self.owed() } else { None };
+        let is_ours = excess.is_some() || matches!(by, By::Us) || (ended && self.turn.outlet.owes_cancel());
+        let owed = if is_ours { self.owed() } else { None };
         let ending = ending.or(excess);
         let stop = ending.is_some();
         if let Some(ending) = ending {
@@ -293,12 +250,8 @@ impl Runner {
 
     /// What is owed to whoever works on a task that we have ended by ourselves: the word that nobody waits for it.
     fn owed(&self) -> Option<OwedCancel> {
-        let agent = &self.turn.agent;
-        if agent.any_grace().is_zero() {
-            return None;
-        }
-        let canceled = Canceled { task: self.recorder.task.id, checkpoint: self.turn.checkpoint.clone() };
-        self.core.owed_cancel(&CalledOff::unheard("nobody has told them"), &canceled)
+        let wants_to_know = !self.turn.agent.any_grace().is_zero();
+        self.core.untold_cancel(self.turn.checkpoint.clone().filter(|_| wants_to_know))
     }
 
     /// The failure of a task that has outgrown its limits.

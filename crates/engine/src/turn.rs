@@ -44,6 +44,8 @@ struct State {
     closed: bool,
     /// The agent has opened tasks with other agents.
     delegated: bool,
+    /// Work goes on elsewhere that nobody waits for once the turn has ended.
+    owes_cancel: bool,
     refused: u64,
     waiting: Option<Waker>,
 }
@@ -76,6 +78,14 @@ impl Outlet {
 
     pub(crate) fn waits_for(&self, whom: Option<Continuation>) {
         self.lock().waits_for = Some(whom);
+    }
+
+    pub(crate) fn owe_cancel(&self) {
+        self.lock().owes_cancel = true;
+    }
+
+    pub(crate) fn owes_cancel(&self) -> bool {
+        self.lock().owes_cancel
     }
 
     pub(crate) fn effect(&self, effect: Effect) {
@@ -113,6 +123,11 @@ impl Outlet {
     pub(crate) fn is_due(&self) -> bool {
         let state = self.lock();
         !state.drafts.is_empty() || state.commit_wanted
+    }
+
+    /// Whether something is missing from what was reported.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.lock().drafts.iter().any(|draft| matches!(draft, Draft::Gap(_)))
     }
 
     /// Whether somebody waits for a commit.
@@ -276,6 +291,7 @@ impl Turn {
             Ok(Poll::Ready(Err(Failure(why)))) => Poll::Ready(Ending::fail(why)),
             Err(_) => {
                 tracing::error!("an agent panicked");
+                self.outlet.owe_cancel();
                 Poll::Ready(Ending::fail("the agent broke down while working on this"))
             }
         }

@@ -37,8 +37,10 @@
 //! | `intent` | what a crash must not lose: the checkpoint |
 //! | `peer` | the agent on the other side |
 //! | `carry` | the protocol above |
+//! | `booked` | what is written into the books once it is committed |
 //! | `relay` | callers that do not follow handoffs |
 
+mod booked;
 mod carry;
 mod intent;
 mod peer;
@@ -46,6 +48,7 @@ mod relay;
 
 pub use peer::{Face, Peer, Taken, accepts};
 
+use booked::Bookings;
 use intent::{Left, Stage};
 use sabir_engine::agent::Handover;
 use sabir_engine::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
@@ -128,6 +131,7 @@ pub trait Ledger: Send + Sync + 'static {
 pub struct Handing {
     inner: Arc<dyn AnyAgent>,
     desk: Desk,
+    bookings: Bookings,
 }
 
 /// Whose business a canceled task was.
@@ -141,7 +145,7 @@ enum Whose {
 impl Handing {
     /// Lets an agent hand over what the desk allows.
     pub const fn new(inner: Arc<dyn AnyAgent>, desk: Desk) -> Self {
-        Self { inner, desk }
+        Self { inner, desk, bookings: Bookings::new() }
     }
 
     /// Who was at work on a task that is canceled.
@@ -157,6 +161,7 @@ impl Handing {
 
     /// Leaves nothing behind on the other side.
     async fn drop_off(&self, task: TaskId, stage: Stage) {
+        self.bookings.forget(task);
         match stage {
             Stage::Preparing(intent) => {
                 if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
@@ -184,7 +189,7 @@ impl Handing {
             return Ok(Ending::fail(format!("{} is none of the agents that this one may hand tasks to", order.to)));
         };
         if cx.follows_handoffs() {
-            return carry::begin(&self.desk, &**peer, cx, order).await;
+            return carry::begin((&self.desk, &self.bookings), &**peer, cx, order).await;
         }
         relay::begin(&self.desk, name, &**peer, cx, order).await
     }
@@ -196,7 +201,9 @@ impl Agent for Handing {
         match left {
             Some(Left { stage: Stage::Preparing(intent), inner }) if intent.turn == cx.turn_id() => {
                 match self.desk.targets.get(intent.to.as_str()) {
-                    Some(peer) => carry::carry_out(&self.desk, &**peer, cx, *intent, inner, false).await,
+                    Some(peer) => {
+                        carry::carry_out((&self.desk, &self.bookings), &**peer, cx, *intent, inner, false).await
+                    }
                     None => Ok(Ending::fail(format!("{} is no longer an agent to hand tasks to", intent.to))),
                 }
             }
@@ -251,6 +258,7 @@ impl Agent for Handing {
 
     async fn handed_over(&self, handed_over: HandedOver) {
         let HandedOver { transfer, task } = handed_over;
+        self.bookings.settle(&self.desk, task);
         let name = transfer.agent_name.as_deref().unwrap_or_default();
         match self.desk.targets.get(name) {
             Some(peer) => carry::activate(&**peer, task, &transfer).await,

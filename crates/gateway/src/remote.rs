@@ -7,6 +7,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `replica` | one place where the agent is: its card, its breakers |
+//! | `astray` | interfaces of the card that lead nowhere |
 //! | `line` | calls, each through the breakers |
 //! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
@@ -19,6 +20,7 @@
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
 
+mod astray;
 mod cancel;
 mod known;
 mod line;
@@ -42,7 +44,7 @@ use crate::wire;
 use known::Known;
 use line::Line;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace, Tls};
+use sabir_client::{Credentials, Egress, Error, Pace, Profile, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub struct Upstream {
     pub fallback: Option<AgentName>,
     /// Calls that may be under way at the same time; `None` for any number.
     pub bulkhead: Option<usize>,
+    /// The habits of its vendor; those of whoever's address it is, where nobody says.
+    pub profile: Option<&'static Profile>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
     /// Where else its card may lead with these: origins besides the hosts of its places.
@@ -197,7 +201,10 @@ impl RemoteAgent {
     }
 
     /// The place where the task is, or the best one for it; not one of those that have just failed, if others are there.
-    fn replica(&self, known: &Known, chance: u64, shunned: &[String]) -> &Arc<Replica> {
+    fn replica(&self, known: &Known, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
+        if let [only] = &*self.replicas {
+            return only;
+        }
         let at = known.at.as_deref().filter(|_| known.tried || known.task.is_some());
         if let Some(replica) = at.and_then(|at| self.replicas.iter().find(|replica| replica.place.url == at)) {
             return replica;
@@ -208,7 +215,7 @@ impl RemoteAgent {
                 Candidate { weight, canary, usable: usable(replica) }
             };
             let candidates: Vec<Candidate> = self.replicas.iter().map(candidate).collect();
-            choose(&candidates, chance)
+            choose(&candidates, chance())
         };
         let fresh = |replica: &Replica| !shunned.contains(&replica.place.url);
         let chosen = choose(&|replica| replica.is_usable() && fresh(replica))
@@ -219,7 +226,7 @@ impl RemoteAgent {
 
     /// A line to the agent, wherever the task is.
     async fn line(&self, known: &Known) -> Result<Line, Error> {
-        self.replica(known, 0, &[]).line(&known.caller).await
+        self.replica(known, || 0, &[]).line(&known.caller).await
     }
 
     /// Asked at this pace where there is no stream.

@@ -15,6 +15,8 @@ use url::Url;
 
 /// How long one interface has to answer.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How many interfaces of a card are tried out.
+const TRIED_MAX: usize = 8;
 /// A task that nobody has: asking for it shows whether somebody understands the question.
 const NOBODYS: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -120,49 +122,60 @@ impl Scout {
 
     /// The first interface of a card, in its own order, that answers; and what became of those before it.
     pub async fn try_out(&self, found: &Found) -> Result<(Way, Vec<Tried>), Unfit> {
-        let mut tried = Vec::new();
-        for interface in &found.card.supported_interfaces {
-            let Interface { protocol_binding: binding, protocol_version: version, url, .. } = interface;
-            let shown = format!("{binding} {version} at {url}");
-            match self.ask(&only(found, interface)).await {
-                Ok(way) => {
-                    tried.push(Tried { interface: shown, problem: None });
-                    return Ok((way, tried));
-                }
-                Err(problem) => tried.push(Tried { interface: shown, problem: Some(problem) }),
-            }
-        }
-        Err(Unfit::Silent(tried))
+        try_out(&self.client, found).await
     }
+}
 
-    async fn ask(&self, found: &Found) -> Result<Way, String> {
-        let agent = match self.client.agent(found.clone()) {
-            Ok(agent) => agent,
-            // What it asks for can be given later; that it asks in these words is its card's word.
-            Err(Error::CredentialsMissing { wanted, .. }) => {
-                return Err(format!("it asks for {}; give it with --bearer or --api-key", wanted.join(" or ")));
+/// Tries the interfaces of a card out, in its own order, until one answers.
+pub(crate) async fn try_out(client: &Client, found: &Found) -> Result<(Way, Vec<Tried>), Unfit> {
+    let mut tried = Vec::new();
+    for interface in found.card.supported_interfaces.iter().take(TRIED_MAX) {
+        let Interface { protocol_binding: binding, protocol_version: version, url, .. } = interface;
+        let shown = format!("{binding} {version} at {url}");
+        match ask(client, &only(found, interface)).await {
+            Ok(way) => {
+                tried.push(Tried { interface: shown, problem: None });
+                return Ok((way, tried));
             }
-            Err(error) => return Err(error.to_string()),
-        };
-        let nobodys = TaskRef::parse(NOBODYS).map_err(|e| e.to_string())?;
-        let Ok(answer) = tokio::time::timeout(ANSWER, agent.task(&nobodys)).await else {
-            return Err(format!("no answer within {ANSWER:?}"));
-        };
-        let fits = match &answer {
-            Ok(_) | Err(Error::AuthFailed { transport: Some(_), .. }) => true,
-            Err(Error::CredentialsMissing { transport, .. }) => transport.is_some(),
-            Err(Error::Fault { fault, transport: Some(_), .. }) => !matches!(
-                fault.code(),
-                Code::VersionNotSupported | Code::MethodNotFound | Code::InvalidAgentResponse | Code::Unavailable
-            ),
-            Err(_) => false,
-        };
-        match answer {
-            _ if fits => Ok(way(agent.chosen())),
-            Err(error) => Err(error.to_string()),
-            Ok(_) => Ok(way(agent.chosen())),
+            Err(problem) => tried.push(Tried { interface: shown, problem: Some(problem) }),
         }
     }
+    Err(Unfit::Silent(tried))
+}
+
+async fn ask(client: &Client, found: &Found) -> Result<Way, String> {
+    let agent = match client.agent(found.clone()) {
+        Ok(agent) => agent,
+        // What it asks for can be given later; that it asks in these words is its card's word.
+        Err(Error::CredentialsMissing { wanted, .. }) => {
+            return Err(format!("it asks for {}; give it with --bearer or --api-key", wanted.join(" or ")));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let nobodys = TaskRef::parse(NOBODYS).map_err(|e| e.to_string())?;
+    let Ok(answer) = tokio::time::timeout(ANSWER, agent.task(&nobodys)).await else {
+        return Err(format!("no answer within {ANSWER:?}"));
+    };
+    let fits = match &answer {
+        Ok(_) | Err(Error::AuthFailed { transport: Some(_), .. }) => true,
+        Err(Error::CredentialsMissing { transport, .. }) => transport.is_some(),
+        Err(Error::Fault { fault, transport: Some(_), .. }) => !matches!(
+            fault.code(),
+            Code::VersionNotSupported | Code::MethodNotFound | Code::InvalidAgentResponse | Code::Unavailable
+        ),
+        Err(_) => false,
+    };
+    match answer {
+        _ if fits => Ok(way(agent.chosen())),
+        Err(error) => Err(error.to_string()),
+        Ok(_) => Ok(way(agent.chosen())),
+    }
+}
+
+/// Whether a card leads to one of these `host:port`s, by any of its interfaces.
+pub fn leads_to(found: &Found, ours: &[String]) -> bool {
+    let interfaces = found.card.supported_interfaces.iter();
+    interfaces.filter_map(|interface| address(interface, found.url.as_ref())).any(|url| is_ours(&url, ours))
 }
 
 fn way(chosen: &sabir_client::Chosen) -> Way {

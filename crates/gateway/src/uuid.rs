@@ -14,8 +14,11 @@ pub(crate) fn uuid(words: &[&str]) -> String {
     let mut bytes: [u8; 16] = std::array::from_fn(|i| digest[i]);
     bytes[6] = (bytes[6] & 0x0f) | 0x80;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex = sabir_proto::digest::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    let mut name = sabir_proto::digest::hex(&bytes);
+    for at in [8, 13, 18, 23] {
+        name.insert(at, '-');
+    }
+    name
 }
 
 #[cfg(test)]

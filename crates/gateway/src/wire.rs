@@ -10,6 +10,7 @@ mod files;
 
 pub use files::{SEGMENT_BYTES_MAX, SEGMENTS, read};
 
+use bytes::Bytes;
 use draft::Draft;
 use files::Files;
 use http::{HeaderMap, Method, StatusCode};
@@ -133,12 +134,12 @@ impl WireLog {
     /// Notes what a caller asked and was answered. `failed` says whether that was an error.
     pub fn served(&self, served: &Served<'_>, failed: bool) {
         let Some(inner) = self.0.as_ref().filter(|inner| failed || inner.keep == Keep::All) else { return };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let text = |bytes: &[u8]| Bytes::from(String::from_utf8_lossy(bytes).into_owned());
         let mut draft = Draft::default();
-        draft.request(served.method, served.url, served.headers, Some(&text(served.body)));
+        draft.request(served.method, served.url, served.headers, Some(text(served.body)));
         draft.response(served.status, served.answer_headers, served.took);
         if let Some(answer) = served.answer {
-            draft.body(&text(answer));
+            draft.body(text(answer));
         }
         inner.files.write(draft.line(Leg::Caller, served.task, &inner.redactor, None));
     }
@@ -169,8 +170,7 @@ impl Heard {
         &mut self,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        // Boxed: a call is large, and would be moved from one future into the next.
-        let mut listening = Box::pin(DRAFT.scope(RefCell::new(std::mem::take(&mut self.draft)), call));
+        let mut listening = std::pin::pin!(DRAFT.scope(RefCell::new(std::mem::take(&mut self.draft)), call));
         let answer = listening.as_mut().await;
         self.draft = listening.as_mut().take_value().map(RefCell::into_inner).unwrap_or_default();
         answer
@@ -186,9 +186,8 @@ impl Heard {
 }
 
 /// Works on a task: what is said meanwhile is said for its sake.
-pub(crate) async fn about<T>(task: TaskId, work: impl Future<Output = T>) -> T {
-    // Boxed for the same reason.
-    TASK.scope(task, Box::pin(work)).await
+pub(crate) fn about<T>(task: TaskId, work: impl Future<Output = T>) -> impl Future<Output = T> {
+    TASK.scope(task, work)
 }
 
 /// Hears what a client says and is told.

@@ -14,7 +14,7 @@ use crate::authn::chain::Chain;
 use crate::authn::legacy::LegacyKey;
 use crate::authn::native_jwt::{self, Expiry};
 use crate::authn::oidc::Issuers;
-use crate::authn::{self, Scheme, Who, api_key, basic, k1, mtls};
+use crate::authn::{self, Scheme, api_key, basic, k1, mtls};
 use crate::config::{Accept, AuthConfig};
 use crate::fetch::Fetch;
 use crate::guard::Ends;
@@ -351,18 +351,5 @@ impl<F: Fetch> Entrance<F> {
         let mut ways: Vec<&str> = self.accepts.iter().map(way).collect();
         ways.dedup();
         format!("Authentication required: {}", ways.join(", or "))
-    }
-
-    /// The account of a name such as `xpr:alice`, as an identity that nothing proves. For explanations.
-    pub(crate) fn supposed(who: &Who) -> Option<Identity> {
-        let proof = match who.scheme {
-            Scheme::Xpr => Proof::Account { account: who.name.clone(), mark: None },
-            Scheme::Native => Proof::Named { bound: false },
-            Scheme::Mtls => Proof::Certificate,
-            Scheme::Basic => Proof::Password,
-            Scheme::Legacy => Proof::Legacy,
-            Scheme::ApiKey | Scheme::Jwt | Scheme::Agnt => return None,
-        };
-        Some(Identity::new(who, proof))
     }
 }

@@ -18,7 +18,7 @@ pub use vigil::Vigil;
 
 use crate::authn::agnt::Signatures;
 use crate::authn::{Scheme, Who};
-use crate::entrance::{Entrance, Posture, Secrets};
+use crate::entrance::{Posture, Secrets};
 use crate::explain::{Explanation, Question};
 use crate::fetch::Fetch;
 use crate::guesses::Guesses;
@@ -30,6 +30,10 @@ use crate::refusal::Refusal;
 use sabir_proto::{AgentName, Call, Caller, Message, TaskId, TaskRef, Timestamp};
 use sabir_store::{About, GuardStore, Outcome, Record, Seen};
 use std::sync::Arc;
+
+/// Somebody whose name is known, and nothing that was shown. Good for a question, and for no call.
+#[derive(Debug, Clone)]
+pub struct Recalled(Identity);
 
 /// Stands before every agent of a server.
 #[derive(Clone)]
@@ -163,7 +167,7 @@ impl Guard {
         // Where nobody is asked, everybody is the same.
         let identity = match rules.entrance.posture() {
             Posture::Open => Identity::anonymous(),
-            _ => self.supposed(rules, question).await?,
+            _ => self.supposed(&question.caller, &question.scopes).await?,
         };
         let mut explanation = Explanation::new(identity.caller().name());
         let wanted = Wanted {
@@ -185,8 +189,30 @@ impl Guard {
         Ok(explanation)
     }
 
-    async fn supposed<F: Fetch>(&self, rules: &Rules<F>, question: &Question) -> Result<Identity, String> {
-        let name = question.caller.as_str();
+    /// Somebody whom we know by name, because a task is theirs: with the key of that name as it is now. What a token
+    /// said beyond the name is not kept, so such a caller is taken for one whose token said nothing.
+    pub async fn recall(&self, caller: &Caller) -> Result<Recalled, String> {
+        Ok(Recalled(self.supposed(caller.name(), &[]).await?))
+    }
+
+    /// Whether somebody may send an agent something, with this skill if one is named. Nobody is let in by it, and nothing
+    /// is counted.
+    pub async fn would_serve<F: Fetch>(
+        rules: &Rules<F>,
+        recalled: &Recalled,
+        skill: Option<&str>,
+        now: Timestamp,
+    ) -> bool {
+        let identity = match rules.entrance.posture() {
+            Posture::Open => &Identity::anonymous(),
+            _ => &recalled.0,
+        };
+        let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: skill.map(Into::into) };
+        crate::explain::entry(rules, identity, now, &mut ()).is_ok()
+            && decide(rules, identity, &wanted, now, &mut ()).await.is_ok()
+    }
+
+    async fn supposed(&self, name: &str, scopes: &[String]) -> Result<Identity, String> {
         if name == Caller::anonymous().name() {
             return Ok(Identity::anonymous());
         }
@@ -195,27 +221,32 @@ impl Guard {
                 "{name:?} names no caller; write anonymous, key:ID, xpr:ACCOUNT, jwt:ISSUER#SUBJECT …"
             ));
         };
-        match who.scheme {
+        let proof = match who.scheme {
             Scheme::ApiKey => {
                 let keys = self.store.list().await.map_err(|e| e.to_string())?;
                 let key = keys.into_iter().find(|key| key.id.as_str() == who.name);
-                let key = key.ok_or_else(|| format!("there is no key {}; sabir key list shows them", who.name))?;
-                Ok(Identity::new(&who, Proof::Key(Arc::new(key))))
+                Proof::Key(Arc::new(
+                    key.ok_or_else(|| format!("there is no key {}; sabir key list shows them", who.name))?,
+                ))
             }
             Scheme::Jwt => {
                 let (issuer, subject) = who.name.split_once('#').unwrap_or((&who.name, ""));
-                let bearer = crate::authn::oidc::Bearer {
+                Proof::Issued(Arc::new(crate::authn::oidc::Bearer {
                     issuer: issuer.into(),
                     subject: subject.into(),
                     client: None,
-                    scopes: question.scopes.clone(),
+                    scopes: scopes.to_vec(),
                     until: None,
-                };
-                Ok(Identity::new(&who, Proof::Issued(Arc::new(bearer))))
+                }))
             }
-            _ => Entrance::<F>::supposed(&who)
-                .ok_or_else(|| format!("callers of {} do not call agents at {}", who.scheme.name(), rules.agent)),
-        }
+            Scheme::Xpr => Proof::Account { account: who.name.clone(), mark: None },
+            Scheme::Native => Proof::Named { bound: false },
+            Scheme::Mtls => Proof::Certificate,
+            Scheme::Basic => Proof::Password,
+            Scheme::Legacy => Proof::Legacy,
+            Scheme::Agnt => return Err(format!("callers of {} do not call agents", who.scheme.name())),
+        };
+        Ok(Identity::new(&who, proof))
     }
 
     fn refuse_call<F: Fetch>(

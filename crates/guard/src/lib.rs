@@ -33,7 +33,7 @@ mod memo;
 mod metrics;
 mod refusal;
 
-pub use guard::{Guard, Sealed, Seals, Unsealed, Vigil};
+pub use guard::{Guard, Recalled, Sealed, Seals, Unsealed, Vigil};
 pub use guesses::household;
 pub use identity::{API_KEY, Identity, Knock};
 pub use metrics::Metrics;

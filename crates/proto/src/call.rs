@@ -93,6 +93,12 @@ impl Call {
     }
 }
 
+/// Under which name what came before a task travels in the metadata of a message.
+pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
+
+/// The header that says the same, for those who pass headers on and drop metadata.
+pub const LINEAGE_HEADER: &str = "sabir-lineage";
+
 /// What a caller says beside the operation: service parameters of whatever binding it used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
@@ -104,6 +110,8 @@ pub struct Terms {
     pub last_event_id: Option<Seq>,
     /// URIs of the extensions the caller wants active.
     pub extensions: Vec<String>,
+    /// What came before, as a caller says it whose message does not: a claim, in JSON.
+    pub lineage: Option<String>,
     /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody was
     /// heard.
     pub dialect: &'static str,

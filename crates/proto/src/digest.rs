@@ -81,9 +81,7 @@ pub fn agnt_content(payload: &Payload) -> [u8; 32] {
 /// Lower-case hex, which is how both networks write a digest.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(bytes.len() * 2);
-    text.extend(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(DIGITS[usize::from(half)])));
-    text
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 /// The members of a card that a signature under this reading speaks for.

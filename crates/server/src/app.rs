@@ -25,7 +25,7 @@ use crate::route::Route;
 use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, Residents as _, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
 use sabir_gateway::Hub;
 use sabir_gateway::wire::WireLog;
 use sabir_guard::Guard;
@@ -193,9 +193,9 @@ impl Server {
         let registrar = Registrar::open(workshop).await?;
         let directory = registrar.directory().clone();
         let route = Arc::new(Route::new(engine));
-        registrar.workshop().introduce(&directory, &route);
+        registrar.workshop().introduce(&directory, &route, &guard);
         route.know(directory.clone());
-        let (resumed, failed) = route.recover(|name| directory.find(name)).await?;
+        let (resumed, failed) = route.recover(|name| directory.presence(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
@@ -278,7 +278,7 @@ impl Server {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
             () = following => {}
             () = keeping => {}
-            () = self.registrar.follow() => {}
+            () = self.registrar.follow(app.route.clone()) => {}
             () = operator => {}
             () = beside => {}
         }

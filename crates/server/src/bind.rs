@@ -15,7 +15,7 @@ use ::http::{HeaderMap, Uri};
 use sabir_engine::Host as _;
 use sabir_guard::Knock;
 use sabir_guard::authn::basic::Channel;
-use sabir_proto::{Fault, Seq, Terms};
+use sabir_proto::{Fault, LINEAGE_HEADER, Seq, Terms};
 use sabir_wire::Dialect;
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
@@ -23,6 +23,7 @@ pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extension
 const X_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LINEAGE: HeaderName = HeaderName::from_static(LINEAGE_HEADER);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Longest idempotency key, in bytes.
@@ -85,6 +86,8 @@ pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fa
         terms.last_event_id =
             Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
     }
+    // A claim, and not one that is worth a refusal.
+    terms.lineage = headers.get(LINEAGE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     // Clients of the older dialects write either.
     let older = match spelling {
         Spelling::Plain => None,

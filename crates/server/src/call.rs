@@ -72,12 +72,13 @@ impl App {
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
         let permit = self.permit(served, cleared, call, knock.now).await?;
         let named = wire::named(permit.call()).cloned();
-        let outcome = self.route.serve(served, permit, &terms).await;
+        let shows = Handoffs::of(&active);
+        let outcome = self.route.serve(served, permit, (&terms, shows)).await;
         wire::about(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
         let (reply, scope) = outcome?;
         let reply = match reply {
-            Reply::Stream(watched) => Reply::Stream(watched.showing(Handoffs::of(&active))),
-            reply => Handoffs::of(&active).show(reply),
+            Reply::Stream(watched) => Reply::Stream(watched.showing(shows)),
+            reply => shows.show(reply),
         };
         Ok(Answered { reply, active, scope })
     }

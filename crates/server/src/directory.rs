@@ -18,9 +18,10 @@ mod workshop;
 pub(crate) use registrar::Registrar;
 pub(crate) use workshop::{Served, Workshop};
 
-use sabir_engine::{Resident, Residents};
-use sabir_proto::AgentName;
-use std::collections::BTreeMap;
+use crate::handed;
+use sabir_engine::{Presence, Resident, Residents};
+use sabir_proto::{AgentName, Fault};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// All agents, by name, as of one moment.
@@ -29,6 +30,8 @@ pub(crate) type Agents = BTreeMap<String, Arc<Served>>;
 /// Who is here.
 pub(crate) struct Directory {
     agents: RwLock<Arc<Agents>>,
+    /// Agents of the registry that are not served now: disabled, or they cannot be made.
+    away: RwLock<BTreeSet<String>>,
     default: Option<Arc<Served>>,
 }
 
@@ -40,17 +43,27 @@ impl std::fmt::Debug for Directory {
 
 impl Directory {
     pub(crate) fn new(agents: Agents, default: Option<Arc<Served>>) -> Self {
-        Self { agents: RwLock::new(Arc::new(agents)), default }
+        Self { agents: RwLock::new(Arc::new(agents)), away: RwLock::default(), default }
     }
 
-    /// Has other agents served from now on.
-    fn replace(&self, agents: Agents) {
+    /// Has other agents served from now on, and knows who may come back.
+    fn replace(&self, agents: Agents, away: BTreeSet<String>) {
+        *self.away.write().unwrap_or_else(PoisonError::into_inner) = away;
         *self.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
     }
 
     /// The agent of a name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Served>> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// What is known of the agent of a task.
+    pub(crate) fn presence(&self, name: &AgentName) -> Presence {
+        match self.find(name) {
+            Some(resident) => Presence::Here(resident),
+            None if self.away.read().unwrap_or_else(PoisonError::into_inner).contains(name.as_str()) => Presence::Away,
+            None => Presence::Gone,
+        }
     }
 
     /// The agent at the root.
@@ -68,5 +81,13 @@ impl Directory {
 impl Residents for Directory {
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
         self.get(name.as_str()).map(|served| served.resident.clone())
+    }
+
+    fn narrow(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
+        match self.get(to.as_str()) {
+            Some(served) => handed::narrow(&served, granted, skill),
+            // That it is not here is said by whoever looks for it.
+            None => Ok(granted),
+        }
     }
 }

@@ -46,12 +46,38 @@ fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The card of an agent with all of its skills, also those that are not shown to everybody.
+fn whole(served: &Served) -> AgentCard {
+    let mut card = AgentCard::clone(&served.cards.public());
+    let hidden = served.skills.iter().filter(|skill| !card.skills.iter().any(|shown| shown.id == skill.id)).cloned();
+    card.skills = card.skills.iter().cloned().chain(hidden).collect();
+    card
+}
+
+/// What an agent may do with a task that was handed to another of ours, and that it is to work on for that one.
+pub(crate) fn narrow(served: &Served, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
+    let card = whole(served);
+    let required = skill.map(|skill| Capabilities::names_of(&card, skill)).unwrap_or_default();
+    let held = Capabilities::named(granted.iter().cloned());
+    let verdict = lattice::check(required.iter().map(String::as_str), &Capabilities::of_card(&card), &held);
+    // Of a skill with several names one is enough: it is one skill.
+    let may = match required.is_empty() {
+        true => skill.is_none() && !verdict.allowed.is_empty(),
+        false => verdict.missing.len() < required.len(),
+    };
+    if may {
+        return Ok(verdict.allowed);
+    }
+    let agent = &served.resident.name;
+    tracing::warn!(%agent, ?granted, ?required, "work that was handed over does not go there: it is not granted");
+    let words =
+        format!("{agent} is given nothing to do with this task: {} is all that was granted", granted.join(", "));
+    Err(Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, missing: verdict.missing })))
+}
+
 fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Result<(), Fault> {
     // Skill by skill: what this caller may not use is not there for it.
-    let mut usable = AgentCard::clone(&served.cards.public());
-    // Also those that are not shown to everybody.
-    let hidden = served.skills.iter().filter(|skill| !usable.skills.iter().any(|shown| shown.id == skill.id)).cloned();
-    usable.skills = usable.skills.iter().cloned().chain(hidden).collect();
+    let mut usable = whole(served);
     usable.skills.retain(|skill| Guard::may_use(&served.rules, identity, &skill.id));
     let caps = Capabilities::of_card(&usable);
     let granted = match &context.scope {

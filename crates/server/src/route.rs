@@ -4,13 +4,14 @@
 
 use crate::app::Served;
 use crate::watched::Watched;
-use sabir_engine::{Courier, Engine, Resident, Residents};
+use sabir_engine::{Courier, Engine, Presence, Resident, Residents};
 use sabir_guard::{Identity, Permit};
 use sabir_proto::{
     AgentName, Call, CancelTask, Fault, HANDOFF, Message, MessageId, Reply, Sent, TaskId, TaskRef, Tenant, Terms,
     TheirTask, View,
 };
 use sabir_store::{Note, Scope, StoreError};
+use sabir_wire::Handoffs;
 use std::sync::Arc;
 
 /// Serves what was permitted.
@@ -28,7 +29,7 @@ impl Route {
         &self,
         served: &Served,
         permit: Permit,
-        terms: &Terms,
+        (terms, shows): (&Terms, Handoffs),
     ) -> Result<(Reply<Watched>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
         let (call, identity) = permit.into_parts();
@@ -38,7 +39,7 @@ impl Route {
             }
             // Boxed, so that the future of a send is not as large as the largest of them all.
             Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
-            call => Box::pin(self.serve_other(served, (&identity, scope.clone()), call, terms)).await?,
+            call => Box::pin(self.serve_other(served, (&identity, scope.clone()), call, (terms, shows))).await?,
         };
         Ok((reply, scope))
     }
@@ -48,7 +49,7 @@ impl Route {
         served: &Served,
         (identity, scope): (&Identity, Arc<Scope>),
         call: Call,
-        terms: &Terms,
+        (terms, shows): (&Terms, Handoffs),
     ) -> Result<Reply<Watched>, Fault> {
         let engine = &self.engine;
         Ok(match call {
@@ -61,7 +62,10 @@ impl Route {
                 let (task, view) = engine.get(&scope, &call).await?;
                 Reply::Task(task, view)
             }
-            Call::List(call) => Reply::Tasks(engine.list(scope, &call).await?),
+            Call::List(call) => {
+                let states = call.status.map(|asked| shows.states(asked).into_iter().collect());
+                Reply::Tasks(engine.list_in(scope, &call, states).await?)
+            }
             Call::Cancel(call) => {
                 let task = engine.cancel(&scope, &served.resident, &call).await?;
                 Reply::Task(task, View::WHOLE)
@@ -151,18 +155,19 @@ impl Route {
     /// Takes up what a crash interrupted: how many turns went on, and how many were failed.
     pub(crate) async fn recover(
         &self,
-        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
+        presence: impl Fn(&AgentName) -> Presence,
     ) -> Result<(usize, usize), StoreError> {
-        self.engine.recover(residents).await
+        self.engine.recover(presence).await
+    }
+
+    /// The same for the tasks of one agent, which has come back or will not.
+    pub(crate) async fn recover_of(&self, agent: &AgentName, presence: Presence) -> Result<(usize, usize), StoreError> {
+        self.engine.recover_of(agent, presence).await
     }
 
     /// Takes up a task that nobody works on, if there is one of that name.
-    pub(crate) async fn wake(
-        &self,
-        id: TaskId,
-        residents: impl Fn(&AgentName) -> Option<Arc<Resident>>,
-    ) -> Result<(), StoreError> {
-        self.engine.wake(id, residents).await
+    pub(crate) async fn wake(&self, id: TaskId, presence: impl Fn(&AgentName) -> Presence) -> Result<(), StoreError> {
+        self.engine.wake(id, presence).await
     }
 
     /// Begins to deliver what is owed to webhooks, until [`Route::stop`].

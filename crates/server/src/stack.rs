@@ -119,7 +119,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                 Ok(body) => {
                     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
                     let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
-                    wire::listen(app, &parts, body.body.clone(), jsonrpc::serve(app, arrived, body)).await
+                    wire::listen(app, &parts, body.body.clone(), Box::pin(jsonrpc::serve(app, arrived, body))).await
                 }
                 Err(untaken) => untaken.answer(jsonrpc::refuse_early),
             }
@@ -185,7 +185,13 @@ async fn http_json(
             v03::rest::Routed::Operation(route, _) => {
                 match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                     Ok(body) => {
-                        wire::listen(app, &parts, body.body.clone(), rest_v03::serve(app, at, route, head, body)).await
+                        wire::listen(
+                            app,
+                            &parts,
+                            body.body.clone(),
+                            Box::pin(rest_v03::serve(app, at, route, head, body)),
+                        )
+                        .await
                     }
                     Err(untaken) => untaken.answer(rest_v03::refuse_early),
                 }
@@ -199,7 +205,13 @@ async fn http_json(
     match route(&parts.method, below) {
         Routed::Operation(route, tenant) => match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
             Ok(body) => {
-                wire::listen(app, &parts, body.body.clone(), rest::serve(app, at, (route, tenant), head, body)).await
+                wire::listen(
+                    app,
+                    &parts,
+                    body.body.clone(),
+                    Box::pin(rest::serve(app, at, (route, tenant), head, body)),
+                )
+                .await
             }
             Err(untaken) => untaken.answer(rest::refuse_early),
         },

@@ -11,6 +11,7 @@ use http::{Response, request};
 use sabir_gateway::wire::{Keep, Served};
 use sabir_proto::{Call, Fault, FrozenTask, Reply, Sent, TaskId, TaskRef, TaskState};
 use std::cell::Cell;
+use std::pin::{Pin, pin};
 use std::time::Instant;
 
 tokio::task_local! {
@@ -74,19 +75,20 @@ pub(crate) fn named(call: &Call) -> Option<&TaskRef> {
     }
 }
 
-/// Serves a request, and keeps it if that is wanted.
+/// Serves a request, and keeps it if that is wanted. The serving is boxed by whoever asks: held in here by value it would be
+/// in the future of every request twice.
 pub(crate) async fn listen(
     app: &App,
     parts: &request::Parts,
     body: Bytes,
-    serving: impl Future<Output = Response<Body>>,
+    serving: Pin<Box<impl Future<Output = Response<Body>>>>,
 ) -> Response<Body> {
     if app.wire.keep() == Keep::Off {
         return serving.await;
     }
     let begun = Instant::now();
     let listener = Listener { always: app.wire.keep() == Keep::All, about: Cell::new(None) };
-    let mut serving = Box::pin(LISTENER.scope(listener, serving));
+    let mut serving = pin!(LISTENER.scope(listener, serving));
     let response = serving.as_mut().await;
     let about = serving.as_mut().take_value().and_then(|listener| listener.about.take());
     if let Some(About { task, failed }) = about {

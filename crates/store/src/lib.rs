@@ -54,7 +54,7 @@ pub use ledger::{
     PaymentStep, Payments, Refusal, SCAN_ROWS_MAX, SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscriber,
     Subscription, Subscriptions, Tally, Usage, Venue, VenueListing, VenueName, VenueQuery,
 };
-pub use list::{Listed, Listing, PageToken};
+pub use list::{Listed, Listing, PageToken, States};
 pub use metrics::Metrics;
 pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{

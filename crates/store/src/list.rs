@@ -22,14 +22,43 @@ pub struct Listing {
     pub scope: Arc<Scope>,
     /// Only of this conversation.
     pub context: Option<ContextId>,
-    /// Only in this state.
-    pub state: Option<TaskState>,
+    /// Only in one of these states.
+    pub state: Option<States>,
     /// Only with a status at or after this stamp.
     pub since: Option<Stamp>,
     /// At most this many.
     pub limit: usize,
     /// Where the last page ended.
     pub token: Option<PageToken>,
+}
+
+/// Some states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct States(u16);
+
+impl States {
+    /// Whether this is one of them.
+    pub const fn contains(self, state: TaskState) -> bool {
+        self.0 & (1 << state.number()) != 0
+    }
+
+    /// As a number of which each state has a bit: the one that its own number says.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn bits(self) -> i64 {
+        self.0.into()
+    }
+}
+
+impl FromIterator<TaskState> for States {
+    fn from_iter<I: IntoIterator<Item = TaskState>>(states: I) -> Self {
+        Self(states.into_iter().fold(0, |bits, state| bits | 1 << state.number()))
+    }
+}
+
+impl From<TaskState> for States {
+    fn from(state: TaskState) -> Self {
+        Self::from_iter([state])
+    }
 }
 
 /// A page.

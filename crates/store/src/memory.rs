@@ -282,7 +282,7 @@ impl Inner {
         for (id, row) in &self.tasks {
             let fits = *row.scope == *listing.scope
                 && listing.context.as_ref().is_none_or(|c| *c == row.context)
-                && listing.state.is_none_or(|s| s == row.state);
+                && listing.state.is_none_or(|states| states.contains(row.state));
             if !fits {
                 continue;
             }

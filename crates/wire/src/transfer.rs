@@ -41,6 +41,15 @@ impl Handoffs {
         }
     }
 
+    /// The states of our log that this reader sees as the one it asks for.
+    pub fn states(self, asked: TaskState) -> Vec<TaskState> {
+        let shown = match self {
+            Self::Unaware => TaskState::Failed,
+            Self::Aware | Self::Literal => TaskState::Completed,
+        };
+        if asked == shown { vec![asked, TaskState::Transferred] } else { vec![asked] }
+    }
+
     /// A reply as this reader sees it.
     pub fn show<S>(self, reply: Reply<S>) -> Reply<S> {
         match reply {

@@ -1,8 +1,10 @@
 //! `sabir agent …`: agents that are elsewhere, behind a server of ours.
 
 mod cards;
+mod profiles;
 
 pub(crate) use cards::{Approve, Card, History, Refresh};
+pub(crate) use profiles::Profiles;
 
 use super::{Place, wait};
 use crate::Invocation;
@@ -47,6 +49,7 @@ pub(super) const fn advice(fault: &AgentError) -> (&'static str, &'static str) {
 #[command(after_help = "Examples:\n  \
     sabir agent add https://ledger.example\n  \
     sabir agent add https://ledger.example --name books --bearer env:LEDGER_TOKEN\n  \
+    sabir agent add https://graphs.example/a2a/my-assistant --profile langsmith --api-key env:LANGSMITH_API_KEY\n  \
     sabir agent add http://127.0.0.1:9999 --on-drift hold --data /var/lib/sabir")]
 pub(crate) struct Add {
     /// Where the agent is: a host, a URL of it, or that of its card.
@@ -54,6 +57,10 @@ pub(crate) struct Add {
     /// What it is called here; made from its card where nothing is said.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// The habits of its vendor, where they are not A2A's: sabir agent profiles lists them. Those of a vendor whose own
+    /// address it is are taken without being asked for.
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
     /// A token to show it: env:NAME or file:PATH.
     #[arg(long, value_name = "REFERENCE")]
     bearer: Option<String>,
@@ -88,7 +95,7 @@ impl Verb for Add {
             settings.insert("on_drift".into(), on_drift.clone().into());
         }
         let url = absolute(&self.url)?;
-        let order = AgentOrder { url, name: self.name, profile: None, settings, untried: self.untried };
+        let order = AgentOrder { url, name: self.name, profile: self.profile, settings, untried: self.untried };
         let config = self.place.config()?;
         let admin = self.place.open(Expect::Any)?;
         let arrival = wait(admin.add_agent(&config, order))?;
@@ -113,6 +120,7 @@ impl Verb for Add {
         out.text(|floor| {
             floor.field("Agent", agent.name.as_str());
             floor.field("URL", &agent.url);
+            floor.maybe("Profile", agent.profile.as_deref());
             floor.maybe("Card", card.url.as_deref());
             floor.field("Signature", &arrival.signature);
             for tried in &arrival.tried {

@@ -83,7 +83,7 @@ impl Watcher {
             Note::Request { method, url, headers, body } => {
                 self.out.note(&format!("> {method} {}", self.out.redactor.url(url)));
                 self.header('>', headers);
-                if let Some(body) = body {
+                if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
                     self.body('>', body);
                 }
             }
@@ -91,7 +91,11 @@ impl Watcher {
                 self.out.note(&format!("< {status} after {} ms", elapsed.as_millis()));
                 self.header('<', headers);
             }
-            Note::Body { text } => self.body('<', text),
+            Note::Body { bytes } => {
+                if let Ok(text) = std::str::from_utf8(bytes) {
+                    self.body('<', text);
+                }
+            }
             Note::Frame { id, data } => {
                 let id = id.map(|id| format!("id {id}: ")).unwrap_or_default();
                 self.body('<', &format!("{id}{data}"));
@@ -121,7 +125,8 @@ impl Observer for Watcher {
         }
         match note {
             Note::Request { method, url, headers, body } if self.curl => {
-                self.out.note(&curl::command(method, url, headers, *body, &self.out));
+                let body = body.and_then(|body| std::str::from_utf8(body).ok());
+                self.out.note(&curl::command(method, url, headers, body, &self.out));
             }
             Note::TaskKnown { task, .. } => {
                 let task = task.to_string();

@@ -121,6 +121,26 @@ fn a_caller_that_follows_is_sent_on_and_the_task_goes_on_there() {
 }
 
 #[test]
+fn lists_by_state_have_it_where_they_show_it() {
+    let (triage, _billing) = pair("");
+    let task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
+    let listed = |status: &str, uri: &str| {
+        let request = Request::post("/", envelope("ListTasks", &json!({ "status": status })));
+        let page = triage.ask(&request.with("A2A-Extensions", uri)).json()["result"].clone();
+        let ids: Vec<Value> = page["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+        assert_eq!(page["totalSize"], ids.len(), "{page}");
+        (ids, page["tasks"][0]["status"]["state"].clone())
+    };
+    for (uri, shown, other) in [
+        (HANDOFF, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"),
+        ("urn:nobody", "TASK_STATE_FAILED", "TASK_STATE_COMPLETED"),
+    ] {
+        assert_eq!(listed(shown, uri), (vec![task["id"].clone()], json!(shown)));
+        assert!(listed(other, uri).0.is_empty(), "{uri}: {other}");
+    }
+}
+
+#[test]
 fn a_stream_ends_with_the_handoff_in_the_form_that_was_asked_for() {
     let (triage, _billing) = pair("");
     for (uri, wanted) in [(HANDOFF, "TASK_STATE_COMPLETED"), (LITERAL, "TRANSFERRED")] {
@@ -333,6 +353,11 @@ tags = ["cap:billing.refund"]
 [[agent]]
 name = "billing"
 kind = "script"
+[[agent.card.skills]]
+id = "refunds"
+name = "Refunds"
+description = "Pays money back"
+tags = ["cap:billing.refund"]
 [[agent.rule]]
 do = [{ complete = "refunded" }]
 "#,
@@ -343,4 +368,63 @@ do = [{ complete = "refunded" }]
     let id = &made["result"]["task"]["id"];
     // Looking at it lets go of it.
     eventually("the agent that it was passed on to is done", || state(&server.get("/", id)) == "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn what_a_task_may_be_used_for_holds_for_whoever_works_on_it() {
+    let server = Sabir::start(
+        r#"
+[[agent]]
+name = "desk"
+kind = "dispatch"
+default = true
+[agent.dispatch]
+agents = ["billing"]
+fallback = "billing"
+[agent.handoff]
+[[agent.card.skills]]
+id = "triage"
+name = "Triage"
+description = "Sorts requests"
+tags = ["cap:triage"]
+[[agent.card.skills]]
+id = "refund"
+name = "Refund"
+description = "Pays money back"
+tags = ["cap:billing.refund"]
+
+[[agent]]
+name = "billing"
+kind = "script"
+[[agent.card.skills]]
+id = "refunds"
+name = "Refunds"
+description = "Pays money back"
+tags = ["cap:billing.refund", "cap:billing.delete"]
+[[agent.rule]]
+do = [{ complete = "refunded" }]
+"#,
+    );
+    let made = |number: u8, granted: Value| {
+        let context = json!({"transfer_id": format!("0198aaaa-0000-7000-8000-00000000001{number}"),
+            "originating_agent": "https://a.example", "originating_task_id": "t", "required": [granted[0]],
+            "scope": granted, "chain": []});
+        let made = server.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();
+        let mut task = Value::Null;
+        // Looking at it lets go of it.
+        eventually("it has ended", || {
+            task = server.get("/", &made["result"]["task"]["id"]);
+            ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"].contains(&state(&task))
+        });
+        task
+    };
+    let refused = made(1, json!(["triage"]));
+    assert_eq!(state(&refused), "TASK_STATE_FAILED", "{refused}");
+    assert!(refused.to_string().contains("triage is all that was granted"), "{refused}");
+    let done = made(2, json!(["triage", "billing.refund"]));
+    assert_eq!(state(&done), "TASK_STATE_COMPLETED", "{done}");
+    // The child has what was granted and its agent can do, and neither more of the one nor of the other.
+    let children = server.result("/agents/billing", "ListTasks", &json!({"historyLength": 1}));
+    let context = &children["tasks"][0]["history"][0]["metadata"][HANDOFF]["transfer_context"];
+    assert_eq!((&children["totalSize"], &context["scope"]), (&json!(1), &json!(["billing.refund"])), "{children}");
 }

@@ -5,6 +5,7 @@ use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
 use crate::stub::{self, Asked};
 use crate::tool::{Desk, Ran};
+use crate::upstream::{STREAMS, Upstream};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -192,6 +193,20 @@ fn an_interface_that_does_not_answer_is_passed_over() {
 }
 
 #[test]
+fn nor_is_it_called_for_an_agent_of_the_file() {
+    let elsewhere = Elsewhere::start();
+    elsewhere.change(|card| {
+        let dead = json!({"url": "http://127.0.0.1:9/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+        card["supportedInterfaces"].as_array_mut().unwrap().insert(0, dead);
+    });
+    let config = format!("{ECHO}[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{}\"\n", elsewhere.url);
+    let (desk, sabir) = (Desk::new(), Sabir::start(&config));
+    assert_eq!(says(&sabir, "far").as_deref(), Some("/rpc"));
+    let shown = agent(&desk, &sabir.home, &["show", "far"]).json();
+    assert_eq!(shown["card"]["interface"]["url"], format!("{}/rpc", elsewhere.url), "what answered is pinned");
+}
+
+#[test]
 fn a_change_of_what_matters_is_held_until_it_is_approved() {
     let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
     let home = sabir.home.clone();
@@ -289,6 +304,71 @@ fn a_task_of_an_agent_that_went_ends_as_it_began() {
     eventually("the agent is served", || is_there(&sabir, "desk"));
     let listed = sabir.result("/agents/desk", "ListTasks", &json!({}));
     assert_eq!(state(&listed["tasks"][0]), "TASK_STATE_COMPLETED", "{listed}");
+}
+
+/// A server that is stopped while an agent of its registry has a task at work.
+fn at_work(desk: &Desk, upstream: &Upstream) -> (Arc<Home>, Value) {
+    let sabir = Sabir::start(ECHO);
+    agent(desk, &sabir.home, &["add", &upstream.url, "--name", "far", "--untried"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "far"));
+    let task = sabir.begin("/agents/far", "go");
+    upstream.heard(1);
+    upstream.status("working", "slowly");
+    eventually("it is at work", || state(&task_of(&sabir, &task)) == "TASK_STATE_WORKING");
+    (sabir.kill(), task)
+}
+
+fn task_of(sabir: &Sabir, task: &Value) -> Value {
+    sabir.get("/agents/far", &task["id"])
+}
+
+#[test]
+fn tasks_of_an_agent_that_is_disabled_wait_for_it() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(STREAMS));
+    let (home, task) = at_work(&desk, &upstream);
+    agent(&desk, &home, &["disable", "far"]).ok();
+    let sabir = Sabir::at(&home);
+    assert!(!is_there(&sabir, "far"));
+    upstream.status("completed", "done");
+    agent(&desk, &home, &["enable", "far"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "far"));
+    eventually("its task has ended", || state(&task_of(&sabir, &task)) == "TASK_STATE_COMPLETED");
+    assert_eq!(upstream.calls("CancelTask"), 0);
+}
+
+#[test]
+fn tasks_of_an_agent_that_cannot_be_made_wait_for_it() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(STREAMS));
+    let (home, task) = at_work(&desk, &upstream);
+    // As if it had been added with a secret that is not there at this start.
+    let guard = rusqlite::Connection::open(home.data().join("sabir.db.guard")).unwrap();
+    let settings = |text: &str| guard.execute("UPDATE agent SET settings = ?1", [text]).unwrap();
+    assert_eq!(settings(r#"{"bearer":"env:SURELY_NOT_SET_HERE"}"#), 1);
+    let sabir = Sabir::at(&home);
+    assert!(!is_there(&sabir, "far") && sabir.said().contains("SURELY_NOT_SET_HERE"), "{}", sabir.said());
+    sabir.stop();
+    settings("{}");
+    upstream.status("completed", "done");
+    let sabir = Sabir::at(&home);
+    eventually("its task has ended", || state(&task_of(&sabir, &task)) == "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn tasks_of_an_agent_that_was_removed_fail_and_it_is_told_if_it_comes_back() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(STREAMS));
+    let (home, task) = at_work(&desk, &upstream);
+    agent(&desk, &home, &["disable", "far"]).ok();
+    let sabir = Sabir::at(&home);
+    // Removed while the server runs and nobody works on its task.
+    agent(&desk, &home, &["remove", "far"]).ok();
+    eventually("its task is looked after", || sabir.said().contains("looked after the tasks"));
+    assert_eq!(upstream.calls("CancelTask"), 0);
+    agent(&desk, &home, &["add", &upstream.url, "--name", "far", "--untried"]).ok();
+    eventually("the agent is served", || is_there(&sabir, "far"));
+    let failed = task_of(&sabir, &task);
+    assert_eq!(state(&failed), "TASK_STATE_FAILED");
+    assert!(failed.to_string().contains("the agent far is no longer configured"), "{failed}");
+    eventually("it is told that nobody waits", || upstream.calls("CancelTask") == 1);
 }
 
 #[test]

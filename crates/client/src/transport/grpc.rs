@@ -1,11 +1,12 @@
 //! gRPC of 1.0 and of 0.3.
 
-use super::{Line, Numbered, Opened, said_answer, said_event};
+use super::{Line, Numbered, Opened, lineage, said_answer, said_event};
 use crate::authorise::Leaving;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
 use crate::error::Whose;
 use crate::{Error, Note, Said, TransportCode};
+use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
@@ -37,7 +38,7 @@ enum Stream {
 
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let limit = line.door.timeouts().answer;
-    let beside = &metadata(line).await?;
+    let beside = &metadata(line, call).await?;
     let begun = announce(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
@@ -48,13 +49,13 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
     line.files.read_answer(&mut answer);
     let said = said_answer(line.chosen.dialect, answer, None, losses);
     line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
-    line.door.note(&Note::Body { text: said.json() });
+    line.door.note(&Note::Body { bytes: said.bytes() });
     Ok(said)
 }
 
 pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     let limit = line.door.timeouts().answer;
-    let beside = &metadata(line).await?;
+    let beside = &metadata(line, call).await?;
     let begun = announce(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
@@ -304,8 +305,9 @@ trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
 
 /// Everything beside a message: made for one request, as everywhere.
-async fn metadata(line: &Line) -> Result<HeaderMap, Error> {
+async fn metadata(line: &Line, call: &Call) -> Result<HeaderMap, Error> {
     let mut headers = line.headers();
+    lineage::tell(call, &mut headers);
     // Keys of a query have no place in gRPC but metadata.
     for (name, value) in &line.attached.query {
         if let (Ok(name), Ok(value)) =
@@ -328,7 +330,8 @@ fn wrap<T>(beside: &HeaderMap, message: T) -> tonic::Request<T> {
 /// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
 fn announce(line: &Line, call: &Call) -> Instant {
     let (method, url, headers, body) = written(line, call);
-    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_deref() });
+    let body = body.map(Bytes::from);
+    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_ref() });
     Instant::now()
 }
 

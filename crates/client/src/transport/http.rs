@@ -1,7 +1,7 @@
 //! HTTP+JSON of 1.0, and the REST of 0.3.
 
 use super::sse::{Events, Framing};
-use super::{Line, Opened, body_limit, mint, only_event, said_answer};
+use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
 use crate::door::Incoming;
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
@@ -18,7 +18,8 @@ const JSON: &str = "application/json";
 pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
     let mut losses = Losses::new();
     let request = write(line, call, &mut losses)?;
-    let headers = headers(line, JSON);
+    let mut headers = headers(line, JSON);
+    lineage::tell(call, &mut headers);
     let answer = send(line, &request, headers).await?;
     whole(line, call, &request, answer, losses).await
 }
@@ -27,6 +28,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     let mut losses = Losses::new();
     let mut request = write(line, call, &mut losses)?;
     let mut headers = headers(line, "text/event-stream, application/json");
+    lineage::tell(call, &mut headers);
     if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert("last-event-id", after);
     }
@@ -60,6 +62,7 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
     };
     let request = write(line, call, &mut Losses::new())?;
     let mut headers = headers(line, accept);
+    lineage::tell(call, &mut headers);
     if request.body.is_some() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type(line)));
     }

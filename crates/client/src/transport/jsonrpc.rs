@@ -1,16 +1,18 @@
 //! JSON-RPC over HTTP, whatever is said in it.
 
 use super::sse::{Events, Framing};
-use super::{Line, Opened, body_limit, mint, only_event, said_answer};
+use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
 use crate::door::Incoming;
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
+use rand::RngExt as _;
 use sabir_proto::{Answer, Call, Fault};
 use sabir_wire::{Asked, Dialect, Losses, read_answer, read_error, write_call};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 #[derive(Deserialize)]
 struct Reply<'a> {
@@ -65,7 +67,9 @@ struct Ready {
 
 pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
     let ready = write(line, call, retry_key)?;
-    let mut headers = headers(line, "application/json");
+    // The same for every call, and made once.
+    let mut headers = line.asking.get_or_init(|| headers(line, "application/json")).clone();
+    lineage::tell(call, &mut headers);
     if let Some(key) = retry_key {
         headers.insert("idempotency-key", HeaderValue::from_str(key).map_err(|_| bad_key())?);
     }
@@ -76,6 +80,7 @@ pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Re
 pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
     let ready = write(line, call, None)?;
     let mut headers = headers(line, "text/event-stream, application/json");
+    lineage::tell(call, &mut headers);
     if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert("last-event-id", after);
     }
@@ -91,7 +96,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
         return Ok(Opened::Sse(Box::new(events)));
     }
     let (said, result) = whole(line, &ready, answer).await?;
-    only_event(line.chosen.dialect, said, Some(&result))
+    only_event(line.chosen.dialect, said, std::str::from_utf8(&result).ok())
 }
 
 /// A call as it would leave.
@@ -101,7 +106,9 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
         _ => "application/json",
     };
     let body = String::from_utf8_lossy(&write(line, call, None)?.body).into_owned();
-    Ok((Method::POST, line.chosen.url.to_string(), headers(line, accept), Some(body)))
+    let mut headers = headers(line, accept);
+    lineage::tell(call, &mut headers);
+    Ok((Method::POST, line.chosen.url.to_string(), headers, Some(body)))
 }
 
 fn headers(line: &Line, accept: &'static str) -> HeaderMap {
@@ -111,6 +118,12 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
     headers
 }
 
+/// A name for a request. Answers to others must not be taken for ours, whichever connection they come by.
+fn next_id() -> String {
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(rand::rng().random::<u64>() >> 1));
+    format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 fn bad_key() -> Error {
     Error::Usage("the retry key holds characters that no header can carry".into())
 }
@@ -118,13 +131,13 @@ fn bad_key() -> Error {
 fn write(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Ready, Error> {
     let mut losses = Losses::new();
     let request = write_call(line.chosen.dialect, call, retry_key, &mut mint, &mut losses)?;
-    let id = uuid::Uuid::now_v7().to_string();
+    let id = next_id();
     let body = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}","params":{}}}"#, request.method, request.params);
     Ok(Ready { id, asked: request.asked, body: body.into(), losses })
 }
 
 /// Reads an answer that comes in one piece, and gives its `result` beside what it means.
-async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Answer>, String), Error> {
+async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Answer>, Bytes), Error> {
     let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
     let html = answer.media_type() == "text/html";
     let body = answer.body("the answer", body_limit(status)).await?;
@@ -149,7 +162,14 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     let mut losses = ready.losses.clone();
     let dialect = line.chosen.dialect;
     let answer = read_answer(dialect, ready.asked, result, &mut mint, &mut losses)?;
-    Ok((said_answer(dialect, answer, Some(result), losses), result.to_owned()))
+    // What they left out is none of their bytes.
+    let result =
+        reply.result.map_or_else(|| Bytes::copy_from_slice(result.as_bytes()), |r| body.slice_ref(r.get().as_bytes()));
+    let said = match dialect {
+        Dialect::V1 => Said::within(answer, result.clone(), losses),
+        _ => said_answer(dialect, answer, std::str::from_utf8(&result).ok(), losses),
+    };
+    Ok((said, result))
 }
 
 /// The `result` of one event of a stream.

@@ -5,6 +5,7 @@ mod cards;
 mod credentials;
 mod delegation;
 mod envelopes;
+mod profiles;
 mod repeats;
 mod signing;
 mod streams;

@@ -83,6 +83,11 @@ impl Stub {
         Self { url, heard }
     }
 
+    /// A server that has no card at the usual place: everything is for the script.
+    pub(crate) async fn bare(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
+        Self::start(|_| String::new(), script).await
+    }
+
     /// A 1.0 agent over JSON-RPC that streams.
     pub(crate) async fn agent(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
         Self::start(|base| card(base, r#"{"streaming":true,"pushNotifications":true}"#, ""), script).await
@@ -147,10 +152,10 @@ async fn serve(
             log.push(heard.clone());
             number
         };
-        let action = if heard.line.contains("/.well-known/agent-card.json") {
-            Do::Answer(200, "content-type: application/json\r\n".into(), card(base))
-        } else {
-            script(number, &heard)
+        let card = Some(card(base)).filter(|card| !card.is_empty());
+        let action = match card.filter(|_| heard.line.contains("/.well-known/agent-card.json")) {
+            Some(card) => Do::Answer(200, "content-type: application/json\r\n".into(), card),
+            None => script(number, &heard),
         };
         if !act(&mut socket, action, &heard).await {
             return;

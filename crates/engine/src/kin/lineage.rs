@@ -7,20 +7,24 @@
 //! An agent on the way is written as its name, `#`, and its task. So a request that comes back to us is recognised by a
 //! task of our own in its past, whatever address it came by.
 
-use crate::agent::Context;
+use crate::agent::{Context, TurnInfo};
 use crate::begin::Incoming;
 use crate::engine::{Core, Engine};
 use crate::kin::budget::Excess;
-use sabir_proto::{AgentName, Fault, Object, Task, TaskId, ToolMode};
+use sabir_proto::{AgentName, Fault, Json, Object, Task, TaskId, Terms, ToolMode};
 use sabir_store::{Kin, StoreError, Stored};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Under which name lineage travels in the metadata of a message.
-pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
+pub use sabir_proto::LINEAGE;
 
 /// Agents of a foreign past that are kept; more are counted and forgotten.
 const PATH_MAX: usize = 64;
+/// Bytes of a claim that came in a header.
+const HEADER_BYTES_MAX: usize = 4096;
 /// Characters of one of them, and of a foreign root.
 const NAME_CHARS_MAX: usize = 256;
 
@@ -113,7 +117,7 @@ impl Lineage {
             return Err(cx.turn.core.refuse(&Excess::Hops { to: to.clone(), hops, max }));
         }
         let mut path = self.path.clone();
-        path.push(step_of(cx).into());
+        path.push(step_of(&cx.turn).into());
         Ok(Kin {
             parent: cx.turn.task,
             root: self.root,
@@ -126,20 +130,36 @@ impl Lineage {
     }
 }
 
+/// What one server tells another of a task's past.
+#[derive(Debug, Serialize)]
+pub struct Claim<'a> {
+    hops: u32,
+    path: Vec<Cow<'a, str>>,
+    root: String,
+}
+
 impl Context {
     /// What an agent elsewhere is told of what came before: one member for the metadata of the message to it.
-    pub fn lineage_for_others(&self) -> Map<String, Value> {
-        let lineage = &self.turn.lineage;
-        let mut path: Vec<&str> = lineage.path.iter().map(|agent| &**agent).collect();
-        let own = step_of(self);
-        path.push(&own);
-        let claim = json!({"root": lineage.origin(), "hops": lineage.hops.saturating_add(1), "path": path});
-        Map::from_iter([(LINEAGE.to_owned(), claim)])
+    pub fn lineage_for_others(&self) -> (&'static str, Claim<'_>) {
+        (LINEAGE, Claim::of(&self.turn))
     }
 }
 
-fn step_of(cx: &Context) -> String {
-    format!("{}#{}", cx.turn.scope.agent, cx.turn.task)
+impl<'a> Claim<'a> {
+    fn of(turn: &'a TurnInfo) -> Self {
+        let lineage = &turn.lineage;
+        let path = lineage.path.iter().map(|agent| Cow::Borrowed(&**agent)).chain([step_of(turn).into()]).collect();
+        Self { root: lineage.origin(), hops: lineage.hops.saturating_add(1), path }
+    }
+}
+
+/// The same as metadata of a message.
+pub(super) fn claim_of(turn: &TurnInfo) -> Option<Object> {
+    Json::of(&BTreeMap::from([(LINEAGE, Claim::of(turn))])).and_then(Object::new).ok()
+}
+
+fn step_of(turn: &TurnInfo) -> String {
+    format!("{}#{}", turn.scope.agent, turn.task)
 }
 
 impl Core {
@@ -161,10 +181,21 @@ impl Core {
 }
 
 impl Incoming<'_> {
-    /// Reads what a message claims of its past, and refuses one that has come too far or comes back.
-    pub(crate) async fn heed(&mut self) -> Result<(), Fault> {
+    /// What came before a message that does not say so itself: what its caller said in a header, or whoever goes by a name
+    /// that it has.
+    pub(crate) fn known_otherwise(&self, terms: &Terms) -> Option<Object> {
+        self.core.whence(&self.request.message).or_else(|| {
+            let claim = terms.lineage.as_deref().filter(|text| text.len() <= HEADER_BYTES_MAX)?;
+            Object::from_map(&Map::from_iter([(LINEAGE.to_owned(), serde_json::from_str(claim).ok()?)])).ok()
+        })
+    }
+
+    /// Reads what a message claims of its past, or what is known of it otherwise, and refuses one that has come too far or
+    /// comes back.
+    pub(crate) async fn heed(&mut self, unsaid: Option<Object>) -> Result<(), Fault> {
         let nobody = TaskId::new(sabir_proto::Stamp::default(), 0);
-        let Some(lineage) = Lineage::claimed(self.request.message.metadata.as_ref(), nobody) else { return Ok(()) };
+        let claim = unsaid.as_ref().or(self.request.message.metadata.as_ref());
+        let Some(lineage) = Lineage::claimed(claim, nobody) else { return Ok(()) };
         let (core, to) = (self.core, &self.resident.name);
         let (hops, max) = (lineage.hops, core.limits.hops_max);
         if hops > max {
@@ -175,6 +206,7 @@ impl Incoming<'_> {
             return Err(core.refuse(&Excess::Loop { to: to.clone() }));
         }
         self.lineage = Some(Box::new(lineage));
+        self.unsaid = unsaid.and_then(|claim| claim.get(LINEAGE));
         Ok(())
     }
 }

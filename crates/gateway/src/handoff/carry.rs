@@ -1,5 +1,6 @@
 //! The protocol: T1, create, T2, activate.
 
+use super::booked::{Booking, Bookings};
 use super::intent::{Intent, Left, Stage, parts};
 use super::peer::{Face, Peer, Taken};
 use super::{Attempt, Desk};
@@ -25,7 +26,12 @@ const ACTIVATIONS_MAX: u32 = 60;
 const CANCELS_MAX: u32 = 4;
 
 /// Checks whether a task may go, and lets it go.
-pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order: Handover) -> Result<Ending, Failure> {
+pub(super) async fn begin(
+    (desk, bookings): (&Desk, &Bookings),
+    peer: &dyn Peer,
+    cx: &mut Context,
+    order: Handover,
+) -> Result<Ending, Failure> {
     let inner = cx.checkpoint().map(<[u8]>::to_vec);
     let Cleared { face, context, verdict } = match clear(desk, peer, cx, &order).await {
         Ok(cleared) => cleared,
@@ -56,7 +62,7 @@ pub(super) async fn begin(desk: &Desk, peer: &dyn Peer, cx: &mut Context, order:
     let stage = Stage::Preparing(Box::new(intent.clone()));
     cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
     cx.commit().await?;
-    carry_out(desk, peer, cx, intent, inner, true).await
+    carry_out((desk, bookings), peer, cx, intent, inner, true).await
 }
 
 /// What may go to whom, and with which past.
@@ -117,7 +123,7 @@ pub(super) async fn clear(desk: &Desk, peer: &dyn Peer, cx: &Context, order: &Ha
 
 /// Creates the task there and lets go of ours; the first time, and after every crash since.
 pub(super) async fn carry_out(
-    desk: &Desk,
+    (desk, bookings): (&Desk, &Bookings),
     peer: &dyn Peer,
     cx: &mut Context,
     mut intent: Intent,
@@ -152,11 +158,12 @@ pub(super) async fn carry_out(
         abort(desk, peer, cx, (&intent, inner), Some(&task.id), (Verdict::CODE, &why)).await;
         return Ok(exceeded(&intent.to, &verdict));
     }
-    let names = (&*intent.transfer_id, &*intent.to);
-    book(desk, cx, names, Some(&face), &verdict, Some(&task.id), "committed");
     // T2: the engine commits the state, where the task went and what is owed to webhooks in one step.
     cx.waits_for(None);
-    Ok(Ending::Transferred(Box::new(transfer(cx, &intent, &face, &task))))
+    let transfer = transfer(cx, &intent, &face, &task);
+    let (Intent { transfer_id, to, .. }, their_task) = (intent, task.id);
+    bookings.expect(cx, Booking { transfer_id, to, face, their_task, verdict });
+    Ok(Ending::Transferred(Box::new(transfer)))
 }
 
 fn transfer(cx: &Context, intent: &Intent, face: &Face, task: &TheirTask) -> Transfer {

@@ -89,10 +89,14 @@ impl Line {
         })
     }
 
-    /// Whoever no longer knows the version or the methods of its card has another card by now.
+    /// Whoever no longer knows the version or the methods of its card has another card by now. Where nobody is, another
+    /// interface of the card may lead to them.
     fn doubt(&self, error: &Error) {
         if has_changed(error) {
             self.replica.hang_up();
+        }
+        if error.cannot_have_arrived() {
+            self.replica.lose(self.agent.interface());
         }
     }
 }

@@ -1,14 +1,17 @@
 //! One of the places where an agent elsewhere is: its card, kept for a while, and the breakers before it.
 
+use super::astray::Astray;
 use super::line::Line;
 use super::{CARD_FRESH, Place, Upstream};
 use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
-use crate::scout::{Scout, vouch};
+use crate::keeper::by_way;
+use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
-use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Reference, Timeouts, Version};
+use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
+use sabir_proto::card::Interface;
 use sabir_proto::{AgentCard, Fault, HANDOFF};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -16,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
 const CARD_TIME: Duration = Duration::from_secs(10);
+
+/// How long the interfaces of a first card may take together to be tried out: somebody may wait for it.
+const TRYING_TIME: Duration = Duration::from_secs(5);
 
 /// How many calls to an upstream may be under way at the same time: one that hangs must not hold everything that we have.
 #[derive(Debug)]
@@ -75,6 +81,7 @@ pub(super) struct Replica {
     /// Whoever needs a fresh card waits for the one who fetches it.
     fetching: tokio::sync::Mutex<()>,
     keeper: Option<Arc<dyn Keeper>>,
+    astray: Astray,
     on_behalf: Option<OnBehalf>,
     pub(super) wire: WireLog,
 }
@@ -102,6 +109,11 @@ impl Replica {
             .credentials(upstream.credentials.clone())
             // A turn counts its calls, and so do breakers and the budget.
             .once();
+        if let Reference::Origin(url) | Reference::At(url) = &reference
+            && let Some(profile) = upstream.profile.or_else(|| Profile::recognised(url))
+        {
+            client = client.profile(profile);
+        }
         if let Some(observer) = hub.wire().observer() {
             client = client.observer(observer);
         }
@@ -135,6 +147,7 @@ impl Replica {
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
+            astray: Astray::default(),
             on_behalf,
             wire: hub.wire().clone(),
         })
@@ -224,9 +237,13 @@ impl Replica {
 
     /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
     async fn agent(&self) -> Result<Agent, Error> {
-        if let Some(agent) = self.fresh() {
-            return Ok(agent);
+        match self.fresh() {
+            Some(agent) => Ok(agent),
+            None => Box::pin(self.fetch()).await,
         }
+    }
+
+    async fn fetch(&self) -> Result<Agent, Error> {
         let _fetching = self.fetching.lock().await;
         if let Some(agent) = self.fresh() {
             return Ok(agent);
@@ -235,7 +252,7 @@ impl Replica {
         let (passage, _room) = self.pass()?;
         let found = self.connect().await;
         passage.judge(found.as_ref().err());
-        let kept = || self.client.agent(self.keeper.as_ref()?.kept()?).ok();
+        let kept = || self.by_open_way(self.keeper.as_ref()?.kept()?).ok();
         match (found, old.or_else(kept)) {
             (Ok(agent), _) => {
                 self.keep(agent.clone());
@@ -270,11 +287,16 @@ impl Replica {
         let found = tokio::time::timeout(CARD_TIME, self.client.card(&self.reference)).await;
         let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
         let agent = match &self.keeper {
-            None => self.client.agent(found)?,
+            None => self.by_open_way(found)?,
             Some(keeper) => {
                 let voucher = vouch(&self.client, &found).await;
+                // What is seen first is pinned, so it is tried out before. Who vouches for nothing is not even asked.
+                let found = match keeper.kept() {
+                    None if !voucher.wrong => self.tried_out(found).await,
+                    _ => found,
+                };
                 let may = |found: &Found| self.client.admit(found).map_err(|error| error.to_string());
-                self.client.agent(keeper.settle(found, voucher, &may).await?)?
+                self.by_open_way(keeper.settle(found, voucher, &may).await?)?
             }
         };
         if !self.first_version.load(Ordering::Relaxed) {
@@ -284,6 +306,47 @@ impl Replica {
         // Its card names another version by now.
         self.first_version.store(first.is_some(), Ordering::Relaxed);
         Ok(first.unwrap_or(agent))
+    }
+
+    /// A card with the interface first that answers, where it has several. One that nobody answers at is left as it is:
+    /// the agent may be asleep.
+    async fn tried_out(&self, found: Found) -> Found {
+        if found.card.supported_interfaces.len() < 2 {
+            return found;
+        }
+        match tokio::time::timeout(TRYING_TIME, try_out(&self.client, &found)).await {
+            Ok(Ok((way, _))) => by_way(found, &way),
+            Ok(Err(_)) | Err(_) => found,
+        }
+    }
+
+    /// The agent of a card, by an interface that was not found shut lately, if it has one by which it may be called.
+    fn by_open_way(&self, found: Found) -> Result<Agent, Error> {
+        match self.astray.behind(&found) {
+            Some(other) => self.client.agent(other).or_else(|_| self.client.agent(found)),
+            None => self.client.agent(found),
+        }
+    }
+
+    /// Nobody could be reached by this interface: for a while the next one of the card is called, if there is one.
+    pub(super) fn lose(&self, interface: &Interface) {
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        // Whoever comes late finds it done.
+        let Some((_, agent)) = kept.as_mut().filter(|(_, agent)| agent.interface() == interface) else { return };
+        self.astray.note(interface);
+        if let Ok(other) = self.by_open_way(agent.found().clone())
+            && other.interface() != interface
+        {
+            tracing::warn!(agent = %self.place.url, lost = %interface.url, now = %other.interface().url,
+                "an interface cannot be reached; another one of its card is called");
+            *agent = other;
+        }
+    }
+
+    /// Whether it is called by another interface than the one that could not be reached.
+    pub(super) fn has_another_way(&self) -> bool {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().is_some_and(|(_, agent)| self.astray.is_passed_over(agent.found(), agent.interface()))
     }
 
     fn keep(&self, agent: Agent) {

@@ -18,14 +18,16 @@ use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
 use super::numbers::{Numbers, Order};
+use super::replica::Replica;
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
 use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
-use sabir_engine::{Context, Continuation, Ending, Failure};
+use sabir_engine::{Context, Continuation, Ending, Failure, KnownAs};
 use sabir_proto::{
     Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
     Timestamp,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest pause between two calls.
@@ -57,6 +59,8 @@ pub(super) struct Work<'a> {
     shunned: Vec<String>,
     /// How often they did not know the version or the method.
     misunderstood: u32,
+    /// What comes back from there without saying so is known by these.
+    _names: KnownAs,
 }
 
 impl<'a> Work<'a> {
@@ -67,6 +71,8 @@ impl<'a> Work<'a> {
             // Perhaps it was their answer that ended the last process, so this counts before it is made again.
             known.attempts += 1;
         }
+        // Only names that we have made: others may have given theirs to anybody.
+        let names = cx.known_as([context_id(cx).to_string(), known.message.clone()]);
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
         Self {
             remote,
@@ -80,6 +86,7 @@ impl<'a> Work<'a> {
             doubt: false,
             shunned: Vec::new(),
             misunderstood: 0,
+            _names: names,
         }
     }
 
@@ -90,9 +97,9 @@ impl<'a> Work<'a> {
         }
         loop {
             if self.falls_back() {
-                return self.fall_back().await;
+                return Box::pin(self.fall_back()).await;
             }
-            if let Some(ending) = self.give_up().await {
+            if let Some(ending) = self.give_up() {
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
@@ -165,20 +172,20 @@ impl<'a> Work<'a> {
                 after: Some(after),
             })?,
         }
-        let replica = self.remote.replica(&self.known, chance(self.cx), &self.shunned).clone();
+        let replica = self.remote.replica(&self.known, || chance(self.cx), &self.shunned).clone();
         self.known.at = Some(replica.place.url.clone());
         let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
+        // Here and below, what is rarely needed is boxed: every turn would make room for it, and be moved with it.
         match (self.known.sent, self.known.task.clone()) {
-            // Boxed: together they are too large for one stack in a debug build.
             (true, Some(task)) => Box::pin(self.go_on(&line, task)).await,
-            _ => Box::pin(self.send(&line)).await,
+            _ => self.send(&line).await,
         }
     }
 
     async fn send(&mut self, line: &Line) -> Result<Option<Ending>, Trouble> {
         if self.known.tried {
-            if let Some(task) = self.look(line).await? {
-                return self.task(task).await;
+            if let Some(task) = Box::pin(self.look(line)).await? {
+                return Box::pin(self.task(task)).await;
             }
             if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() {
                 let words = "it is not known whether the agent received the message; send it again if that is safe";
@@ -194,9 +201,9 @@ impl<'a> Work<'a> {
         let mut request = send_message(self.message(continues));
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
-            return match line.stream(request, self.follow()).await {
-                Ok(events) => self.tail(line, events, None).await,
-                Err(error) => self.refused(line, error).await,
+            return match Box::pin(line.stream(request, self.follow())).await {
+                Ok(events) => Box::pin(self.tail(line, events, None)).await,
+                Err(error) => Box::pin(self.refused(line, error)).await,
             };
         }
         // Their task's name is worth more than an answer that a crash may cut off.
@@ -209,7 +216,7 @@ impl<'a> Work<'a> {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
             Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
-            Err(error) => self.refused(line, error).await,
+            Err(error) => Box::pin(self.refused(line, error)).await,
         }
     }
 
@@ -256,8 +263,13 @@ impl<'a> Work<'a> {
         self.misunderstood == 1 || (self.misunderstood == 2 && line.try_the_first_version())
     }
 
-    /// Nothing has begun where this happened, so the next attempt may go elsewhere.
+    /// Nothing has begun where this happened, so the next attempt may go elsewhere; unless there is another way to the same
+    /// place.
     fn shun(&mut self, error: &Error) {
+        let is_there = |replica: &Arc<Replica>| self.known.at.as_ref() == Some(&replica.place.url);
+        if self.remote.replicas.iter().any(|replica| is_there(replica) && replica.has_another_way()) {
+            return;
+        }
         if !self.known.tried && self.known.task.is_none() && !is_held(error) {
             self.shunned.extend(self.known.at.clone());
         }
@@ -300,7 +312,7 @@ impl<'a> Work<'a> {
         if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
             let after = self.known.last.clone();
             match line.resume(task.clone(), after.clone(), self.follow()).await {
-                Ok(events) => return self.tail(line, events, after).await,
+                Ok(events) => return Box::pin(self.tail(line, events, after)).await,
                 // Nothing to subscribe to: it has settled, or they cannot do this. The task tells.
                 Err(error @ Error::Fault { .. }) if !is_put_off(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -456,21 +468,27 @@ impl<'a> Work<'a> {
         Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(self.held)
     }
 
+    /// Nobody waits for what they do from here on, and they are told so until they have heard it.
+    fn leave(&mut self) {
+        if self.known.task.is_some() {
+            self.cx.set_checkpoint(self.known.write());
+            self.cx.owe_cancel();
+        }
+    }
+
     /// The end of our patience.
-    async fn give_up(&self) -> Option<Ending> {
+    fn give_up(&mut self) -> Option<Ending> {
         let patience = &self.remote.upstream.patience;
         let attempts = self.known.attempts;
         if attempts >= patience.attempts.max(1) {
             let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
             tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
             let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
+            self.leave();
             return Some(Ending::fail(words));
         }
         let silence = patience.silence.filter(|silence| self.calls > 0 && self.silent_for() >= *silence)?;
-        if let Some(id) = self.known.task.clone() {
-            // A courtesy: nobody waits for what it does from here on.
-            let _ = tokio::time::timeout(GRACE, self.remote.cancel_there(&self.known, &id)).await;
-        }
+        self.leave();
         Some(Ending::fail(format!("the agent did not respond in time: there was no news for {silence:?}")))
     }
 
@@ -507,7 +525,9 @@ impl<'a> Work<'a> {
 
     /// The last words of a turn. What is known stays for the next one, if they asked something.
     fn end(&mut self, ending: Ending) -> Ending {
-        self.cx.set_checkpoint(self.known.write());
+        if ending.asks() {
+            self.cx.set_checkpoint(self.known.write());
+        }
         self.cx.waits_for(None);
         ending
     }

@@ -1,6 +1,7 @@
 //! One exchange, as far as it was heard.
 
 use super::{Leg, now_ms};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sabir_client::Note;
 use sabir_client::redact::{REDACTED, Redactor};
@@ -13,43 +14,59 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Events kept of a stream: the first ones.
 const FRAMES_MAX: usize = 64;
 
+/// Kept as it came, and made a line of only if that is wanted: nearly all go well.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     at_ms: Option<u64>,
-    request: Option<Value>,
-    asked: Option<String>,
-    response: Option<Value>,
-    answered: Option<String>,
+    asked: Option<Box<Asked>>,
+    answered: Option<Box<Answered>>,
     frames: Vec<String>,
     frames_left_out: u64,
+}
+
+#[derive(Debug)]
+struct Asked {
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Answered {
+    status: StatusCode,
+    took: Duration,
+    headers: HeaderMap,
+    body: Option<Bytes>,
 }
 
 impl Draft {
     pub(super) fn add(&mut self, note: &Note<'_>) {
         match note {
-            Note::Request { method, url, headers, body } => self.request(method, url, headers, *body),
+            Note::Request { method, url, headers, body } => self.request(method, url, headers, body.cloned()),
             Note::Response { status, headers, elapsed } => self.response(*status, headers, *elapsed),
-            Note::Body { text } => self.body(text),
+            Note::Body { bytes } => self.body((*bytes).clone()),
             Note::Frame { data, .. } => self.frame(data),
             _ => {}
         }
     }
 
     /// A request leaves. One that was there before was in vain, and this is the one that counts.
-    pub(super) fn request(&mut self, method: &Method, url: &str, headers: &HeaderMap, body: Option<&str>) {
+    pub(super) fn request(&mut self, method: &Method, url: &str, headers: &HeaderMap, body: Option<Bytes>) {
         self.at_ms.get_or_insert_with(now_ms);
-        self.request = Some(json!({"method": method.as_str(), "url": url, "headers": shown(headers)}));
-        self.asked = body.map(cut);
-        (self.response, self.answered) = (None, None);
+        let (method, url, headers) = (method.clone(), url.to_owned(), headers.clone());
+        self.asked = Some(Box::new(Asked { method, url, headers, body }));
+        self.answered = None;
     }
 
-    pub(super) fn response(&mut self, status: StatusCode, headers: &HeaderMap, elapsed: Duration) {
-        let took_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        self.response = Some(json!({"status": status.as_u16(), "tookMs": took_ms, "headers": shown(headers)}));
+    pub(super) fn response(&mut self, status: StatusCode, headers: &HeaderMap, took: Duration) {
+        self.answered = Some(Box::new(Answered { status, took, headers: headers.clone(), body: None }));
     }
 
-    pub(super) fn body(&mut self, text: &str) {
-        self.answered = Some(cut(text));
+    pub(super) fn body(&mut self, body: Bytes) {
+        if let Some(answered) = &mut self.answered {
+            answered.body = Some(body);
+        }
     }
 
     fn frame(&mut self, data: &str) {
@@ -67,25 +84,32 @@ impl Draft {
         line.insert("task".into(), json!(task.to_string()));
         line.insert("atMs".into(), json!(self.at_ms.unwrap_or_else(now_ms)));
         line.insert("leg".into(), json!(leg.word()));
-        let side = |head: Option<Value>, body: Option<String>| {
-            let mut head = head?;
-            if let Some(url) = head["url"].as_str().map(|url| redactor.url(url)) {
-                head["url"] = json!(url);
+        let headers = |headers: &HeaderMap| {
+            let mut headers = shown(headers);
+            for (name, value) in &mut headers {
+                *value = json!(redactor.header(name, value.as_str().unwrap_or_default()));
             }
-            if let Some(headers) = head["headers"].as_object_mut() {
-                headers.iter_mut().for_each(|(name, value)| {
-                    *value = json!(redactor.header(name, value.as_str().unwrap_or_default()));
-                });
-            }
-            if let Some(body) = body.filter(|body| !body.is_empty()) {
-                head["body"] = clean(body);
-            }
-            Some(head)
+            headers
         };
-        for (name, value) in
-            [("request", side(self.request, self.asked)), ("answer", side(self.response, self.answered))]
-        {
-            line.extend(value.map(|value| (name.to_owned(), value)));
+        let body = |body: Option<Bytes>| {
+            let body = body.filter(|body| !body.is_empty())?;
+            std::str::from_utf8(&body).ok().map(|text| clean(cut(text)))
+        };
+        if let Some(Asked { method, url, headers: named, body: bytes }) = self.asked.map(|asked| *asked) {
+            let mut side = Map::new();
+            side.insert("method".into(), json!(method.as_str()));
+            side.insert("url".into(), json!(redactor.url(&url)));
+            side.insert("headers".into(), Value::Object(headers(&named)));
+            side.extend(body(bytes).map(|body| ("body".to_owned(), body)));
+            line.insert("request".into(), Value::Object(side));
+        }
+        if let Some(Answered { status, took, headers: named, body: bytes }) = self.answered.map(|answered| *answered) {
+            let mut side = Map::new();
+            side.insert("status".into(), json!(status.as_u16()));
+            side.insert("tookMs".into(), json!(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)));
+            side.insert("headers".into(), Value::Object(headers(&named)));
+            side.extend(body(bytes).map(|body| ("body".to_owned(), body)));
+            line.insert("answer".into(), Value::Object(side));
         }
         if !self.frames.is_empty() {
             line.insert("events".into(), self.frames.into_iter().map(clean).collect());
@@ -110,7 +134,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Headers by name. What was marked as a secret is none of ours to keep, whatever its name.
-fn shown(headers: &HeaderMap) -> Value {
+fn shown(headers: &HeaderMap) -> Map<String, Value> {
     let text = |value: &HeaderValue| match value.is_sensitive() {
         true => REDACTED.to_owned(),
         false => String::from_utf8_lossy(value.as_bytes()).into_owned(),
@@ -120,5 +144,5 @@ fn shown(headers: &HeaderMap) -> Value {
         let values: Vec<String> = headers.get_all(name).iter().map(text).collect();
         shown.insert(name.as_str().to_owned(), json!(values.join(", ")));
     }
-    Value::Object(shown)
+    shown
 }

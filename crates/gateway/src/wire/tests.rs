@@ -40,10 +40,15 @@ fn say(body: &str, status: u16) {
     own.set_sensitive(true);
     headers.insert(HeaderName::from_static("x-made-up"), own);
     let url = "https://agent.example/rpc?api_key=hush-hush";
-    Ear.note(&Note::Request { method: &Method::POST, url, headers: &headers, body: Some(body) });
+    Ear.note(&Note::Request {
+        method: &Method::POST,
+        url,
+        headers: &headers,
+        body: Some(&Bytes::copy_from_slice(body.as_bytes())),
+    });
     let status = StatusCode::from_u16(status).unwrap();
     Ear.note(&Note::Response { status, headers: &HeaderMap::new(), elapsed: Duration::from_millis(7) });
-    Ear.note(&Note::Body { text: r#"{"access_token":"hush-hush","x":1}"# });
+    Ear.note(&Note::Body { bytes: &Bytes::from_static(br#"{"access_token":"hush-hush","x":1}"#) });
 }
 
 #[tokio::test]

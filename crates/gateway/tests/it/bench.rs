@@ -38,6 +38,7 @@ impl Host for Real {
 pub(crate) fn upstream(url: &str) -> Upstream {
     let pause = Duration::from_millis(10);
     Upstream {
+        profile: None,
         name: "far".into(),
         places: vec![Place::only(url)],
         bulkhead: None,

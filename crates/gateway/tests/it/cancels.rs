@@ -1,8 +1,8 @@
 //! What is canceled here ends as it ended there; where nobody answers, that is said, and they are told again.
 
 use crate::agent::{After, Do, Heard, Stub, chunk, frame, task};
-use crate::bench::{Bench, eventually, upstream};
-use sabir_gateway::Upstream;
+use crate::bench::{Bench, eventually, upstream, words};
+use sabir_gateway::{Patience, Upstream};
 use sabir_proto::{Fault, Gap, TaskId, TaskState};
 use sabir_store::TaskLog;
 use sabir_store::memory::MemoryLog;
@@ -147,6 +147,47 @@ async fn whom_we_give_up_on_is_told_that_nobody_waits() {
     let limits = sabir_engine::Limits { turn_time_max: Duration::from_millis(500), ..sabir_engine::Limits::default() };
     let bench = Bench::limited(log.clone(), upstream(&stub.url), limits).await;
     let id = at_work(&bench).await;
+    bench.reaches(id, TaskState::Failed).await;
+    let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
+    eventually("they were told", told).await;
+    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn whom_we_stop_waiting_for_is_told_until_it_has_heard() {
+    let deaf = Arc::new(AtomicBool::new(true));
+    let hears = deaf.clone();
+    let stub = Stub::agent(move |_, heard| {
+        let cancel = if hears.load(Ordering::Relaxed) { Do::HangUp } else { Do::Result(whole("CANCELED")) };
+        works(heard, cancel, Do::Result(whole("WORKING")))
+    })
+    .await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let patience = Patience { silence: Some(Duration::from_millis(300)), ..upstream("").patience };
+    let impatient = || Upstream { patience, ..upstream(&stub.url) };
+    let bench = Bench::on(log.clone(), impatient()).await;
+    let failed = bench.reaches(at_work(&bench).await, TaskState::Failed).await;
+    assert!(words(&failed).contains("no news"), "{}", words(&failed));
+    assert_eq!(log.owed_cancels(None, 10).await.unwrap().len(), 1, "it is written with the end of the task");
+    bench.engine.stop().await;
+    deaf.store(false, Ordering::Relaxed);
+    // The next process tells them.
+    Bench::on(log.clone(), impatient()).await.recover().await;
+    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn whoever_cannot_be_taken_up_again_is_told_that_nobody_waits() {
+    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
+    let id = at_work(&bench).await;
+    bench.engine.stop().await;
+    let limits = sabir_engine::Limits { attempts_max: 0, ..sabir_engine::Limits::default() };
+    let bench = Bench::limited(log.clone(), upstream(&stub.url), limits).await;
+    bench.recover().await;
     bench.reaches(id, TaskState::Failed).await;
     let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
     eventually("they were told", told).await;

@@ -18,3 +18,4 @@ mod parcel;
 mod places;
 mod rogues;
 mod stub;
+mod ways;

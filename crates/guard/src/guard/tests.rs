@@ -3,6 +3,7 @@ mod network;
 use super::*;
 use crate::authn::basic::Channel;
 use crate::config::AuthConfig;
+use crate::entrance::Entrance;
 use crate::entrance::{Ground, Posture};
 use crate::fetch::FetchFault;
 use crate::fetch::fakes::{FakeFetch, answer};

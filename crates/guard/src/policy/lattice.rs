@@ -111,6 +111,12 @@ impl Capabilities {
         set
     }
 
+    /// What a skill of a card is called in workflows; nothing where there is no such skill.
+    pub fn names_of(card: &AgentCard, skill: &str) -> Vec<String> {
+        let explicit = explicit_names(card);
+        card.skills.iter().filter(|one| one.id == skill).flat_map(|one| names_of(one, &explicit)).collect()
+    }
+
     /// Adds one. Two skills behind one name offer what either offers.
     pub fn add(&mut self, name: String, media: Media) {
         let joined = match self.0.remove(&name) {

@@ -16,7 +16,7 @@ use crate::config::registry::section;
 use crate::directory::Workshop;
 use crate::explain::StandIn;
 use crate::gate::{ConfiguredSecrets, Gate};
-use sabir_gateway::{Found, Hub, RemoteAgent, Tried, Unfit, Voucher};
+use sabir_gateway::{Found, Hub, Profile, RemoteAgent, Tried, Unfit, Voucher};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
 use sabir_store::{CardStanding, Enlisted, KeptCard, Registry as _, SecretRef};
@@ -134,10 +134,12 @@ impl Admin {
             revealed(config, &Value::Object(order.settings.clone()))?;
         }
         let asked = order.name.as_deref().map(parse).transpose()?;
+        // Whose address it is today is kept, so that nobody has to wonder later how it is called.
+        let recognised = || Some(Profile::recognised(&url::Url::parse(&order.url).ok()?)?.name.to_owned());
         let mut agent = Enlisted {
             name: asked.clone().unwrap_or(parse("new")?),
+            profile: order.profile.or_else(recognised),
             url: order.url,
-            profile: order.profile,
             settings: Value::Object(order.settings).to_string(),
             enabled: true,
             added_at: now(),
@@ -214,6 +216,14 @@ impl Admin {
         let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
         let (found, voucher) = look(&workshop, &remote).await?;
         let scout = remote.scout();
+        // What is pinned first is tried out before, as a server does.
+        let found = match keeper.used() {
+            Some(_) => found,
+            None => match scout.try_out(&found).await {
+                Ok((way, _)) => sabir_gateway::by_way(found, &way),
+                Err(_) => found,
+            },
+        };
         let may = |found: &Found| scout.admit(found);
         Ok(keeper.weigh(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
     }

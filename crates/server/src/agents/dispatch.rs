@@ -1,7 +1,7 @@
 //! An agent that finds the right one: one message in, the best agent's answer out.
 //!
 //! Who fits is decided by the skill that a message names, else by what agents say about themselves, ranked by the store's
-//! full-text search. The scores and where they come from are told with the status. Two that are nearly as good are not
+//! full-text search. Where nobody is named for it, only those are thought of whom its caller could call. The scores and where they come from are told with the status. Two that are nearly as good are not
 //! guessed between: the caller is asked, and the answer chooses. The chosen agent's task is a child of this one; what it
 //! reports is ours, its questions go to the caller, and later messages go to it.
 
@@ -67,14 +67,18 @@ impl Dispatch {
         Ok(Self { own, agents, fallback, config: dispatch, roster: ground.roster.clone() })
     }
 
-    /// Whom this one may choose, as of now.
-    fn candidates(&self) -> Candidates {
-        Candidates::new(self.roster.all(), Some(&self.own), &self.agents)
+    /// Whom this one may choose, as of now: those that are named for it, or else those that its caller could call.
+    async fn candidates(&self, cx: &Context) -> Candidates {
+        let all = match self.agents.is_empty() {
+            true => self.roster.open_to(cx.caller(), first(cx).skill()).await,
+            false => self.roster.all(),
+        };
+        Candidates::new(all, Some(&self.own), &self.agents)
     }
 
     /// Finds whoever fits, or asks.
     async fn begin(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let candidates = self.candidates();
+        let candidates = self.candidates(cx).await;
         let message = cx.message().clone();
         let (config, skill, text) = (self.config.clone(), message.skill(), message.joined_text());
         // The search is quick and does not wait, and still not for a thread that others wait for.
@@ -117,13 +121,18 @@ impl Dispatch {
     /// Takes the caller's answer to the question who is meant.
     async fn choose(&self, cx: &mut Context, asked: &[String]) -> Result<Ending, Failure> {
         let asked = names("the choice", asked).map_err(Failure)?;
+        let candidates = self.candidates(cx).await;
         match choice::read(&cx.message().joined_text(), &asked) {
+            // What was offered a while ago may have been taken away since.
+            Some(agent) if candidates.find(&agent).is_none() => {
+                Ok(Ending::reject(format!("{agent} is no longer there for this")))
+            }
             Some(agent) => {
                 let message = first(cx);
                 self.pass(cx, agent, message).await
             }
             None => {
-                let question = question("That is none of them. Which one?", &asked, &self.candidates());
+                let question = question("That is none of them. Which one?", &asked, &candidates);
                 self.ask(cx, &asked, Part::text(question))
             }
         }

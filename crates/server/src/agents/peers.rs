@@ -4,8 +4,9 @@
 //! to know, and whoever serves agents tells the roster where to look.
 
 use crate::config::agent::{AgentConfig, SkillConfig};
+use sabir_engine::BoxFuture;
 use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName};
+use sabir_proto::{AgentCard, AgentName, Caller};
 use sabir_store::Described;
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -23,11 +24,13 @@ pub(crate) struct Peer {
 }
 
 type Source = dyn Fn() -> Vec<Peer> + Send + Sync;
+type Doorkeeper = dyn Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync;
 
 /// All agents of this moment.
 #[derive(Default)]
 pub(crate) struct Roster {
     source: OnceLock<Box<Source>>,
+    doorkeeper: OnceLock<Box<Doorkeeper>>,
 }
 
 impl std::fmt::Debug for Roster {
@@ -41,6 +44,22 @@ impl Roster {
     pub(crate) fn tell(&self, source: impl Fn() -> Vec<Peer> + Send + Sync + 'static) {
         // Whoever tells it twice tells it the same.
         drop(self.source.set(Box::new(source)));
+    }
+
+    /// Says whom to ask who may be called by whom. Only the first time counts, too.
+    pub(crate) fn ask(
+        &self,
+        doorkeeper: impl Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync + 'static,
+    ) {
+        drop(self.doorkeeper.set(Box::new(doorkeeper)));
+    }
+
+    /// Those whom a caller could call directly, with this skill if one is named: nobody is reached through another agent
+    /// by somebody who could not reach them, unless it was configured that he may.
+    pub(crate) async fn open_to(&self, caller: &Caller, skill: Option<String>) -> Vec<Peer> {
+        let Some(doorkeeper) = self.doorkeeper.get() else { return self.all() };
+        let open = doorkeeper(caller.clone(), skill).await;
+        self.all().into_iter().filter(|peer| open.contains(&peer.name)).collect()
     }
 
     /// Everybody.

@@ -7,7 +7,7 @@ use crate::config::push::EgressConfig;
 use crate::config::upstream::places;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{Egress, Hub, Keeper, OnBehalf, Patience, RemoteAgent, Upstream};
+use sabir_gateway::{Egress, Hub, Keeper, OnBehalf, Patience, Profile, RemoteAgent, Upstream};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
 use std::net::IpAddr;
@@ -28,6 +28,7 @@ pub(crate) fn remote(
     }
     let places = places(config.url.as_ref(), &config.replicas)?;
     let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
+    let profile = config.profile.as_deref().map(Profile::named).transpose().map_err(|e| format!("profile: {e}"))?;
     let shown = credentials::of(config, secrets, &egress)?;
     let fallback = config.fallback.as_deref().map(AgentName::parse).transpose();
     let fallback = fallback.map_err(|e| format!("fallback: the name {e}"))?;
@@ -48,6 +49,7 @@ pub(crate) fn remote(
         places,
         fallback,
         bulkhead: (config.bulkhead > 0).then_some(config.bulkhead),
+        profile,
         credentials: shown.credentials,
         origins: shown.origins,
         tls: shown.tls,

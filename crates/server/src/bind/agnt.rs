@@ -43,6 +43,7 @@ use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{
     Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms, Timestamp,
 };
+use sabir_wire::Handoffs;
 use sabir_wire::agnt::{Envelope, Moment, PATH};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -170,7 +171,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
     let mut work = Box::pin(async move {
-        let reply = app.route.serve(&addressee, permit, &terms).await;
+        let reply = app.route.serve(&addressee, permit, (&terms, Handoffs::Unaware)).await;
         let mut outcome = outcome(number, reply.map(|(reply, _)| reply));
         // What is done is in the log with its record, and what is not took its record along.
         outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());

@@ -10,7 +10,6 @@ use crate::host::TokioHost;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
-use sabir_engine::Residents as _;
 use sabir_engine::{Continuation, Host as _};
 use sabir_guard::authn::{bearer, process_token};
 use sabir_proto::{Secret, TaskId, Timestamp};
@@ -58,7 +57,7 @@ pub(crate) async fn serve(app: &App, job: Job, headers: &HeaderMap, body: &Bytes
         Err((status, problem)) => return tell(status, &json!({ "error": problem })),
     };
     if let Some(task) = job.task(&id)
-        && let Err(error) = app.route.wake(task, |name| app.directory.find(name)).await
+        && let Err(error) = app.route.wake(task, |name| app.directory.presence(name)).await
     {
         tracing::error!(%task, %error, "a task could not be taken up");
         return tell(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "Internal error"}));

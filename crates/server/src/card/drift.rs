@@ -1,6 +1,6 @@
 //! What is other in a card than it was, and whether that matters.
 
-use sabir_gateway::{Found, Voucher, Way};
+use sabir_gateway::{Found, Profile, Voucher, Way};
 use sabir_proto::{AgentCard, AgentName, Timestamp, canon};
 use sabir_store::{CardStanding, KeptCard, Noticed, Pin};
 use serde_json::Value;
@@ -59,6 +59,15 @@ pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
     Some(sabir_gateway::by_way(read.ok()?, &way))
 }
 
+/// Where an agent is said to be: at its URL, or where its vendor has its card.
+pub(crate) fn place(url: &str, profile: Option<&str>) -> String {
+    let card = Url::parse(url).ok().and_then(|url| {
+        let named = profile.and_then(|name| Profile::named(name).ok());
+        named.or_else(|| Profile::recognised(&url))?.card_of(&url)
+    });
+    card.map_or_else(|| url.to_owned(), Into::into)
+}
+
 /// Whether a card was found where its agent is said to be now. One that was found elsewhere is history: the name is the
 /// same, and whoever answers to it may be another.
 pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
@@ -71,7 +80,11 @@ pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
     let root = path.split("/.well-known/").next().filter(|root| *root != path).unwrap_or(path);
     let root = root.trim_end_matches('/');
     let below = |path: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-    card.origin() == place.origin() && (root.is_empty() || below(place.path()) || path.starts_with(place.path()))
+    // One place may have the cards of many.
+    let is_other = place.query().is_some() && card.query() != place.query();
+    card.origin() == place.origin()
+        && !is_other
+        && (root.is_empty() || below(place.path()) || path.starts_with(place.path()))
 }
 
 /// The interface that was pinned.
@@ -163,6 +176,8 @@ mod tests {
             ("http://h:1/.well-known/agent-card.json", "http://h:1/agents/b", true),
             ("http://h:1/cards/a.json", "http://h:1/cards/a.json", true),
             ("http://h:1/cards/a.json", "http://h:1/cards/b.json", false),
+            ("http://h:1/.well-known/agent-card.json?of=a", "http://h:1/.well-known/agent-card.json?of=a", true),
+            ("http://h:1/.well-known/agent-card.json?of=a", "http://h:1/.well-known/agent-card.json?of=b", false),
         ] {
             assert_eq!(is_of(&card(found), place), is, "{found} at {place}");
         }

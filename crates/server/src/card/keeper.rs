@@ -8,12 +8,11 @@ use super::drift;
 use crate::config::registry::OnDrift;
 use crate::host::TokioHost;
 use sabir_engine::{BoxFuture, Host as _};
-use sabir_gateway::{Error, Found, May, Voucher, Way, is_ours};
+use sabir_gateway::{Error, Found, May, Voucher, Way, leads_to};
 use sabir_proto::{AgentName, Fault};
 use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use url::Url;
 
 /// Keeps the cards of one agent.
 pub(crate) struct Keeper {
@@ -84,8 +83,8 @@ impl Keeper {
         }
         let way = sabir_gateway::way(found).ok_or("it offers no interface that we speak")?;
         let before = self.used();
-        let parsed = Url::parse(&way.address).ok();
-        if parsed.is_some_and(|url| is_ours(&url, &self.ours)) {
+        // By any of them: whichever is shut, another one is called.
+        if leads_to(found, &self.ours) {
             tracing::warn!(agent = %self.agent, address = way.address, "its card leads back to this server");
             return Err(CIRCLE.into());
         }

@@ -43,6 +43,9 @@ pub struct AgentConfig {
     /// `a2a`, `http`, `openai`: where the agent or the endpoint is.
     #[serde(default)]
     pub url: Option<String>,
+    /// `a2a`: the habits of its vendor, by name; `sabir agent profiles` lists them.
+    #[serde(default)]
+    pub profile: Option<String>,
     /// `a2a`, `http`, `openai`: a token to show it, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub bearer: Option<Reference>,
@@ -175,6 +178,7 @@ impl AgentConfig {
             stdin: Stdin::default(),
             env: Vec::new(),
             url: None,
+            profile: None,
             bearer: None,
             api_key: None,
             idempotent: false,

@@ -10,8 +10,10 @@
 use super::{Agents, Directory, Workshop};
 use crate::app::StartError;
 use crate::config::registry::section;
+use crate::route::Route;
+use sabir_proto::AgentName;
 use sabir_store::{Enlisted, KeptCard, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,10 @@ pub(crate) struct Registrar {
     directory: Arc<Directory>,
     /// The agents of the registry that are served, or were tried to.
     known: BTreeMap<String, Enlisted>,
+    /// All of them, also those that are disabled.
+    enlisted: BTreeSet<String>,
+    /// Those that have come or gone since their tasks were looked after.
+    moved: BTreeSet<String>,
     generation: u64,
 }
 
@@ -56,8 +62,17 @@ impl Registrar {
             }
         }
         let directory = Arc::new(Directory::new(agents, default));
-        let mut registrar = Self { workshop, directory, known: BTreeMap::new(), generation };
+        let mut registrar = Self {
+            workshop,
+            directory,
+            known: BTreeMap::new(),
+            enlisted: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            generation,
+        };
         registrar.apply(enlisted, used);
+        // Everything is looked after when the server has started.
+        registrar.moved.clear();
         if registrar.directory.all().is_empty() {
             let problem = "no agent is configured; add an [[agent]] section, or sabir agent add URL";
             return Err(StartError::Config(problem.into()));
@@ -73,12 +88,13 @@ impl Registrar {
         &self.directory
     }
 
-    /// Follows the registry; never ends.
-    pub(crate) async fn follow(mut self) {
+    /// Follows the registry, and has the tasks of whoever comes taken up; never ends.
+    pub(crate) async fn follow(mut self, route: Arc<Route>) {
         let mut is_blind = false;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            match self.look().await {
+            let looked = self.look().await;
+            match looked.and(self.look_after(&route).await) {
                 Ok(()) => is_blind = false,
                 Err(error) if !is_blind => {
                     is_blind = true;
@@ -101,9 +117,27 @@ impl Registrar {
         Ok(())
     }
 
+    /// Takes up the tasks that waited for agents which have come back, and fails those of agents that were removed. Turns
+    /// that are at work go on with the agent they began with.
+    async fn look_after(&mut self, route: &Route) -> Result<(), StoreError> {
+        while let Some(name) = self.moved.first().cloned() {
+            if let Ok(agent) = AgentName::parse(&name) {
+                let (resumed, failed) = route.recover_of(&agent, self.directory.presence(&agent)).await?;
+                if resumed + failed > 0 {
+                    tracing::info!(%agent, resumed, failed, "looked after the tasks of an agent of the registry");
+                }
+            }
+            // Only now: where the store could not be read, it is tried again.
+            self.moved.remove(&name);
+        }
+        Ok(())
+    }
+
     /// Serves these, with these cards, and no others of the registry.
     fn apply(&mut self, enlisted: Vec<Enlisted>, mut used: BTreeMap<String, KeptCard>) {
         let mut agents = (*self.directory.all()).clone();
+        let names: BTreeSet<String> = enlisted.iter().map(|one| one.name.to_string()).collect();
+        self.moved.extend(self.enlisted.difference(&names).cloned());
         let wanted: BTreeMap<String, Enlisted> =
             enlisted.into_iter().filter(|one| one.enabled).map(|one| (one.name.to_string(), one)).collect();
         let before = std::mem::take(&mut self.known);
@@ -120,13 +154,16 @@ impl Registrar {
             match made {
                 Ok(served) => {
                     agents.insert(name.clone(), served);
+                    self.moved.insert(name.clone());
                     tracing::info!(agent = %name, url = %one.url, "an agent of the registry is served");
                 }
                 Err(problem) => tracing::error!(agent = %name, %problem, "an agent of the registry cannot be served"),
             }
         }
         self.known = wanted;
-        self.directory.replace(agents);
+        let away = names.iter().filter(|name| !agents.contains_key(*name)).cloned().collect();
+        self.enlisted = names;
+        self.directory.replace(agents, away);
         let agents = self.directory.all();
         for (name, card) in used {
             if let Some(served) = agents.get(&name)

@@ -13,6 +13,7 @@ use crate::route::Route;
 use crate::stack;
 use sabir_engine::{AnyAgent, Host as _, Resident};
 use sabir_gateway::{Hub, OnBehalf, RemoteAgent, handoff};
+use sabir_guard::Guard;
 use sabir_guard::entrance::Posture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -106,11 +107,17 @@ impl Workshop {
         self.gate.config()
     }
 
-    /// Tells the agents that were made here, and those to come, who is in a directory, and the way to their tasks.
-    pub(crate) fn introduce(&self, directory: &Arc<Directory>, route: &Arc<Route>) {
+    /// Tells the agents that were made here, and those to come, who is in a directory, the way to their tasks, and who
+    /// knows whom they are there for.
+    pub(crate) fn introduce(&self, directory: &Arc<Directory>, route: &Arc<Route>, guard: &Guard) {
         self.neighbours.tell(directory, route);
         // Agents are in the directory, so they do not hold it.
         let directory = Arc::downgrade(directory);
+        let (guard, everybody) = (guard.clone(), directory.clone());
+        self.roster.ask(move |caller, skill| {
+            let (guard, directory) = (guard.clone(), everybody.upgrade());
+            Box::pin(async move { whoever_serves(&guard, directory, &caller, skill.as_deref()).await })
+        });
         let own_door = |entry: &&AgentConfig| entry.auth.is_some();
         let guarded: HashSet<String> = self.config().agent.iter().filter(own_door).map(|a| a.name.clone()).collect();
         self.roster.tell(move || {
@@ -218,8 +225,9 @@ impl Workshop {
         let config = self.config();
         let on_drift = entry.on_drift.unwrap_or(config.registry.on_drift);
         let place = entry.url.clone().or_else(|| entry.replicas.first().map(|replica| replica.url.clone()));
+        let place = place.map(|place| card::drift::place(&place, entry.profile.as_deref())).unwrap_or_default();
         let (registry, ours) = (self.registry.clone(), self.ours.clone());
-        let keeper = Keeper::new(name.clone(), registry, on_drift, ours, place.unwrap_or_default(), used);
+        let keeper = Keeper::new(name.clone(), registry, on_drift, ours, place, used);
         let keeper = Arc::new(keeper);
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let on_behalf = if entry.app { self.on_behalf()? } else { None };
@@ -238,4 +246,28 @@ impl Workshop {
     pub(crate) fn ours(&self) -> &[String] {
         &self.ours
     }
+}
+
+/// The agents that a caller could call, as far as the guard can tell by name.
+async fn whoever_serves(
+    guard: &Guard,
+    directory: Option<Arc<Directory>>,
+    caller: &Caller,
+    skill: Option<&str>,
+) -> HashSet<AgentName> {
+    let mut open = HashSet::new();
+    let Some(directory) = directory else { return open };
+    let recalled = match guard.recall(caller).await {
+        Ok(recalled) => recalled,
+        Err(problem) => {
+            tracing::warn!(caller = caller.name(), %problem, "nobody can be found for a caller that the guard does not know");
+            return open;
+        }
+    };
+    for served in directory.all().values() {
+        if Guard::would_serve(&served.rules, &recalled, skill, TokioHost.now()).await {
+            open.insert(served.resident.name.clone());
+        }
+    }
+    open
 }

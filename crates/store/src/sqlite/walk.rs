@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::{key, stamp};
-use crate::list::{COUNT_MAX, Listed, Listing, PageToken, WALK_MS_MAX};
+use crate::list::{COUNT_MAX, Listed, Listing, PageToken, States, WALK_MS_MAX};
 use rusqlite::params;
 use sabir_proto::{ContextId, Stamp, TaskState};
 use std::sync::atomic::Ordering;
@@ -77,7 +77,8 @@ impl Page<'_> {
     }
 
     fn states(&self) -> Vec<TaskState> {
-        self.listing.state.map_or_else(|| TaskState::ALL.to_vec(), |s| vec![s])
+        let wanted = |state: &TaskState| self.listing.state.is_none_or(|states| states.contains(*state));
+        TaskState::ALL.into_iter().filter(wanted).collect()
     }
 
     /// The owner's tasks that have not moved since the walk began: one short range per state.
@@ -96,16 +97,16 @@ impl Page<'_> {
     /// The same within a context: its later tasks by index, and the one it was born with by its stamp.
     fn of_context(&self, context: &ContextId) -> rusqlite::Result<Vec<Place>> {
         let sql = "SELECT position, moved, k FROM task
-                   WHERE scope = ?1 AND context = ?2 AND position < ?3 AND position >= ?4 AND (?5 IS NULL OR state = ?5)
+                   WHERE scope = ?1 AND context = ?2 AND position < ?3 AND position >= ?4 AND (?5 IS NULL OR ?5 & (1 << state))
                    ORDER BY position DESC";
         let mut places = Vec::new();
-        let state = self.listing.state.map(TaskState::number);
+        let state = self.listing.state.map(States::bits);
         let mut statement = self.reader.connection.prepare_cached(sql)?;
         let rows = statement.query(params![self.scope, context.to_string(), self.below, self.since, state])?;
         self.collect(rows, &mut places)?;
         if let Some(k) = self.born_with(context)? {
             let sql = "SELECT position, moved, k FROM task
-                       WHERE k = ?1 AND position < ?2 AND position >= ?3 AND (?4 IS NULL OR state = ?4)";
+                       WHERE k = ?1 AND position < ?2 AND position >= ?3 AND (?4 IS NULL OR ?4 & (1 << state))";
             let mut statement = self.reader.connection.prepare_cached(sql)?;
             let rows = statement.query(params![k, self.below, self.since, state])?;
             self.collect(rows, &mut places)?;
@@ -136,11 +137,11 @@ impl Page<'_> {
     fn moved_since(&self) -> rusqlite::Result<Vec<Place>> {
         let sql = "SELECT m.was, m.k FROM move m JOIN task t ON t.k = m.k
                    WHERE m.scope = ?1 AND m.was < ?2 AND m.since <= ?3 AND m.until > ?3
-                     AND t.position >= ?4 AND (?5 IS NULL OR t.state = ?5)
+                     AND t.position >= ?4 AND (?5 IS NULL OR ?5 & (1 << t.state))
                    ORDER BY m.was DESC";
         let mut places = Vec::new();
         let mut statement = self.reader.connection.prepare_cached(sql)?;
-        let state = self.listing.state.map(TaskState::number);
+        let state = self.listing.state.map(States::bits);
         let mut rows = statement.query(params![self.scope, self.below, self.commit, self.since, state])?;
         while places.len() < self.take
             && let Some(row) = rows.next()?
@@ -159,11 +160,11 @@ impl Page<'_> {
 
     fn total(&self) -> rusqlite::Result<u64> {
         let connection = &self.reader.connection;
-        let state = self.listing.state.map(TaskState::number);
+        let state = self.listing.state.map(States::bits);
         let count: i64 = match (&self.listing.context, self.listing.since) {
             (None, None) => connection
                 .prepare_cached(
-                    "SELECT ifnull(sum(n), 0) FROM counter WHERE scope = ?1 AND (?2 IS NULL OR state = ?2)",
+                    "SELECT ifnull(sum(n), 0) FROM counter WHERE scope = ?1 AND (?2 IS NULL OR ?2 & (1 << state))",
                 )?
                 .query_row(params![self.scope, state], |r| r.get(0))?,
             (None, Some(_)) => {
@@ -180,11 +181,12 @@ impl Page<'_> {
                 let most = if since.is_some() { COUNT_MAX.cast_signed() } else { i64::MAX };
                 let sql =
                     "SELECT count(*) FROM (SELECT 1 FROM task WHERE scope = ?1 AND context = ?2 AND position >= ?3
-                                                 AND (?4 IS NULL OR state = ?4) LIMIT ?5)";
+                                                 AND (?4 IS NULL OR ?4 & (1 << state)) LIMIT ?5)";
                 let later: i64 = connection
                     .prepare_cached(sql)?
                     .query_row(params![self.scope, context.to_string(), self.since, state, most], |r| r.get(0))?;
-                let sql = "SELECT count(*) FROM task WHERE k = ?1 AND position >= ?2 AND (?3 IS NULL OR state = ?3)";
+                let sql =
+                    "SELECT count(*) FROM task WHERE k = ?1 AND position >= ?2 AND (?3 IS NULL OR ?3 & (1 << state))";
                 let born: i64 = match self.born_with(context)? {
                     Some(k) => {
                         connection.prepare_cached(sql)?.query_row(params![k, self.since, state], |r| r.get(0))?

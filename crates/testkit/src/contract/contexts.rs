@@ -12,7 +12,11 @@ fn check(bench: &dyn Bench, scope: &Arc<Scope>, context: &ContextId, expected: &
     for state in [None, Some(TaskState::Working), Some(TaskState::Completed)] {
         let fits = expected.iter().filter(|s| state.is_none_or(|state| s.task.status.state == state));
         let expected = ordered(fits);
-        let listed = bench.log().page(Listing { context: Some(context.clone()), state, ..everything(scope) });
+        let listed = bench.log().page(Listing {
+            context: Some(context.clone()),
+            state: state.map(Into::into),
+            ..everything(scope)
+        });
         assert_eq!((ids(&listed), listed.total), (expected.clone(), u64::try_from(expected.len()).unwrap_or(0)));
     }
 }

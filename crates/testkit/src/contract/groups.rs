@@ -44,7 +44,7 @@ pub(super) fn a_refused_step_leaves_no_trace_and_hurts_no_neighbour(bench: &mut 
         story.check(bench.log().stored(story.id()).as_ref());
     }
     for (state, count) in [(TaskState::Completed, 21), (TaskState::Submitted, 20), (TaskState::Failed, 0)] {
-        let listed = bench.log().page(sabir_store::Listing { state: Some(state), ..everything(&scope) });
+        let listed = bench.log().page(sabir_store::Listing { state: Some(state.into()), ..everything(&scope) });
         assert_eq!((listed.total, listed.tasks.len()), (count, usize::try_from(count).unwrap_or(0)));
     }
 }

@@ -4,7 +4,7 @@ use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, owner};
 use crate::wait::wait;
 use sabir_proto::{Stamp, TaskId, TaskState};
-use sabir_store::{Listing, Scope};
+use sabir_store::{Listing, Scope, States};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -64,10 +64,13 @@ pub(super) fn lists_filter_by_state_and_time(bench: &mut dyn Bench) {
     author.pass(5000);
     let since = author.stamp();
     stories.extend(some(bench, &mut author, &scope, 20));
-    for state in TaskState::ALL.map(Some).into_iter().chain([None]) {
+    let alone = TaskState::ALL.map(|state| Some(States::from(state)));
+    let both = States::from_iter([TaskState::Completed, TaskState::Working]);
+    for state in alone.into_iter().chain([Some(both), None]) {
         for since in [None, Some(since)] {
             let fits = |s: &&Story| {
-                state.is_none_or(|state| state == s.task.status.state) && s.position >= since.unwrap_or_default()
+                state.is_none_or(|states| states.contains(s.task.status.state))
+                    && s.position >= since.unwrap_or_default()
             };
             let expected = ordered(stories.iter().filter(fits));
             let listed = bench.log().page(Listing { state, since, ..everything(&scope) });
@@ -101,7 +104,9 @@ pub(super) fn owners_see_only_their_own(bench: &mut dyn Bench) {
 pub(super) fn totals_follow_every_move(bench: &mut dyn Bench) {
     let (mut author, scope) = (Author::new(3), owner("ann"));
     let mut story = author.story(&scope);
-    let count = |bench: &dyn Bench, state| bench.log().page(Listing { state: Some(state), ..everything(&scope) }).total;
+    let count = |bench: &dyn Bench, state| {
+        bench.log().page(Listing { state: Some(States::from(state)), ..everything(&scope) }).total
+    };
     bench.log().put(story.open(&mut author, &[]));
     assert_eq!(count(bench, TaskState::Submitted), 1);
     let course =

@@ -10,6 +10,7 @@ use crate::wait::wait;
 use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{ContextId, Seq, Stamp, TaskState, Timestamp};
+use sabir_store::States;
 use sabir_store::{
     Attempt, Effect, Letters, Listed, Listing, Mark, Note, Owed, PageToken, Reading, RetryMark, Scope, Step, Stored,
     TaskLog,
@@ -267,7 +268,14 @@ impl Pair<'_> {
         let story = self.story();
         let context = story.as_ref().filter(|_| self.chance.once_in(3)).map(|s| s.task.context_id.clone());
         let since = story.as_ref().filter(|_| self.chance.once_in(4)).map(|s| s.position);
-        let state = self.chance.pick(&[None, None, Some(TaskState::Working), Some(TaskState::Completed)]);
+        let both = States::from_iter([TaskState::Working, TaskState::Failed]);
+        let state = self.chance.pick(&[
+            None,
+            None,
+            Some(TaskState::Working.into()),
+            Some(TaskState::Completed.into()),
+            Some(both),
+        ]);
         Listing { scope, context, state, since, limit: 1 + self.chance.below(5), token: None }
     }
 

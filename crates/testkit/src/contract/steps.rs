@@ -31,7 +31,7 @@ pub(super) fn steps_follow_each_other_and_the_stale_leave_no_trace(bench: &mut d
     assert_eq!(bench.log().all_events(story.id()).len(), 5);
     assert_eq!(wait(bench.log().recent_retries(sabir_proto::Stamp::default(), 10)), Ok(Vec::new()));
     let mut completed = everything(&scope);
-    completed.state = Some(TaskState::Completed);
+    completed.state = Some(TaskState::Completed.into());
     assert_eq!(bench.log().page(completed).total, 0);
 }
 

@@ -79,15 +79,17 @@ pub(super) fn a_walk_within_a_state_is_as_steady(bench: &mut dyn Bench) {
         bench,
         &mut author,
         &mut stories,
-        &Listing { state: Some(TaskState::Working), ..everything(&scope) },
+        &Listing { state: Some(TaskState::Working.into()), ..everything(&scope) },
     );
     // What leaves the state during a walk is not shown in it, since what is shown is always current.
     let gone = ordered(stories.iter()).pop();
-    let seen = walk(bench, Listing { state: Some(TaskState::Working), limit: 4, ..everything(&scope) }, |bench| {
-        if let Some(story) = stories.iter_mut().find(|s| Some(s.id()) == gone && !s.task.status.state.is_settled()) {
-            bench.log().put(story.step(&mut author, &[News::Status(TaskState::Completed)]));
-        }
-    });
+    let seen =
+        walk(bench, Listing { state: Some(TaskState::Working.into()), limit: 4, ..everything(&scope) }, |bench| {
+            if let Some(story) = stories.iter_mut().find(|s| Some(s.id()) == gone && !s.task.status.state.is_settled())
+            {
+                bench.log().put(story.step(&mut author, &[News::Status(TaskState::Completed)]));
+            }
+        });
     assert!(seen.len() == 10 && !seen.contains(&gone.expect("eleven are at work")));
 }
 
@@ -103,7 +105,8 @@ pub(super) fn a_walk_within_a_context_is_as_steady(bench: &mut dyn Bench) {
     let mut of_brought = at_work(bench, &mut author, 9, Some(&brought));
     for (context, stories) in [(born, &mut of_born), (brought, &mut of_brought)] {
         for state in [None, Some(TaskState::Working)] {
-            let listing = Listing { context: Some(context.clone()), state, ..everything(&scope) };
+            let listing =
+                Listing { context: Some(context.clone()), state: state.map(Into::into), ..everything(&scope) };
             walk_while_moving(bench, &mut author, stories, &listing);
         }
     }

@@ -264,8 +264,14 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
         for state in TaskState::ALL.map(Some).into_iter().chain([None]) {
             let fits = |told: &&Told| told.stored.scope == *scope && state.is_none_or(|s| s == told.stored.state);
             let count = evidence.tasks.iter().filter(fits).count();
-            let listing =
-                Listing { scope: scope.clone(), context: None, state, since: None, limit: 10_000, token: None };
+            let listing = Listing {
+                scope: scope.clone(),
+                context: None,
+                state: state.map(Into::into),
+                since: None,
+                limit: 10_000,
+                token: None,
+            };
             let listed = at_once(evidence.log.list(listing)).map_err(|e| e.to_string())?;
             if (listed.tasks.len(), usize::try_from(listed.total)) != (count, Ok(count)) {
                 let (shown, total) = (listed.tasks.len(), listed.total);

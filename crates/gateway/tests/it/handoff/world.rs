@@ -246,12 +246,22 @@ impl Peer for Billing {
     }
 }
 
-#[derive(Default)]
-struct Books(Mutex<Vec<&'static str>>);
+struct Books {
+    outcomes: Mutex<Vec<&'static str>>,
+    log: Arc<MemoryLog>,
+}
 
 impl Ledger for Books {
     fn record(&self, attempt: &Attempt<'_>) {
-        self.0.lock().unwrap().push(attempt.outcome);
+        // This log answers at once.
+        let stored = std::pin::pin!(self.log.load(attempt.task));
+        let stored = match stored.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+            std::task::Poll::Ready(stored) => stored.unwrap(),
+            std::task::Poll::Pending => panic!("the log is slow"),
+        };
+        let is_over = stored.is_some_and(|stored| stored.state == TaskState::Transferred);
+        let outcome = if attempt.outcome == "committed" && !is_over { "too early" } else { attempt.outcome };
+        self.outcomes.lock().unwrap().push(outcome);
     }
 }
 
@@ -307,15 +317,9 @@ impl World {
             accepts: AtomicBool::new(true),
             sent: Mutex::default(),
         });
-        Self {
-            log: Arc::new(MemoryLog::new()),
-            road,
-            books: Arc::default(),
-            order,
-            unaware,
-            relayed: Arc::new(Refunds),
-            _theirs: theirs,
-        }
+        let log = Arc::new(MemoryLog::new());
+        let books = Arc::new(Books { outcomes: Mutex::default(), log: log.clone() });
+        Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), _theirs: theirs }
     }
 
     pub(crate) fn tricks(&self, tricks: impl IntoIterator<Item = Trick>) {
@@ -345,7 +349,7 @@ impl World {
     }
 
     pub(crate) fn outcomes(&self) -> Vec<&'static str> {
-        self.books.0.lock().unwrap().clone()
+        self.books.outcomes.lock().unwrap().clone()
     }
 
     pub(crate) fn desk(&self) -> Desk {

@@ -1,0 +1,90 @@
+//! Vendors that keep cards elsewhere, and show them to nobody without credentials.
+
+use crate::stub::{Do, Heard, Stub, card, client, task};
+use sabir_client::{Credentials, Error, Profile, Secret};
+use sabir_proto::TaskRef;
+use sabir_wire::Dialect;
+
+const TOKEN: &str = "Bearer test-token-0123456789";
+
+fn token() -> Credentials {
+    Credentials { bearer: Some(Secret::new("test-token-0123456789")), ..Credentials::default() }
+}
+
+fn key() -> Credentials {
+    Credentials { api_key: Some(Secret::new("test-key-0123456789")), ..Credentials::default() }
+}
+
+/// A server that has its card at one place, for those only who show a header; everything else there is a task.
+async fn vendor(place: &'static str, header: &'static str, value: &'static str) -> Stub {
+    let script = move |_: usize, heard: &Heard| {
+        let path = heard.line.split(' ').nth(1).unwrap_or_default();
+        match (heard.header(header).as_deref() == Some(value), path) {
+            (false, _) => Do::Answer(401, String::new(), String::new()),
+            (true, path) if path == place => {
+                let json = card(&format!("http://{}", heard.header("host").unwrap()), "{}", "");
+                Do::Answer(200, "content-type: application/json\r\n".into(), json)
+            }
+            (true, "/rpc") => Do::Result(task("WORKING")),
+            (true, _) => Do::Answer(404, String::new(), String::new()),
+        }
+    };
+    Stub::bare(script).await
+}
+
+async fn ask(stub: &Stub, path: &str, profile: &str, credentials: Credentials) -> Result<(), Error> {
+    let profile = Profile::named(profile).unwrap();
+    let client = client().credentials(credentials).profile(profile).build()?;
+    let agent = client.connect(&format!("{}{path}", stub.url).parse()?).await?;
+    agent.task(&TaskRef::parse("t-1").unwrap()).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_card_is_found_and_an_agent_called_as_each_vendor_has_it() {
+    for (profile, agent, place) in [
+        ("foundry", "/agents/a/endpoint/protocols/a2a", "/agents/a/endpoint/protocols/a2a/agentCard/v1.0"),
+        ("agent-engine", "/v1beta1/reasoningEngines/1/a2a", "/v1beta1/reasoningEngines/1/a2a/v1/card"),
+        (
+            "agentcore",
+            "/runtimes/arn%3A1/invocations/?qualifier=prod",
+            "/runtimes/arn%3A1/invocations/.well-known/agent-card.json?qualifier=prod",
+        ),
+    ] {
+        let stub = vendor(place, "authorization", TOKEN).await;
+        ask(&stub, agent, profile, token()).await.unwrap_or_else(|error| panic!("{profile}: {error}"));
+        assert_eq!(stub.heard().len(), 2, "{profile}: one card, one call");
+        // Without the profile the card is looked for elsewhere, and without credentials.
+        let plain = ask(&stub, agent, "plain", token()).await.unwrap_err();
+        assert!(matches!(plain, Error::CardForbidden { .. }), "{profile}: {plain}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_goes_into_the_vendors_header_where_the_card_has_no_place_for_it() {
+    let place = "/.well-known/agent-card.json?assistant_id=as-1";
+    let stub = vendor(place, "x-api-key", "test-key-0123456789").await;
+    ask(&stub, "/a2a/as-1", "langsmith", key()).await.unwrap();
+    let calls = stub.heard();
+    assert!(calls.iter().all(|call| call.header("authorization").is_none()));
+    assert!(matches!(ask(&stub, "/a2a/as-1", "plain", key()).await, Err(Error::CardForbidden { .. })));
+}
+
+#[tokio::test]
+async fn what_is_shown_for_a_card_goes_to_no_other_origin() {
+    let thief = Stub::agent(|_, _| Do::HangUp).await;
+    let location = format!("location: {}/.well-known/agent-card.json\r\n", thief.url);
+    let stub = Stub::bare(move |_, _| Do::Answer(302, location.clone(), String::new())).await;
+    let error = ask(&stub, "/a", "foundry", token()).await.unwrap_err();
+    assert!(error.to_string().contains("another origin"), "{error}");
+    assert!(thief.heard().is_empty());
+}
+
+#[tokio::test]
+async fn where_there_is_no_card_the_vendors_dialect_is_spoken() {
+    for (profile, dialect) in [("agent-native", Dialect::Native), ("xpr", Dialect::Xpr)] {
+        let stub = Stub::bare(|_, _| Do::Answer(404, String::new(), String::new())).await;
+        let client = client().profile(Profile::named(profile).unwrap()).version(sabir_client::Version::Any);
+        let agent = client.build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
+        assert_eq!(agent.dialect(), dialect);
+    }
+}

@@ -1,0 +1,45 @@
+//! Interfaces of a card that lead nowhere: which ones were found shut, and which one is called instead.
+//!
+//! The interfaces of a card are ways to the same agent. One at which nobody could be reached is passed over for as long as
+//! a card is believed, then tried again. Only what cannot have arrived counts: whoever answers, or is slow, is there.
+
+use super::CARD_FRESH;
+use sabir_client::Found;
+use sabir_proto::card::Interface;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Ways that were found shut, and when.
+#[derive(Debug, Default)]
+pub(super) struct Astray(Mutex<Vec<(Interface, Instant)>>);
+
+impl Astray {
+    pub(super) fn note(&self, interface: &Interface) {
+        let mut shut = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shut.retain(|(known, since)| known != interface && since.elapsed() < CARD_FRESH);
+        shut.push((interface.clone(), Instant::now()));
+    }
+
+    fn includes(&self, interface: &Interface) -> bool {
+        let shut = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shut.iter().any(|(known, since)| known == interface && since.elapsed() < CARD_FRESH)
+    }
+
+    /// The card with the interfaces last that were found shut; `None` where that changes nothing. Where all of them were,
+    /// the card's own order is as good as any.
+    pub(super) fn behind(&self, found: &Found) -> Option<Found> {
+        let (shut, open): (Vec<_>, Vec<_>) =
+            found.card.supported_interfaces.iter().cloned().partition(|interface| self.includes(interface));
+        if shut.is_empty() || open.is_empty() {
+            return None;
+        }
+        let mut found = found.clone();
+        found.card.supported_interfaces = [open, shut].concat();
+        Some(found)
+    }
+
+    /// Whether this interface of a card is called in place of another.
+    pub(super) fn is_passed_over(&self, found: &Found, called: &Interface) -> bool {
+        !self.includes(called) && found.card.supported_interfaces.iter().any(|interface| self.includes(interface))
+    }
+}

@@ -1,0 +1,101 @@
+//! Cards with several interfaces, of which some lead nowhere.
+
+use crate::agent::{Do, Heard, Stub, card, task};
+use crate::bench::{Bench, upstream, words};
+use sabir_client::{Credentials, Secret};
+use sabir_engine::BoxFuture;
+use sabir_gateway::{Error, Found, Keeper, May, Rules, Upstream, Voucher};
+use sabir_proto::TaskState;
+use std::sync::{Arc, Mutex};
+
+/// An agent whose card names an interface at `first` before its own.
+async fn with_first(first: String) -> Stub {
+    let show = move |base: &str| {
+        let dead = format!(
+            r#""supportedInterfaces":[{{"url":"{first}","protocolBinding":"JSONRPC","protocolVersion":"1.0"}},"#
+        );
+        card(base, "{}", "").replace(r#""supportedInterfaces":["#, &dead)
+    };
+    let answer = |_: usize, heard: &Heard| match heard.method().as_str() {
+        "GetTask" => Do::Error(-32001, "no such task"),
+        _ => Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED"))),
+    };
+    Stub::start(show, answer).await
+}
+
+/// An address where nobody is.
+async fn nowhere() -> String {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}/rpc", free.local_addr().unwrap())
+}
+
+#[derive(Debug, Default)]
+struct Kept(Mutex<Option<Found>>);
+
+impl Keeper for Kept {
+    fn settle<'a>(&'a self, found: Found, _: Voucher, _: May<'a>) -> BoxFuture<'a, Result<Found, Error>> {
+        *self.0.lock().unwrap() = Some(found.clone());
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn kept(&self) -> Option<Found> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn the_first_card_is_pinned_by_an_interface_that_answers() {
+    let stub = with_first(nowhere().await).await;
+    let keeper = Arc::new(Kept::default());
+    let rules = Rules { failures: 1, ..Rules::UPSTREAM };
+    let bench = Bench::new(Upstream { keeper: Some(keeper.clone()), breaker: rules, ..upstream(&stub.url) }).await;
+    let done = bench.send("go").await;
+    assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+    let asked: Vec<String> = stub.calls().iter().map(Heard::method).collect();
+    assert_eq!(asked, ["GetTask", "SendMessage"]);
+    let pinned = keeper.kept().unwrap();
+    assert_eq!(pinned.card.supported_interfaces[0].url, format!("{}/rpc", stub.url));
+    assert_eq!(pinned.card.supported_interfaces.len(), 2);
+}
+
+#[tokio::test]
+async fn an_interface_that_cannot_be_reached_gives_way_to_the_next() {
+    let stub = with_first(nowhere().await).await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    for number in 1..=3 {
+        let done = bench.send("go").await;
+        assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+        assert_eq!(stub.calls().len(), number, "it is done once");
+    }
+}
+
+#[tokio::test]
+async fn nobody_takes_over_while_there_is_another_way() {
+    let stub = with_first(nowhere().await).await;
+    let spare = sabir_proto::AgentName::parse("spare").unwrap();
+    let bench = Bench::new(Upstream { fallback: Some(spare), ..upstream(&stub.url) }).await;
+    let done = bench.send("go").await;
+    assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+}
+
+#[tokio::test]
+async fn the_next_interface_is_none_where_our_credentials_may_not_go() {
+    let thief = Stub::start(|_| String::new(), |_, _| Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")))).await;
+    let to = format!("{}/rpc", thief.url.replace("127.0.0.1", "localhost"));
+    let dead = nowhere().await;
+    let stub = Stub::start(
+        move |base| {
+            let both = format!(
+                r#""supportedInterfaces":[{{"url":"{dead}","protocolBinding":"JSONRPC","protocolVersion":"1.0"}},"#
+            );
+            let theirs = card(base, "{}", "").replace(&format!("{base}/rpc"), &to);
+            theirs.replace(r#""supportedInterfaces":["#, &both)
+        },
+        |_, _| Do::HangUp,
+    )
+    .await;
+    let credentials = Credentials { bearer: Some(Secret::new("ours")), ..Credentials::default() };
+    let bench = Bench::new(Upstream { credentials, ..upstream(&stub.url) }).await;
+    assert_eq!(bench.send("go").await.status.state, TaskState::Failed);
+    assert!(thief.heard().is_empty());
+}
