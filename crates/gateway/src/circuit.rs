@@ -22,6 +22,7 @@ pub struct Hub {
     breaker: Mutex<Breaker>,
     origin: Instant,
     metrics: Metrics,
+    shown: Shown,
     wire: WireLog,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
@@ -35,7 +36,18 @@ pub struct Circuit {
     /// Whose failure it is: several places may belong to one upstream.
     upstream: Arc<str>,
     breaker: Mutex<Breaker>,
+    shown: Shown,
     hub: Arc<Hub>,
+}
+
+/// The state that metrics show: to look a metric up costs more than a breaker does, and it hardly ever changes.
+#[derive(Debug, Default)]
+struct Shown(Mutex<Option<State>>);
+
+impl Shown {
+    fn is_news(&self, state: State) -> bool {
+        lock(&self.0).replace(state) != Some(state)
+    }
 }
 
 /// A call that both breakers have let go.
@@ -72,6 +84,7 @@ impl Hub {
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
+            shown: Shown::default(),
             #[cfg(test)]
             ahead: Mutex::default(),
         })
@@ -80,7 +93,8 @@ impl Hub {
     /// The breakers of one place of an upstream, and what to call it.
     pub fn circuit(self: &Arc<Self>, upstream: &str, name: &str, rules: Rules) -> Arc<Circuit> {
         let (name, upstream) = (name.into(), upstream.into());
-        let circuit = Circuit { name, upstream, breaker: Mutex::new(Breaker::new(rules)), hub: self.clone() };
+        let (breaker, shown) = (Mutex::new(Breaker::new(rules)), Shown::default());
+        let circuit = Circuit { name, upstream, breaker, shown, hub: self.clone() };
         circuit.show(State::Closed);
         Arc::new(circuit)
     }
@@ -182,7 +196,9 @@ impl Circuit {
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
         self.show(state);
-        self.hub.metrics.circuit(SHARED, hub_state);
+        if self.hub.shown.is_news(hub_state) {
+            self.hub.metrics.circuit(SHARED, hub_state);
+        }
         if tripped {
             self.hub.metrics.tripped(&self.name);
             tracing::warn!(upstream = %self.name, "an upstream fails again and again; it is left alone for a while");
@@ -194,7 +210,9 @@ impl Circuit {
     }
 
     fn show(&self, state: State) {
-        self.hub.metrics.circuit(&self.name, state);
+        if self.shown.is_news(state) {
+            self.hub.metrics.circuit(&self.name, state);
+        }
     }
 }
 

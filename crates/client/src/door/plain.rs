@@ -245,3 +245,6 @@ impl Answer {
 pub(super) fn target(url: &Url) -> Result<http::Uri, http::uri::InvalidUri> {
     url[Position::BeforePath..Position::AfterQuery].parse()
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,15 @@ impl Work<'_> {
 
     /// Tells what is new in their task as it stands.
     pub(super) async fn task(&mut self, task: TheirTask) -> Result<Option<Ending>, Trouble> {
+        // Nothing was told yet and nothing will be told again, so nobody needs to know what was.
+        let at_once = task.status.state.is_settled() && task.artifacts.len() <= 1;
+        if at_once && self.known.shown.is_nothing() && self.broken.is_none() {
+            self.news(task.id, task.context_id);
+            for artifact in task.artifacts {
+                self.cx.chunk(artifact, false, true).await?;
+            }
+            return Ok(ending(task.status));
+        }
         let heard = self.known.heard;
         self.known.attempts = 0;
         if let Some(reason) = self.broken.take()
@@ -63,8 +72,6 @@ impl Work<'_> {
             self.cx.gap(reason).await?;
         }
         let mut moved = !self.known.sent;
-        // What ends with one report needs no more than that: nothing can come between them.
-        let at_once = task.status.state.is_settled() && task.artifacts.len() <= 1;
         self.news(task.id, task.context_id);
         for artifact in task.artifacts {
             match self.known.shown.news(&artifact) {
@@ -73,9 +80,7 @@ impl Work<'_> {
                 News::Whole(whole) => self.artifact(whole, false, true).await?,
             }
             moved = true;
-            if !at_once {
-                self.cx.set_checkpoint(self.known.write());
-            }
+            self.cx.set_checkpoint(self.known.write());
         }
         let before = self.known.shown.clone();
         let ending = self.status(task.status, Repeats::Skip).await?;
@@ -94,28 +99,18 @@ impl Work<'_> {
         if !new && matches!(repeats, Repeats::Skip) {
             return Ok(None);
         }
-        let went = Transfer::of(status.state, status.message.as_ref(), None);
-        let parts = status.message.map(|message| message.parts).unwrap_or_default();
-        Ok(Some(match status.state {
+        match status.state {
             TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
+                let parts = status.message.map(|message| message.parts).unwrap_or_default();
                 if status.state == TaskState::Working || !parts.is_empty() {
                     self.cx.progress(parts).await?;
                 }
-                return Ok(None);
+                Ok(None)
             }
             // A question that was answered already is how some agents begin to tell of the answer.
-            TaskState::InputRequired | TaskState::AuthRequired if !new => return Ok(None),
-            TaskState::InputRequired => Ending::AskInput(parts),
-            TaskState::AuthRequired => Ending::AskAuth(parts),
-            // Nobody asked for it; to say that it is done would be wrong.
-            TaskState::Completed | TaskState::Transferred if went.is_some() => {
-                Ending::fail(went.map(|transfer| transfer.words()).unwrap_or_default())
-            }
-            TaskState::Completed | TaskState::Transferred => Ending::Complete(parts),
-            TaskState::Failed => Ending::Fail(parts),
-            TaskState::Rejected => Ending::Reject(parts),
-            TaskState::Canceled => Ending::Cancel(parts),
-        }))
+            TaskState::InputRequired | TaskState::AuthRequired if !new => Ok(None),
+            _ => Ok(ending(status)),
+        }
     }
 
     async fn artifact(&mut self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Trouble> {
@@ -133,6 +128,25 @@ impl Work<'_> {
             self.known.context = context;
         }
     }
+}
+
+/// The end of our turn, where a status is one.
+fn ending(status: TaskStatus) -> Option<Ending> {
+    let went = Transfer::of(status.state, status.message.as_ref(), None);
+    let parts = status.message.map(|message| message.parts).unwrap_or_default();
+    Some(match status.state {
+        TaskState::Submitted | TaskState::Working | TaskState::Unspecified => return None,
+        TaskState::InputRequired => Ending::AskInput(parts),
+        TaskState::AuthRequired => Ending::AskAuth(parts),
+        // Nobody asked for it; to say that it is done would be wrong.
+        TaskState::Completed | TaskState::Transferred if went.is_some() => {
+            Ending::fail(went.map(|transfer| transfer.words()).unwrap_or_default())
+        }
+        TaskState::Completed | TaskState::Transferred => Ending::Complete(parts),
+        TaskState::Failed => Ending::Fail(parts),
+        TaskState::Rejected => Ending::Reject(parts),
+        TaskState::Canceled => Ending::Cancel(parts),
+    })
 }
 
 /// What to do with a status that was told before.

@@ -35,6 +35,11 @@ pub(super) enum News {
 }
 
 impl Shown {
+    /// Whether nothing was shown yet.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.artifacts.is_empty() && self.status.is_none()
+    }
+
     /// Compares an artifact, as it stands there, with what was shown.
     pub(super) fn news(&self, artifact: &Artifact) -> News {
         let Some(seen) = self.artifacts.get(artifact.artifact_id.as_str()) else {
