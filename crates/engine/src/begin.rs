@@ -242,7 +242,12 @@ impl<'a> Incoming<'a> {
         }
         let to = self.addressee();
         let explicit = terms.idempotency_key.clone().or_else(|| hold::retry_key(handed.as_ref()?));
-        let key = RetryKey::of(&self.scope, to.as_ref(), explicit.as_deref(), &self.request.message);
+        let key = RetryKey::of(
+            &self.scope,
+            to.as_ref(),
+            explicit.as_deref().map(|text| (text, terms.sent_at)),
+            &self.request.message,
+        );
         if terms.last_event_id.is_some() && self.shape == Shape::Stream {
             return self.find_again(key).await;
         }

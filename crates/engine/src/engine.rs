@@ -8,7 +8,7 @@ use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
 use crate::owed::Endings;
 use crate::push::Drainer;
-use crate::retry::Retries;
+use crate::retry::{Retries, UNTIMED};
 use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
 use sabir_store::{AppendError, Effect, Refusal, RetryMark, Step, StoreError, TaskLog};
@@ -93,6 +93,7 @@ impl Engine {
         stamper.rise_above(log.last_stamp().await?);
         let retries = Retries::new(limits.implicit_retry_time, limits.implicit_retries_max);
         retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
+        retries.know_after(log.retry_key_before(UNTIMED).await?);
         let live = Arc::new(LiveMap::new(&limits));
         let endings = Endings::default();
         let (drainer, residents) = (OnceLock::new(), OnceLock::new());

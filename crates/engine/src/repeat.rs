@@ -85,7 +85,7 @@ impl<'a> Incoming<'a> {
         let (retries, at) = (&core.retries, core.stamp());
         let (known, digest) = match retries.begin(key.mark, id, at, stage) {
             Err(known) => (known.task, known.digest),
-            Ok(pending) if key.explicit => {
+            Ok(pending) if key.explicit && !retries.would_know(key.mark.key) => {
                 let row = core.log.explicit_retry(key.mark.key, at).await;
                 let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
                 let Some(kept) = row else { return Ok(Seen::First(pending)) };

@@ -2,12 +2,17 @@
 //!
 //! A retry key is explicit, or the message id when that was made to be unique. Explicit keys are rows of the store;
 //! implicit ones live here, bounded in time and number, and are rebuilt at start from the tail of the log.
+//!
+//! A key that is for one moment begins with it. Such keys come in the order of time, which is what makes rows cheap; and
+//! one that is later than any that was forgotten here is either known or new, so nobody has to look for it in the log.
 
 use sabir_proto::agnt::{ASIDE, Aside};
-use sabir_proto::{Content, Message, Stamp, TaskId, TaskRef, Timestamp};
+use sabir_proto::{Content, Message, Part, Stamp, TaskId, TaskRef, Timestamp};
 use sabir_store::{Digest, KeptRetry, RetryMark, Scope};
+use serde_json::to_vec;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +26,15 @@ pub(crate) struct RetryKey {
 impl RetryKey {
     /// The key of a send, if it has one. `to` is the task as the caller wrote it: what a name stands for may have changed
     /// by the time the send is repeated.
-    pub(crate) fn of(scope: &Scope, to: Option<&TaskRef>, explicit: Option<&str>, message: &Message) -> Option<Self> {
-        let (kind, text) = match explicit {
-            Some(text) => (&b"explicit"[..], text),
-            None if message.message_id.is_unique_by_form() => (&b"implicit"[..], message.message_id.as_str()),
+    pub(crate) fn of(
+        scope: &Scope,
+        to: Option<&TaskRef>,
+        explicit: Option<(&str, Option<Timestamp>)>,
+        message: &Message,
+    ) -> Option<Self> {
+        let (kind, text, sent_at) = match explicit {
+            Some((text, sent_at)) => (&b"explicit"[..], text, sent_at),
+            None if message.message_id.is_unique_by_form() => (&b"implicit"[..], message.message_id.as_str(), None),
             None => return None,
         };
         let (task, name) = match to {
@@ -40,8 +50,24 @@ impl RetryKey {
             hash.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(field);
         }
-        Some(Self { mark: RetryMark { key: short(hash), digest: digest(message) }, explicit: explicit.is_some() })
+        let key = timed(short(hash), sent_at);
+        Some(Self { mark: RetryMark { key, digest: digest(message) }, explicit: explicit.is_some() })
     }
+}
+
+/// The first key that is for no moment: all of them come after those that are for one.
+pub(crate) const UNTIMED: Digest = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Moments have so many bytes, in milliseconds.
+const MOMENT_BYTES: usize = 6;
+
+/// A key that begins with its moment, or else with a bit that says that it has none.
+fn timed(mut key: Digest, sent_at: Option<Timestamp>) -> Digest {
+    let millis = sent_at.and_then(|at| u64::try_from(at.millis()).ok()).map(u64::to_be_bytes);
+    match millis.filter(|bytes| bytes[0] == 0 && bytes[1] == 0 && bytes[2] < UNTIMED[0]) {
+        Some(bytes) => key[..MOMENT_BYTES].copy_from_slice(&bytes[8 - MOMENT_BYTES..]),
+        None => key[0] |= UNTIMED[0],
+    }
+    key
 }
 
 fn short(hash: Sha256) -> Digest {
@@ -54,22 +80,47 @@ fn short(hash: Sha256) -> Digest {
 /// The digest of a message, whatever binding it came by: metadata and data are compared by value, since member order
 /// and the spelling of numbers differ between JSON and protobuf.
 fn digest(message: &Message) -> Digest {
+    let mut hash = Sha256::new();
     let free_form = message.metadata.is_some()
         || message.parts.iter().any(|p| p.metadata.is_some() || matches!(p.content, Content::Data(_)));
-    let bytes = if free_form {
-        let mut value = serde_json::to_value(message).unwrap_or_default();
-        // How it came is another thing on every retry.
-        if let Some(aside) = value.get_mut("metadata").and_then(|metadata| metadata.get_mut(ASIDE)) {
-            *aside = Aside::settled(aside);
+    if !free_form {
+        absorb(&mut hash, to_vec(message));
+        return short(hash);
+    }
+    let Message { message_id, context_id, task_id, role, parts, metadata, extensions, reference_task_ids } = message;
+    absorb(&mut hash, to_vec(&(message_id, context_id, task_id, role, extensions, reference_task_ids)));
+    for Part { content, metadata, filename, media_type } in parts {
+        match content {
+            Content::Text(text) => absorb(&mut hash, to_vec(&("text", text))),
+            Content::Raw(bytes) => {
+                absorb(&mut hash, to_vec(&("raw", bytes.len())));
+                hash.update(bytes);
+            }
+            Content::Url(url) => absorb(&mut hash, to_vec(&("url", url))),
+            Content::Data(json) => absorb(&mut hash, to_vec(&("data", level(json.as_str())))),
         }
-        level_numbers(&mut value);
-        serde_json::to_vec(&value)
-    } else {
-        serde_json::to_vec(message)
-    };
-    let mut hash = Sha256::new();
-    hash.update(bytes.unwrap_or_default());
+        absorb(&mut hash, to_vec(&(metadata.as_ref().map(|metadata| level(metadata.as_str())), filename, media_type)));
+    }
+    let members: BTreeMap<String, &RawValue> =
+        metadata.as_ref().and_then(|metadata| metadata.as_json().read().ok()).unwrap_or_default();
+    for (name, json) in members {
+        // How it came is another thing on every retry.
+        let value = if name == ASIDE { Aside::settled(json.get()) } else { level(json.get()) };
+        absorb(&mut hash, to_vec(&(name, value)));
+    }
     short(hash)
+}
+
+/// One more thing. Each is a list, so that no two of them run together to the same bytes.
+fn absorb(hash: &mut Sha256, written: serde_json::Result<Vec<u8>>) {
+    hash.update(written.unwrap_or_default());
+}
+
+/// A value as it is compared.
+fn level(json: &str) -> serde_json::Value {
+    let mut value = serde_json::from_str(json).unwrap_or_default();
+    level_numbers(&mut value);
+    value
 }
 
 /// Every number as a double, which is all that protobuf can carry.
@@ -96,6 +147,8 @@ pub(crate) struct Retries {
 struct Inner {
     by_key: HashMap<Digest, Known>,
     order: VecDeque<(Stamp, Digest)>,
+    /// Of keys that are for a moment, all after this one are here that are in the log; `None` until the log has told.
+    known_after: Option<Digest>,
 }
 
 /// A send we have seen.
@@ -150,11 +203,23 @@ impl Retries {
         let horizon = self.horizon(at.time());
         let mut inner = self.lock();
         inner.forget_before(horizon, self.keys_max);
-        if let Some(known) = inner.by_key.get(&mark.key).filter(|known| known.at >= horizon) {
-            return Err(*known);
+        match inner.by_key.get(&mark.key) {
+            Some(known) if known.at >= horizon => return Err(*known),
+            Some(_) => inner.let_go(mark.key),
+            None => {}
         }
         inner.insert(mark, task, at, stage);
         Ok(Pending { retries: self, mark, task, handed_on: false })
+    }
+
+    /// Whether a key that is not known here is in no log either.
+    pub(crate) fn would_know(&self, key: Digest) -> bool {
+        key < UNTIMED && self.lock().known_after.is_some_and(|last| last < key)
+    }
+
+    /// The last key in the log that is for a moment: whatever comes after it is known here.
+    pub(crate) fn know_after(&self, last: Option<Digest>) {
+        self.lock().known_after = Some(last.unwrap_or_default());
     }
 
     /// Finds a key with the same content.
@@ -261,8 +326,16 @@ impl Inner {
             self.order.pop_front();
             // The key may have been used again since; then the later entry decides.
             if self.by_key.get(&key).is_some_and(|known| known.at == at) {
-                self.by_key.remove(&key);
+                self.let_go(key);
             }
+        }
+    }
+
+    /// Forgets a key that may be in the log.
+    fn let_go(&mut self, key: Digest) {
+        self.by_key.remove(&key);
+        if let Some(last) = self.known_after.as_mut().filter(|last| key < UNTIMED && **last < key) {
+            *last = key;
         }
     }
 }
@@ -270,7 +343,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::{AgentName, Caller, Json, MessageId, Part, Role, Tenant};
+    use sabir_proto::{AgentName, Caller, Json, MessageId, Role, Tenant};
 
     fn scope() -> Scope {
         Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: AgentName::parse("a").unwrap() }
@@ -286,7 +359,9 @@ mod tests {
 
     #[test]
     fn hand_made_ids_are_no_keys_and_explicit_ones_always_are() {
-        let of = |id, explicit| RetryKey::of(&scope(), None, explicit, &message(id, Part::text("x")));
+        let of = |id, explicit: Option<&str>| {
+            RetryKey::of(&scope(), None, explicit.map(|text| (text, None)), &message(id, Part::text("x")))
+        };
         assert_eq!(of("msg-1", None), None);
         assert!(of("msg-1", Some("k")).unwrap().explicit);
         assert!(!of(UUID, None).unwrap().explicit);
@@ -302,6 +377,38 @@ mod tests {
         for (n, mark) in keys.iter().enumerate() {
             assert!(keys[..n].iter().all(|other| other.key != mark.key && other.digest == mark.digest));
         }
+    }
+
+    #[test]
+    fn keys_of_a_moment_come_in_its_order_and_before_all_others() {
+        let of = |text, at: Option<i64>| {
+            let explicit = Some((text, at.map(Timestamp::from_millis)));
+            RetryKey::of(&scope(), None, explicit, &message("m", Part::text("x"))).unwrap().mark.key
+        };
+        let now = 1_776_000_000_000;
+        assert!(of("b", Some(now)) < of("a", Some(now + 1)) && of("a", Some(now + 1)) < UNTIMED);
+        assert_ne!(of("a", Some(now)), of("b", Some(now)));
+        for none in [None, Some(i64::MAX)] {
+            assert!(of("a", none) >= UNTIMED, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_later_than_all_that_were_forgotten_is_known_or_new() {
+        let retries = Retries::new(Duration::from_secs(10), 9);
+        let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
+        let key = |ms| timed([1; 16], Some(Timestamp::from_millis(ms)));
+        let begin = |ms: i64| {
+            let mark = RetryMark { key: key(ms), digest: [0; 16] };
+            retries.begin(mark, TaskId::new(at(ms), 0), at(ms), Stage::Opens).map(Pending::hand_on).is_ok()
+        };
+        assert!(!retries.would_know(key(2000)), "the log has not told yet");
+        retries.know_after(Some(key(1000)));
+        assert!(!retries.would_know(key(1000)) && retries.would_know(key(1001)) && !retries.would_know([0xff; 16]));
+        assert!(begin(2000) && begin(5000));
+        assert!(retries.would_know(key(1500)), "nothing was forgotten yet");
+        assert!(begin(14_000), "the first is forgotten, twelve seconds later");
+        assert!(!retries.would_know(key(1500)) && !retries.would_know(key(2000)) && retries.would_know(key(2001)));
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! where it never does. Of a later move there is a task of its own in the same conversation. A configuration is told one
 //! thing, and its id says which.
 
-use sabir_proto::{Artifact, FrozenEvent, Object, PushConfig, Timestamp};
+use sabir_proto::{Artifact, FrozenEvent, Json, Object, PushConfig, Timestamp};
 use sabir_store::{Effect, SUBSCRIPTIONS_PER_KEY_MAX, Subscriber};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The dialect in which subscribers are told.
 pub const DIALECT: &str = "agnt";
@@ -42,13 +42,23 @@ pub struct Told {
 impl Told {
     /// As the booking's artifact carries it.
     pub fn metadata(&self) -> Option<Object> {
-        let mut told = Map::new();
-        let event = self.event.map(str::to_owned);
-        let members =
-            [("event", event), ("api_key_prefix", self.prefix.clone()), ("correlation_id", self.correlation.clone())];
-        told.extend(members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?)))));
-        let told = json!({TOLD: told});
-        told.as_object().and_then(|told| Object::from_map(told).ok())
+        #[derive(Serialize)]
+        struct Beside<'a> {
+            #[serde(rename = "urn:sabir:agnt:told")]
+            told: Members<'a>,
+        }
+        #[derive(Serialize)]
+        struct Members<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            event: Option<&'static str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            api_key_prefix: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            correlation_id: Option<&'a str>,
+        }
+        let (api_key_prefix, correlation_id) = (self.prefix.as_deref(), self.correlation.as_deref());
+        let told = Members { event: self.event, api_key_prefix, correlation_id };
+        Json::of(&Beside { told }).and_then(Object::new).ok()
     }
 }
 

@@ -104,6 +104,8 @@ pub const LINEAGE_HEADER: &str = "sabir-lineage";
 pub struct Terms {
     /// An explicit retry key.
     pub idempotency_key: Option<String>,
+    /// When it was sent first, where the key is for that moment alone: the same with every copy of the send.
+    pub sent_at: Option<Timestamp>,
     /// The last event the caller has seen.
     pub last_event_id: Option<Seq>,
     /// URIs of the extensions the caller wants active.

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -121,6 +121,13 @@ impl Object {
     pub fn to_map(&self) -> serde_json::Map<String, serde_json::Value> {
         // Cannot fail on checked text; an empty map keeps the caller simple should that ever be wrong.
         self.0.read().unwrap_or_default()
+    }
+
+    /// The members, each as it stands.
+    pub fn members(&self) -> BTreeMap<String, Json> {
+        let members: BTreeMap<String, Box<RawValue>> = self.0.read().unwrap_or_default();
+        // What is part of a tidy value is tidy.
+        members.into_iter().map(|(name, value)| (name, Json(value))).collect()
     }
 
     /// One member, parsed.
@@ -397,6 +404,9 @@ mod tests {
         assert_eq!(object.get("a").unwrap()["b"], 1);
         assert_eq!((object.get("c"), object.get("x")), (Some(serde_json::Value::Null), None));
         assert_eq!(object.member::<u64>("b"), None);
+        let members = object.members();
+        assert_eq!(members["a"].as_str(), r#"{"b":1}"#);
+        assert_eq!(members.keys().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
     }
 
     #[test]

@@ -366,6 +366,10 @@ impl TaskLog for MemoryLog {
         Answer::now(Ok(inner.keys.get(&key).filter(|(_, until)| *until > now).map(|(kept, _)| kept.clone())))
     }
 
+    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+        Answer::now(Ok(self.lock().keys.keys().filter(|known| **known < key).max().copied()))
+    }
+
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
         Answer::now(Ok(self.lock().aliases.get(&(Arc::new(scope.clone()), name.into())).copied()))
     }

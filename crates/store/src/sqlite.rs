@@ -279,6 +279,10 @@ impl TaskLog for SqliteLog {
         Answer::now(self.readers.with(|r| r.explicit_retry(key, now)))
     }
 
+    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+        Answer::now(self.readers.with(|r| r.retry_key_before(key)))
+    }
+
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
         Answer::now(self.readers.with(|r| r.alias(scope, name)))
     }

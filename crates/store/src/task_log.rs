@@ -109,6 +109,9 @@ pub trait TaskLog: Outbox + Family {
     /// The task an explicit retry key belongs to, unless the key has expired.
     fn explicit_retry(&self, key: crate::Digest, now: Stamp) -> Answer<Option<KeptRetry>>;
 
+    /// The last explicit retry key before this one, in the order of bytes, whether it is in force or not.
+    fn retry_key_before(&self, key: crate::Digest) -> Answer<Option<crate::Digest>>;
+
     /// The owner's task of this name.
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>>;
 

@@ -85,6 +85,10 @@ impl TaskLog for CountingLog {
         self.inner.explicit_retry(key, now)
     }
 
+    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+        self.inner.retry_key_before(key)
+    }
+
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
         self.inner.alias(scope, name)
     }

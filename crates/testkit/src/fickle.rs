@@ -118,6 +118,10 @@ impl TaskLog for FickleLog {
         self.read(self.inner.explicit_retry(key, now))
     }
 
+    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+        self.read(self.inner.retry_key_before(key))
+    }
+
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
         self.read(self.inner.alias(scope, name))
     }

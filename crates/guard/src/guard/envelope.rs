@@ -125,7 +125,8 @@ impl Guard {
             }
             Unsealed { payload: None, signed: None, again: false }
         } else {
-            self.open(seals, identity, sealed, (speaker, demanded), now).await?
+            // Boxed, as whatever most envelopes do without: each pays for the size of its future.
+            Box::pin(self.open(seals, identity, sealed, (speaker, demanded), now)).await?
         };
         let senders = scope::senders(identity);
         if !senders.is_empty() && !senders.contains(&speaker) {

@@ -37,15 +37,16 @@ impl VenueAgent {
         let Some(routes) = &self.routes else { return self.answer(asked).await };
         let begun = Instant::now();
         match &asked.at {
-            Some(venue) if routes.has_agent(venue) => self.at_venue(routes, venue, asked, begun).await,
+            // The ways out are boxed: every order would have to make room for them.
+            Some(venue) if routes.has_agent(venue) => Box::pin(self.at_venue(routes, venue, asked, begun)).await,
             Some(_) => self.answer(asked).await,
             None => match asked.to().filter(|to| *to != routes.own()) {
                 None => self.answer(asked).await,
-                Some(EVERYWHERE) => self.everywhere(routes, asked, begun).await,
+                Some(EVERYWHERE) => Box::pin(self.everywhere(routes, asked, begun)).await,
                 Some(to) => {
                     // Strict here as well: a payload that we would refuse is not passed on under our name.
                     Ask::read(asked.intent, &asked.payload)?;
-                    let answer = routes.relay(&asked.errand(to, begun)).await?;
+                    let answer = Box::pin(routes.relay(&asked.errand(to, begun))).await?;
                     Ok(if asked.intent.has_effect() {
                         Outcome::Relayed(answer)
                     } else {

@@ -57,6 +57,18 @@ impl Aside {
         message.metadata = Object::from_map(&members).ok();
     }
 
+    /// The metadata of a message that asks for a skill, with this beside it.
+    pub fn with_skill(&self, skill: &str) -> Option<Object> {
+        #[derive(Serialize)]
+        struct Both<'a> {
+            #[serde(rename = "urn:sabir:agnt")]
+            aside: &'a Aside,
+            #[serde(rename = "urn:sabir:ext:skill:v1")]
+            skill: &'a str,
+        }
+        Json::of(&Both { aside: self, skill }).and_then(Object::new).ok()
+    }
+
     /// Takes away what anybody has said there.
     pub fn strip(message: &mut Message) {
         // The name may be written with escapes, so only a text without any is told by a look at it.
@@ -69,8 +81,13 @@ impl Aside {
     }
 
     /// Of what was said beside a message, what is part of it: the recipient.
-    pub fn settled(aside: &serde_json::Value) -> serde_json::Value {
-        aside.get("to").cloned().unwrap_or_default()
+    pub fn settled(aside: &str) -> serde_json::Value {
+        #[derive(Deserialize)]
+        struct Settled {
+            #[serde(default)]
+            to: serde_json::Value,
+        }
+        serde_json::from_str::<Settled>(aside).map(|aside| aside.to).unwrap_or_default()
     }
 }
 
@@ -98,10 +115,12 @@ mod tests {
         let mut said = message(Some(r#"{"skillId":"network.ping"}"#));
         let aside = Aside { from: Some("a".into()), ttl_ms: Some(5000), ..Aside::default() };
         aside.put(&mut said);
-        assert_eq!(Aside::of(&said), Some(aside));
+        assert_eq!(Aside::of(&said), Some(aside.clone()));
         assert_eq!(said.skill().as_deref(), Some("network.ping"));
         Aside::strip(&mut said);
         assert_eq!(said, message(Some(r#"{"skillId":"network.ping"}"#)));
+        said.metadata = aside.with_skill("venue.list");
+        assert_eq!((Aside::of(&said), said.skill().as_deref()), (Some(aside), Some("venue.list")));
     }
 
     #[test]

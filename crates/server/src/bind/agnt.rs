@@ -41,11 +41,10 @@ use sabir_network::intent::Ask;
 use sabir_network::via;
 use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{
-    Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms,
+    Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms, Timestamp,
 };
 use sabir_wire::Handoffs;
 use sabir_wire::agnt::{Envelope, Moment, PATH};
-use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -158,8 +157,10 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     if visit.left().is_zero() {
         return Err(too_late().into());
     }
+    let moment = envelope.timestamp.filter(|_| intent.has_effect());
     let terms = Terms {
-        idempotency_key: envelope.timestamp.filter(|_| intent.has_effect()).map(|moment| retry_key(&envelope, moment)),
+        idempotency_key: moment.map(|moment| retry_key(&envelope, moment)),
+        sent_at: moment.map(|moment| Timestamp::from_millis(moment.nanos().div_euclid(1_000_000))),
         dialect: DIALECT,
         ..Terms::default()
     };
@@ -307,10 +308,8 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
     let id = MessageId::parse(&id).unwrap_or_else(|_| visit.app.route.mint());
     let mut message = Message::text(id, Role::User, "");
     message.parts = vec![Part::data(payload.as_json().clone())];
-    let skill = json!({"urn:sabir:ext:skill:v1": intent.name()});
-    message.metadata = Json::of(&skill).and_then(Object::new).ok();
     let left = u64::try_from(visit.left().as_millis()).unwrap_or(u64::MAX);
-    Aside {
+    let aside = Aside {
         passage: intent.has_effect().then_some(visit.number),
         from: Some(envelope.from.clone()),
         to: Some(envelope.to.clone()),
@@ -320,8 +319,8 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
         tier: visit.tier.clone(),
         agent_id: visit.agent_id.clone(),
         via: envelope.via.clone(),
-    }
-    .put(&mut message);
+    };
+    message.metadata = aside.with_skill(intent.name());
     Call::Send(Box::new(SendMessage {
         tenant: Tenant::none(),
         message,

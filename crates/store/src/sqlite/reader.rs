@@ -262,6 +262,11 @@ impl Reader {
         found.optional()
     }
 
+    pub(super) fn retry_key_before(&self, key: Digest) -> rusqlite::Result<Option<Digest>> {
+        let sql = "SELECT key FROM retry_key WHERE key < ?1 ORDER BY key DESC LIMIT 1";
+        self.connection.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()
+    }
+
     pub(super) fn alias(&self, scope: &Scope, name: &str) -> rusqlite::Result<Option<TaskId>> {
         let Some(scope) = self.shared.scopes.number(scope) else { return Ok(None) };
         let sql = "SELECT k, salt FROM alias WHERE scope = ?1 AND name = ?2";

@@ -37,6 +37,15 @@ pub(super) struct Writer {
     pub(super) delivery: Arc<Delivery>,
 }
 
+/// What can be undone of a group that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Care {
+    /// All of it.
+    Group,
+    /// Each of its steps.
+    Step,
+}
+
 /// What a group changes in the counters; written once per group.
 type Counts = HashMap<(i64, u8), i64>;
 
@@ -120,8 +129,19 @@ impl Writer {
         }
     }
 
+    /// Nearly no step is refused, so a group is written without a way back for each of its steps: that costs a copy of
+    /// every page they touch. Where one is refused after all, the group is begun anew, with a way back.
     fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
         self.tighten()?;
+        if let Some(verdicts) = self.write(steps, Care::Group)? {
+            return Ok(verdicts);
+        }
+        self.roll_back();
+        Ok(self.write(steps, Care::Step)?.unwrap_or_default())
+    }
+
+    /// `None` where a step was refused that cannot be undone alone.
+    fn write(&mut self, steps: &[Step], care: Care) -> rusqlite::Result<Option<Vec<Result<(), AppendError>>>> {
         let mut last = None;
         for scope in steps.iter().filter_map(|s| s.opening.as_ref()).map(|o| &o.scope) {
             // Nearly always the one before.
@@ -138,7 +158,10 @@ impl Writer {
         let mut counts = Counts::new();
         let mut verdicts = Vec::with_capacity(steps.len());
         for step in steps {
-            verdicts.push(self.take(step, commit, &mut counts)?);
+            match self.take(step, commit, &mut counts, care)? {
+                Some(verdict) => verdicts.push(verdict),
+                None => return Ok(None),
+            }
         }
         for record in &self.riding {
             self.write_interaction(record)?;
@@ -163,16 +186,23 @@ impl Writer {
         if self.owes.take() {
             self.shared.bell.ring();
         }
-        Ok(verdicts)
+        Ok(Some(verdicts))
     }
 
     /// One step. One that brings no effects is refused before it has written anything, or not at all, and needs no
-    /// savepoint; everything else gets one.
-    fn take(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+    /// savepoint. `None` where one is refused that would have needed it.
+    fn take(
+        &self,
+        step: &Step,
+        commit: u64,
+        counts: &mut Counts,
+        care: Care,
+    ) -> rusqlite::Result<Option<Result<(), AppendError>>> {
         let mut changes = Counts::new();
         let (counted, slots_moved) = (self.counted.get(), self.slots_moved.borrow().len());
         let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
-        if !alone {
+        let savepoint = !alone && care == Care::Step;
+        if savepoint {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
         let verdict = match self.apply(step, commit, &mut changes) {
@@ -187,7 +217,10 @@ impl Writer {
             }
             Err(e) => return Err(e),
         };
-        if !alone {
+        if verdict.is_err() && !alone && !savepoint {
+            return Ok(None);
+        }
+        if savepoint {
             if verdict.is_err() {
                 self.connection.prepare_cached("ROLLBACK TO step")?.execute([])?;
                 self.counted.set(counted);
@@ -200,7 +233,7 @@ impl Writer {
                 *counts.entry(what).or_default() += change;
             }
         }
-        Ok(verdict)
+        Ok(Some(verdict))
     }
 
     fn apply(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
@@ -232,7 +265,8 @@ impl Writer {
             }
         }
         // Whoever opens a task without a registration owes nobody anything.
-        let receivers = step.opening.is_none() || !step.effects.is_empty();
+        let registers = |effect: &Effect| matches!(effect, Effect::PutPush { .. });
+        let receivers = step.opening.is_none() || step.effects.iter().any(registers);
         if let Some(at) = step.notify.filter(|_| receivers && step.head() > step.after) {
             self.owe(k, step, at)?;
         }
@@ -394,10 +428,9 @@ impl Writer {
     fn effect(&self, k: i64, step: &Step, effect: &Effect) -> rusqlite::Result<Result<(), AppendError>> {
         match effect {
             Effect::Key { mark, at, until } => {
-                let sql = "DELETE FROM retry_key WHERE key = ?1 AND until <= ?2";
-                self.connection.prepare_cached(sql)?.execute(params![mark.key, key(*at)])?;
+                // One that is no longer in force makes room.
                 let sql = "INSERT INTO retry_key (key, digest, k, salt, at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                           ON CONFLICT DO NOTHING";
+                           ON CONFLICT DO UPDATE SET digest = ?2, k = ?3, salt = ?4, at = ?5, until = ?6 WHERE until <= ?5";
                 let row = params![mark.key, mark.digest, k, salt(step.task), key(*at), key(*until)];
                 let added = self.connection.prepare_cached(sql)?.execute(row)?;
                 return Ok(if added == 1 { Ok(()) } else { Err(AppendError::KeyTaken) });

@@ -81,4 +81,6 @@ pub(super) fn explicit_keys_are_taken_until_they_expire(bench: &mut dyn Bench) {
     let mut third = author.story(&scope);
     bench.log().put(Step { effects: key(other, later, end), ..third.whole(TaskState::Completed) });
     assert_eq!(ask(bench, later), Some(KeptRetry { mark: other, task: third.id(), at: later }));
+    let before = |key| wait(bench.log().retry_key_before(key)).expect("a key can be read");
+    assert_eq!((before([0xff; 16]), before(mark.key), before([0; 16])), (Some(mark.key), None, None));
 }

@@ -490,6 +490,10 @@ impl TaskLog for SimLog {
         self.read(|log| log.explicit_retry(key, now))
     }
 
+    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+        self.read(|log| log.retry_key_before(key))
+    }
+
     fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
         self.read(|log| log.alias(scope, name))
     }

@@ -171,18 +171,21 @@ fn members(bytes: &[u8]) -> Result<Members, Problem> {
     if depth(json.as_str()) > DEPTH_MAX {
         return Err(invalid(&too_deep()));
     }
-    if !json.as_str().starts_with('{') {
-        return Err(invalid("an envelope is a JSON object"));
-    }
-    json.read().map_err(|error| malformed(error.to_string()))
+    let object = Object::new(json).map_err(|_| invalid("an envelope is a JSON object"))?;
+    Ok(object.members())
 }
 
 fn too_deep() -> String {
     format!("nested deeper than {DEPTH_MAX} levels")
 }
 
-/// How deep a text nests that is known to be JSON.
+/// How deep a text nests that is known to be JSON; more, where it is no matter.
 fn depth(text: &str) -> usize {
+    // Most have a few brackets in all.
+    let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if brackets <= DEPTH_MAX {
+        return brackets;
+    }
     let (mut now, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
         match byte {

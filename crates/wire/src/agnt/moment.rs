@@ -29,7 +29,9 @@ impl Moment {
     /// has one spelling per resolution, or retries would not be recognised by eye.
     pub fn parse(text: &str) -> Option<Self> {
         let local = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00"))?;
-        let seconds = Timestamp::parse(&format!("{}Z", local.get(..19)?))?.millis() / 1000;
+        let mut whole = [b'Z'; 20];
+        whole[..19].copy_from_slice(local.get(..19)?.as_bytes());
+        let seconds = Timestamp::parse(std::str::from_utf8(&whole).ok()?)?.millis() / 1000;
         let fraction = match local.get(19..)? {
             "" => 0,
             rest => {
@@ -37,7 +39,8 @@ impl Moment {
                 if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit()) {
                     return None;
                 }
-                format!("{digits:0<9}").parse().ok()?
+                let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+                padded.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
             }
         };
         seconds.checked_mul(1_000_000_000)?.checked_add(fraction).map(Self)
@@ -53,13 +56,15 @@ impl From<Timestamp> for Moment {
 /// With microseconds, as the network writes it; with nanoseconds only where there are any.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.timestamp().to_string();
-        let fraction = self.0.rem_euclid(1_000_000_000);
-        write!(f, "{}.{:06}", &seconds[..19], fraction / 1000)?;
-        match fraction % 1000 {
-            0 => f.write_str("Z"),
-            rest => write!(f, "{rest:03}Z"),
+        let (seconds, fraction) = (self.timestamp().to_string(), self.0.rem_euclid(1_000_000_000));
+        let (mut digits, mut rest) = ([b'0'; 9], fraction);
+        for digit in digits.iter_mut().rev() {
+            *digit += u8::try_from(rest % 10).unwrap_or(0);
+            rest /= 10;
         }
+        let shown = if fraction % 1000 == 0 { 6 } else { 9 };
+        let digits = std::str::from_utf8(&digits[..shown]).map_err(|_| fmt::Error)?;
+        [seconds.get(..19).unwrap_or_default(), ".", digits, "Z"].into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::internal;
 use sabir_proto::agnt::{Aside, Problem, ProblemCode, data};
-use sabir_proto::{Fault, Json, Object, Part, Reply, Sent, TaskState, TheirTask, View};
+use sabir_proto::{Fault, FrozenTask, Json, Object, Part, Reply, Sent, TaskState, TheirTask, View};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// What became of an envelope.
@@ -36,13 +37,58 @@ pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome
         Ok(Reply::Sent(Sent::Message(message))) => {
             Outcome { said: said(&message.parts), replay: false, done: false, recorded: false }
         }
-        Ok(Reply::Sent(Sent::Task(task, _))) => match task.show(View::WHOLE) {
-            Some(task) => of_task(number, &task),
-            None => Outcome::refused(nonsense("its task is damaged")),
-        },
+        Ok(Reply::Sent(Sent::Task(task, _))) => {
+            let of_shown = || task.show(View::WHOLE).map(|task| of_task(number, &task));
+            of_made(number, &task)
+                .or_else(of_shown)
+                .unwrap_or_else(|| Outcome::refused(nonsense("its task is damaged")))
+        }
         Ok(_) => Outcome::refused(nonsense("it answered something else than was asked")),
         Err(fault) => Outcome::refused(refusal_of(&fault)),
     }
+}
+
+/// What a task comes to that has left data, which most do: nothing else of it is read.
+fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
+    #[derive(Deserialize)]
+    struct Seen<'a> {
+        #[serde(borrow, default)]
+        history: Vec<Heard<'a>>,
+        #[serde(default)]
+        artifacts: Vec<Made>,
+    }
+    #[derive(Deserialize)]
+    struct Heard<'a> {
+        #[serde(borrow)]
+        metadata: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Made {
+        parts: Vec<Piece>,
+    }
+    #[derive(Deserialize)]
+    struct Piece {
+        data: Option<Json>,
+    }
+    #[derive(Deserialize)]
+    struct Beside {
+        #[serde(rename = "urn:sabir:agnt")]
+        aside: Option<Passage>,
+    }
+    #[derive(Deserialize)]
+    struct Passage {
+        passage: Option<u64>,
+    }
+    if task.state != TaskState::Completed {
+        return None;
+    }
+    let seen: Seen<'_> = serde_json::from_slice(&task.json).ok()?;
+    let made =
+        seen.artifacts.iter().rev().find_map(|artifact| artifact.parts.iter().find_map(|part| part.data.as_ref()))?;
+    let beside = seen.history.first().and_then(|first| first.metadata);
+    let beside = beside.and_then(|metadata| serde_json::from_str::<Beside>(metadata.get()).ok());
+    let passage = beside.and_then(|beside| beside.aside?.passage);
+    Some(Outcome { said: object(made), replay: passage != Some(number), done: true, recorded: false })
 }
 
 fn of_task(number: u64, task: &TheirTask) -> Outcome {
