@@ -1,8 +1,9 @@
 //! What an engine makes of agents that behave, and of those that do not.
 
 use crate::desk::Desk;
-use sabir_proto::{CancelTask, Task, TaskState, Tenant};
+use sabir_proto::{CancelTask, Task, TaskState, Tenant, Terms};
 use sabir_testkit::agents::{ARTIFACT, streamed};
+use std::task::Poll;
 use std::time::Duration;
 
 fn made(task: &Task) -> String {
@@ -114,6 +115,28 @@ fn a_brief_turn_is_one_step_unless_somebody_waits_for_its_task() {
     assert_eq!((task.status.state, desk.log.steps()), (TaskState::Submitted, 4));
     desk.run(desk.executor.sleep(Duration::from_secs(1)));
     assert_eq!((made(&get(&desk, "brief", &task)), desk.log.steps()), (streamed(1), 5));
+}
+
+#[test]
+fn a_brief_turn_goes_on_without_whoever_asked_for_it() {
+    let mut desk = Desk::new();
+    let request = desk.request("do 1", None);
+    let (engine, resident, scope) = (desk.engine.clone(), desk.agent("brief"), desk.scope("brief"));
+    let first = request.clone();
+    // The caller hangs up in the middle of it.
+    desk.run(async move {
+        let terms = Terms::default();
+        let mut sending = std::pin::pin!(engine.send(&resident, scope, first, &terms));
+        let left = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_pending())).await;
+        assert!(left, "it takes a moment");
+    });
+    assert_eq!(desk.roster.present(), 1, "a caller that leaves cancels nobody");
+    // Sent again it is the same message, which is at work already.
+    let task = desk.deliver("brief", request);
+    assert_eq!((task.status.state, made(&task)), (TaskState::Completed, streamed(1)));
+    assert_eq!(desk.roster.doubles(), Vec::<String>::new());
+    assert_eq!(desk.log.steps(), 2, "opened, and done: once");
+    assert_eq!((desk.roster.present(), desk.engine.running()), (0, 0));
 }
 
 #[test]
