@@ -226,6 +226,9 @@ impl Door {
     /// Sends a request and waits for the head of its answer.
     pub(crate) async fn send(&self, request: Outgoing, who: As) -> Result<Incoming, Error> {
         let host = self.check(&request.url)?;
+        if let Some(direct) = &self.inner.direct {
+            direct.sweep();
+        }
         self.note(&Note::Request {
             method: &request.method,
             url: request.url.as_str(),

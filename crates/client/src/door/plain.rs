@@ -14,8 +14,7 @@ use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -42,8 +41,8 @@ struct Inner {
     /// How many connections to one host are kept, and for how long.
     keeps: (usize, Duration),
     hosts: Mutex<HashMap<Box<str>, Arc<Home>>>,
-    /// Whether somebody looks after connections that are too old.
-    swept: AtomicBool,
+    /// When connections that are too old were last looked for.
+    swept: Mutex<Instant>,
 }
 
 /// The connections to one host that nobody uses.
@@ -82,7 +81,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Plain {
     pub(super) fn new(egress: Egress, connect: Duration, keeps: (usize, Duration)) -> Self {
-        let (hosts, swept) = (Mutex::default(), AtomicBool::new(false));
+        let (hosts, swept) = (Mutex::default(), Mutex::new(Instant::now()));
         Self(Arc::new(Inner { egress, connect, keeps, hosts, swept }))
     }
 
@@ -182,29 +181,22 @@ impl Plain {
         if idle.len() < self.0.keeps.0 {
             idle.push((Instant::now(), wire));
         }
-        drop(idle);
-        if !self.0.swept.swap(true, Ordering::Relaxed) {
-            tokio::spawn(sweep(Arc::downgrade(&self.0)));
-        }
     }
-}
 
-/// Closes connections that were not used for long, until none is left.
-async fn sweep(inner: Weak<Inner>) {
-    loop {
-        let Some(pause) = inner.upgrade().map(|inner| inner.keeps.1 / 2) else { return };
-        tokio::time::sleep(pause).await;
-        let Some(inner) = inner.upgrade() else { return };
-        let mut hosts = lock(&inner.hosts);
-        hosts.retain(|_, home| {
-            let mut idle = lock(&home.idle);
-            idle.retain(|(since, _)| since.elapsed() < inner.keeps.1);
-            !idle.is_empty()
-        });
-        if hosts.is_empty() {
-            inner.swept.store(false, Ordering::Relaxed);
+    /// Closes connections that were not used for long, now and then. Whoever makes any call does it: health checks do so
+    /// where nobody else does.
+    pub(super) fn sweep(&self) {
+        let (age, mut swept) = (self.0.keeps.1, lock(&self.0.swept));
+        if swept.elapsed() < age / 2 {
             return;
         }
+        *swept = Instant::now();
+        drop(swept);
+        lock(&self.0.hosts).retain(|_, home| {
+            let mut idle = lock(&home.idle);
+            idle.retain(|(since, _)| since.elapsed() < age);
+            !idle.is_empty()
+        });
     }
 }
 
