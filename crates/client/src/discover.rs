@@ -190,12 +190,24 @@ impl Finder {
     async fn at_its_place(&self, at: &Url) -> Result<Found, Error> {
         let text = match &self.shown {
             // What is shown to us alone is not kept for others.
-            Some(shown) => self.fetch(at, self.shown_for(shown, at).await?, None).await?,
+            Some(shown) => self.fetch_showing(at, shown).await?,
             None => self.text(at).await?,
         };
         let found = Found::read(text.text.as_bytes(), Some(at.clone()), at.as_str())?;
         text.keep(self);
         Ok(Found { server: text.server, ..found })
+    }
+
+    /// A document for those who show something. A credential that was taken back is made anew, once.
+    async fn fetch_showing(&self, at: &Url, shown: &Attached) -> Result<Fetched, Error> {
+        let headers = self.shown_for(shown, at).await?;
+        let fetched = self.fetch(at, headers.clone(), None).await;
+        match (&fetched, &shown.signer) {
+            (Err(Error::CardForbidden { status: 401, .. }), Some(signer)) if signer.refused(&headers).await => {
+                self.fetch(at, self.shown_for(shown, at).await?, None).await
+            }
+            _ => fetched,
+        }
     }
 
     async fn shown_for(&self, shown: &Attached, at: &Url) -> Result<HeaderMap, Error> {

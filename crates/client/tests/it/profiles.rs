@@ -1,9 +1,15 @@
 //! Vendors that keep cards elsewhere, and show them to nobody without credentials.
 
 use crate::stub::{Do, Heard, Stub, card, client, task};
-use sabir_client::{Credentials, Error, Profile, Secret};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sabir_client::{Authorise, Credentials, Error, Leaving, Profile, Proof, Secret};
 use sabir_proto::TaskRef;
+use sabir_proto::card::SecurityScheme;
 use sabir_wire::Dialect;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TOKEN: &str = "Bearer test-token-0123456789";
 
@@ -87,4 +93,40 @@ async fn where_there_is_no_card_the_vendors_dialect_is_spoken() {
         let agent = client.build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
         assert_eq!(agent.dialect(), dialect);
     }
+}
+
+/// Has a new token whenever the last one was not taken.
+#[derive(Debug, Default)]
+struct Renewing(AtomicUsize);
+
+impl Authorise for Renewing {
+    fn authorise<'a>(&'a self, _: Leaving<'a>) -> Proof<'a> {
+        let token = format!("Bearer token-{}", self.0.load(Ordering::Relaxed));
+        Box::pin(async move { Ok(HeaderMap::from_iter([(AUTHORIZATION, token.parse().unwrap())])) })
+    }
+
+    fn rehearse(&self) -> HeaderMap {
+        HeaderMap::new()
+    }
+
+    fn fits(&self, _: &SecurityScheme) -> bool {
+        false
+    }
+
+    fn refused<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(true))
+    }
+
+    fn signs_bodies(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_was_taken_back_is_made_anew_for_the_card_too() {
+    let stub = vendor("/a/agentCard/v1.0", "authorization", "Bearer token-1").await;
+    let credentials = Credentials { signer: Some(Arc::new(Renewing::default())), ..Credentials::default() };
+    ask(&stub, "/a", "foundry", credentials).await.unwrap();
+    assert_eq!(stub.heard().len(), 3, "the card twice, then the call");
 }

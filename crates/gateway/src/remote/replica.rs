@@ -330,10 +330,10 @@ impl Replica {
 
     /// Nobody could be reached by this interface: for a while the next one of the card is called, if there is one.
     pub(super) fn lose(&self, interface: &Interface) {
+        self.astray.note(interface);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Whoever comes late finds it done.
         let Some((_, agent)) = kept.as_mut().filter(|(_, agent)| agent.interface() == interface) else { return };
-        self.astray.note(interface);
         if let Ok(other) = self.by_open_way(agent.found().clone())
             && other.interface() != interface
         {
