@@ -86,7 +86,8 @@ promises! {
         a_family_is_bounded, children_of_the_given_up_are_found, what_is_spent_adds_up_by_root,
         whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
     ledger: venues_are_imported_all_or_none, venues_come_in_order_and_by_what_they_say, a_slot_is_taken_until_it_is_full,
-        a_refused_booking_leaves_no_trace, a_booking_moves_from_where_it_was_seen, envelopes_are_recorded;
+        a_refused_booking_leaves_no_trace, orders_that_come_together_are_refused_alone,
+        a_booking_moves_from_where_it_was_seen, envelopes_are_recorded;
     billing: what_is_counted_is_billed_once, what_is_booked_and_what_is_counted_agree,
         a_payment_moves_from_where_it_was_seen, a_payment_is_bounded_and_used_once;
     others: subscriptions_belong_to_a_key, the_latest_record_of_a_network_is_kept;

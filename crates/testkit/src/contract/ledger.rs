@@ -243,6 +243,31 @@ pub(super) fn a_refused_booking_leaves_no_trace(bench: &mut dyn Bench) {
     assert_eq!(wait(bench.ledger().interactions(&all)).map(|all| all.len()), Ok(1));
 }
 
+/// Orders that are committed together: those that are refused take nobody along.
+pub(super) fn orders_that_come_together_are_refused_alone(bench: &mut dyn Bench) {
+    let with_slot = VenueListing { venue: venue("a"), slots: vec![slot("1", 3)] };
+    wait(bench.ledger().import_venues(vec![with_slot])).expect("venues can be imported");
+    let (mut author, scope) = (Author::new(7), owner("ann"));
+    let mut answers = Vec::new();
+    for n in 0..60 {
+        let wanted = if n % 3 == 0 { None } else { Some("1") };
+        let step = books(&mut author.story(&scope), booking("a", wanted));
+        answers.push((step.task, wanted, bench.log().append(step)));
+    }
+    let mut made = Vec::new();
+    for (task, wanted, answer) in answers {
+        match wait(answer) {
+            Ok(()) => made.push((task, wanted)),
+            Err(refused) => assert_eq!((refused, wanted), (AppendError::Ledger(Refusal::NoSlot), Some("1"))),
+        }
+    }
+    assert_eq!(made.iter().filter(|(_, wanted)| wanted.is_some()).count(), 3, "as many as there is room for");
+    assert_eq!(made.len(), 20 + 3);
+    assert_eq!(taken(bench, "a"), [("1".into(), 3)]);
+    assert_eq!(bench.ledger().metered(), 23);
+    assert!(made.iter().all(|(task, _)| status(bench, *task) == Some(BookingStatus::Pending)));
+}
+
 pub(super) fn a_booking_moves_from_where_it_was_seen(bench: &mut dyn Bench) {
     let (mut author, scope) = (Author::new(7), owner("ann"));
     wait(bench.ledger().import_venues(vec![VenueListing { venue: venue("a"), slots: vec![slot("1", 1)] }]))
