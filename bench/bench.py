@@ -1169,7 +1169,7 @@ def main():
     ap.add_argument('--conns', default='1,16,64,256')
     ap.add_argument('--secs', type=float, default=None, help='length of one measurement (3; bars 2; quick 1)')
     ap.add_argument('--warm', type=float, default=None, help='warm-up before it (1; quick 0)')
-    ap.add_argument('--rounds', type=int, default=None, help='default 3; quick 2')
+    ap.add_argument('--rounds', type=int, default=None, help='default 3; quick 1')
     ap.add_argument('--small', type=int, default=None, help='with --bars: tasks of the small store (10000; quick 2000)')
     ap.add_argument('--large', type=int, default=None, help='with --bars: tasks of the large store (500000; quick 20000)')
     ap.add_argument('--keep', type=int, default=100_000, help='tasks kept in the memory workload')
@@ -1193,7 +1193,7 @@ def main():
     NICE, IDS = a.nice, 'uuid' if a.uuid else 'plain'
     a.bars |= a.quick
     a.argv = [x for x in sys.argv[1:] if x != '--bars']
-    for key, plain, bars, quick in (('secs', 3, 2, 1), ('warm', 1, 1, 0), ('rounds', 3, 3, 2), ('budget', 60, 300, 20),
+    for key, plain, bars, quick in (('secs', 3, 2, 1), ('warm', 1, 1, 0), ('rounds', 3, 3, 1), ('budget', 60, 300, 20),
                                     ('small', 10_000, 10_000, 2_000), ('large', 500_000, 500_000, 20_000)):
         if getattr(a, key) is None:
             setattr(a, key, quick if a.quick else bars if a.bars else plain)
