@@ -102,7 +102,7 @@ pub(crate) struct Incoming {
 /// Where the body comes from.
 enum Rest {
     Plain(plain::Answer),
-    Tls(reqwest::Response),
+    Reqwest(reqwest::Response),
 }
 
 /// The way out. Cheap to clone.
@@ -252,16 +252,20 @@ impl Door {
             let mut answer = answer.map_err(|failure| broken(&host, &failure, limit))?;
             (answer.status, std::mem::take(&mut answer.headers), Rest::Plain(answer))
         } else {
-            let sent = self.by_tls(request, who);
+            let sent = self.by_reqwest(request, who);
             let answer = tokio::time::timeout(limit, sent).await.map_err(late)?;
             let answer = answer.map_err(|error| failed(&host, error, limit))?;
-            (answer.status(), answer.headers().clone(), Rest::Tls(answer))
+            (answer.status(), answer.headers().clone(), Rest::Reqwest(answer))
         };
         self.note(&Note::Response { status, headers: &headers, elapsed: begun.elapsed() });
         Ok(Incoming { status, headers, host, rest, door: self.clone() })
     }
 
-    fn by_tls(&self, request: Outgoing, who: As) -> impl Future<Output = reqwest::Result<reqwest::Response>> + use<> {
+    fn by_reqwest(
+        &self,
+        request: Outgoing,
+        who: As,
+    ) -> impl Future<Output = reqwest::Result<reqwest::Response>> + use<> {
         let client = match who {
             As::Ourselves => &self.inner.known,
             As::Caller => &self.inner.plain,
@@ -378,7 +382,7 @@ impl Incoming {
                 let chunk = tokio::time::timeout(patience, answer.chunk()).await.map_err(late)?;
                 chunk.map_err(|failure| broken(&self.host, &failure, patience))
             }
-            Rest::Tls(answer) => {
+            Rest::Reqwest(answer) => {
                 let chunk = tokio::time::timeout(patience, answer.chunk()).await.map_err(late)?;
                 chunk.map_err(|error| failed(&self.host, error, patience))
             }
@@ -400,7 +404,7 @@ impl Resolve for Guarded {
     }
 }
 
-/// What a failure over TLS means.
+/// What a failure of `reqwest` means.
 fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     // The URL may hold a key.
     let error = error.without_url();
@@ -410,7 +414,7 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     because(host, &error, error.is_connect(), error.is_timeout())
 }
 
-/// What a failure without TLS means.
+/// What a failure of a connection of our own means.
 fn broken(host: &str, failure: &plain::Failure, patience: Duration) -> Error {
     match failure {
         plain::Failure::Late => Error::nobody(host, explain("", true), true),
