@@ -1,11 +1,12 @@
 //! Accepting a message: a new task, the next turn of one, or a repeat of a send we have seen.
 
+mod answer;
+
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
 use crate::hold;
 use crate::kin::{LINEAGE, Lineage};
 use crate::live::{LiveRef, rests};
-use crate::machine;
 use crate::moment::Moment;
 use crate::record::{Recorder, agent_message, collapse};
 use crate::repeat::{Outcome, Seen, keep_key};
@@ -18,7 +19,7 @@ use sabir_proto::{
     ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, Message, Role, SendMessage, Sent, Seq, Task, TaskId, TaskRef,
     TaskState, TaskStatus, Terms, View, transfer,
 };
-use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step, Stored};
+use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -467,87 +468,6 @@ impl<'a> Incoming<'a> {
             Shape::Stream => vec![FrozenEvent::of_task(Seq(1), &frozen)],
         };
         Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events } }
-    }
-
-    /// The next turn of a task that waits for its caller.
-    async fn go_on(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
-        let core = self.core;
-        // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
-        let claimed = loop {
-            let (stored, _) = self.acceptable(id).await?;
-            let mut owned = match Claimed::take(core.live.enter(id)) {
-                Ok(claimed) => break claimed,
-                Err(owned) => owned,
-            };
-            if !stored.state.is_interrupted() {
-                let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
-                return Err(owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem())));
-            }
-            // It asks, and yet it has an owner: one that is about to leave, or one that has just been sent to as well.
-            owned.moved_or_released(stored.head).await?;
-        };
-        let (stored, task) = self.acceptable(id).await?;
-        self.name_what_it_follows();
-        let message = &mut self.request.message;
-        message.context_id = Some(task.context_id.clone());
-        message.task_id = Some(id.into());
-        let (heard, number) = (message.clone(), (stored.head, 1));
-        let checkpoint = stored.progress.checkpoint.clone();
-        let lineage = Engine { core: core.clone() }.lineage_of(&stored, &task).await?;
-        let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint, lineage);
-        let mut recorder = Recorder::new(task, stored.head, self.resident.push);
-        recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
-        // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
-        let snapshot = (self.shape == Shape::Stream)
-            .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
-        let (mut checkpoint, mut effects) = (None, Vec::new());
-        if self.resident.agent.any_nature().instant {
-            let ending = poll_once(&mut turn);
-            let (drafts, left) = turn.outlet.take();
-            if left.is_some() {
-                turn.checkpoint.clone_from(&left);
-            }
-            checkpoint = left;
-            effects = turn.outlet.take_effects();
-            recorder.add(core, drafts);
-            if let Some(ending) = ending {
-                recorder.end(core, ending);
-            }
-        }
-        let mut step = recorder.step(core, checkpoint);
-        step.turn = Some(number);
-        let at = step.placement.map_or_else(|| core.stamp(), |p| p.position);
-        keep_key(&mut step, key, at, core.limits.explicit_retry_time);
-        step.effects.extend(effects);
-        self.inline_push(&mut step);
-        Ok(self.run(claimed, recorder, turn, step, number, snapshot))
-    }
-
-    /// The task, if this message may continue it.
-    async fn acceptable(&self, id: TaskId) -> Result<(Stored, Task), Fault> {
-        let engine = Engine { core: self.core.clone() };
-        let stored = engine.owned(&self.scope, id).await?;
-        if stored.state == TaskState::Transferred
-            && let Some(transfer) = machine::thaw(&stored).and_then(|task| task.transfer())
-        {
-            return Err(Fault::TaskTransferred { id: id.into(), transfer: Box::new(transfer) });
-        }
-        if stored.state.is_settled() {
-            return Err(Fault::TaskSettled { id: id.into(), state: stored.state });
-        }
-        let task = machine::thaw(&stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
-        if self.request.message.context_id.as_ref().is_some_and(|c| *c != task.context_id) {
-            return Err(Fault::invalid("message.contextId", "is not the context of the task in message.taskId"));
-        }
-        if !stored.state.is_interrupted() && !self.core.live.enter(id).is_running() {
-            let problem = format!("task {id} is {}; it takes messages only when it asks for input", stored.state);
-            return Err(Fault::UnsupportedOperation(problem));
-        }
-        if task.history.len() >= self.core.limits.history_messages_max {
-            let most = self.core.limits.history_messages_max;
-            return Err(Fault::Exhausted(format!("a task has at most {most} messages; open a new one in its context")));
-        }
-        Ok((stored, task))
     }
 
     /// Hands a turn to a runner, before anybody waits for anything: a caller that leaves never cancels an agent.

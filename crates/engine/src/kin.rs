@@ -23,7 +23,7 @@ mod lineage;
 
 pub use abroad::KnownAs;
 pub use child::Child;
-pub use lineage::{Claim, LINEAGE, Lineage};
+pub use lineage::{LINEAGE, Lineage};
 
 pub(crate) use abroad::Abroad;
 pub(crate) use budget::Excess;

@@ -56,7 +56,7 @@ pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Presence, Resident};
 pub use host::{BoxFuture, Host};
 pub use inbox::{ANSWERED_BY, Inbox, Question};
-pub use kin::{Child, Claim, KnownAs, LINEAGE, Lineage, Residents};
+pub use kin::{Child, KnownAs, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;
 pub use repeat::STILL_ACCEPTING;

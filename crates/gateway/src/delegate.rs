@@ -16,21 +16,18 @@
 //! twice. Canceling our task cancels the child, which is the engine's doing.
 
 use sabir_engine::{Child, Context, Ending, Failure, LINEAGE};
-use sabir_proto::{
-    AgentName, Artifact, ArtifactId, Event, HANDOFF, Json, Object, Part, Seq, StatusUpdate, Task, TaskState,
-};
+use sabir_proto::{AgentName, Artifact, ArtifactId, Event, HANDOFF, Object, Part, Seq, StatusUpdate, Task, TaskState};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 /// What is told to an agent elsewhere of what came before: a member for the metadata of the message to it, in place of
 /// whatever the caller claimed there.
 pub fn outgoing(cx: &Context, said: Option<&Object>) -> Option<Object> {
-    let (name, claim) = cx.lineage_for_others();
-    let Some(said) = said else { return Json::of(&BTreeMap::from([(name, claim)])).and_then(Object::new).ok() };
+    let claim = cx.lineage_for_others();
+    let Some(said) = said else { return claim };
     let mut members = said.to_map();
     // How a task came to us is between us and whoever gave it away: somebody else would hold it again.
     members.remove(HANDOFF);
-    members.extend(serde_json::to_value(claim).map(|claim| (name.to_owned(), claim)));
+    members.extend(claim.iter().flat_map(Object::to_map));
     // Fails for what nests too deeply, which then goes as it came.
     Object::from_map(&members).ok().or_else(|| Some(said.clone()))
 }

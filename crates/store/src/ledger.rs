@@ -24,6 +24,7 @@ pub use usage::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, NewUsage, Tall
 pub use venue::{
     Bookable, Fee, ImportError, Imported, Listing as VenueListing, SCAN_ROWS_MAX, Slot, Venue, VenueName, VenueQuery,
 };
+#[cfg(feature = "sqlite")]
 pub(crate) use venue::{Wanted, folded};
 
 use crate::Answer;

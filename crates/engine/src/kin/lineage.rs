@@ -132,7 +132,7 @@ impl Lineage {
 
 /// What one server tells another of a task's past.
 #[derive(Debug, Serialize)]
-pub struct Claim<'a> {
+struct Claim<'a> {
     hops: u32,
     path: Vec<Cow<'a, str>>,
     root: String,
@@ -140,8 +140,8 @@ pub struct Claim<'a> {
 
 impl Context {
     /// What an agent elsewhere is told of what came before: one member for the metadata of the message to it.
-    pub fn lineage_for_others(&self) -> (&'static str, Claim<'_>) {
-        (LINEAGE, Claim::of(&self.turn))
+    pub fn lineage_for_others(&self) -> Option<Object> {
+        claim_of(&self.turn)
     }
 }
 

@@ -385,7 +385,7 @@ struct Herald(Arc<Mutex<String>>);
 
 impl Agent for Herald {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        *self.0.lock().unwrap() = Json::of(&cx.lineage_for_others().1).unwrap().as_str().to_owned();
+        *self.0.lock().unwrap() = cx.lineage_for_others().unwrap().get(LINEAGE).unwrap().to_string();
         Ok(Ending::complete())
     }
 }
