@@ -14,7 +14,7 @@ use world::{Said, Trick, World, refund};
 #[test]
 fn a_task_leaves_and_the_other_agent_begins_only_then() {
     let world = World::new();
-    let task = world.run(async |a| a.send("my money", true).await.rest().await);
+    let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!(task.status.state, TaskState::Transferred);
     let transfer = task.transfer().unwrap();
     assert_eq!((transfer.agent_name.as_deref(), &*transfer.agent_endpoint), (Some("billing"), "https://b.example"));
@@ -45,7 +45,7 @@ fn a_crash_before_the_answer_sends_the_same_again() {
         let id = world.crash_when(trick, async |a| a.send("my money", true).await.id);
         let made = world.b_tasks();
         assert_eq!(made, usize::from(trick == Trick::HangAfter));
-        let task = world.run(async |a| a.recovered(id).await.rest().await);
+        let (_runtime, task) = world.keep(async |a| a.recovered(id).await.rest().await);
         assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1), "{trick:?}");
         let theirs = world.b_rests(&task.transfer().unwrap().task_id);
         assert_eq!(theirs.status.state, TaskState::Completed);
@@ -66,7 +66,7 @@ fn a_crash_before_the_activation_is_made_up_for() {
     let world = World::new();
     world.tricks([Trick::Fine, Trick::HangBefore]);
     let id = world.crash_when(Trick::HangBefore, async |a| a.send("my money", true).await.id);
-    let task = world.run(async |a| a.recovered(id).await.rest().await);
+    let (_runtime, task) = world.keep(async |a| a.recovered(id).await.rest().await);
     assert_eq!(task.status.state, TaskState::Transferred);
     let theirs = world.b_rests(&task.transfer().unwrap().task_id);
     assert_eq!((theirs.status.state, world.b_tasks()), (TaskState::Completed, 1));

@@ -382,7 +382,7 @@ impl World {
         self.keep(work).1
     }
 
-    /// The same; the server goes on until its runtime is dropped.
+    /// The same; the server goes on until its runtime is dropped, so that it may still say "begin" to whoever took a task.
     pub(crate) fn keep<T>(&self, work: impl AsyncFnOnce(Ours) -> T) -> (Runtime, T) {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let done = runtime.block_on(async {
