@@ -62,7 +62,7 @@ pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.
 pub use sabir_client::{
-    Arriving, Asking, Authorise, Credentials, Egress, Endpoint, Error, Found, Profile, Timeouts, Tls, egress::Lookup,
-    send_message,
+    Arriving, Asking, Authorise, Capacity, Credentials, Egress, Endpoint, Error, Found, Profile, Share, Timeouts, Tls,
+    egress::Lookup, send_message,
 };
 pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours, leads_to};

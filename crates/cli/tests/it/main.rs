@@ -50,6 +50,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod answers;
 mod anything;
 mod backup;
 mod bad_agents;

@@ -107,6 +107,7 @@ impl Replica {
             .version(Version::Any)
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
+            .room(hub.answers().part())
             // A turn counts its calls, and so do breakers and the budget.
             .once();
         if let Reference::Origin(url) | Reference::At(url) = &reference
