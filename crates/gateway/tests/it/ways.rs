@@ -4,7 +4,7 @@ use crate::agent::{Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_client::{Credentials, Secret};
 use sabir_engine::BoxFuture;
-use sabir_gateway::{Error, Found, Keeper, May, Rules, Upstream, Voucher};
+use sabir_gateway::{Error, Found, Keeper, May, Rules, Unfit, Upstream, Voucher};
 use sabir_proto::TaskState;
 use std::sync::{Arc, Mutex};
 
@@ -98,4 +98,23 @@ async fn the_next_interface_is_none_where_our_credentials_may_not_go() {
     let bench = Bench::new(Upstream { credentials, ..upstream(&stub.url) }).await;
     assert_eq!(bench.send("go").await.status.state, TaskState::Failed);
     assert!(thief.heard().is_empty());
+}
+
+#[tokio::test]
+async fn a_card_with_interfaces_without_end_is_not_looked_through() {
+    for (more, fits) in [(63, true), (64, false)] {
+        let show = move |base: &str| {
+            let one = format!(r#"{{"url":"{base}/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}},"#);
+            let list = r#""supportedInterfaces":["#;
+            card(base, "{}", "").replace(list, &format!("{list}{}", one.repeat(more)))
+        };
+        let stub = Stub::start(show, |_, _| Do::Error(-32601, "nothing here")).await;
+        let bench = Bench::new(upstream(&stub.url)).await;
+        let scout = bench.remote.scout();
+        let found = scout.find().await.unwrap();
+        assert_eq!(scout.check(&found, &[]).await.is_ok(), fits, "{more} more");
+        // However many there are, few are called.
+        assert!(matches!(scout.try_out(&found).await, Err(Unfit::Silent(tried)) if tried.len() == 8));
+        assert_eq!(stub.calls().len(), 8);
+    }
 }
