@@ -4,10 +4,10 @@
 //! first server is nobody else's business. Where to go is that server's word, so it is checked: over TLS or on this
 //! machine, an interface of the card that is found there, never the same task twice, and not for ever.
 
-use crate::{Agent, Client, Credentials, Error, Found, Reference};
+use crate::{Agent, Client, Credentials, Error, Found, Reference, is_loopback};
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX, same_agent};
 use sabir_proto::{TaskRef, Transfer};
-use url::{Host, Url};
+use url::Url;
 
 /// The way a task has come so far.
 #[derive(Debug, Clone)]
@@ -33,13 +33,7 @@ impl Trail {
         let endpoint = &transfer.agent_endpoint;
         let not = |why: String| Error::Usage(format!("the task is not followed to {endpoint}: {why}"));
         let url = Url::parse(endpoint).map_err(|error| not(error.to_string()))?;
-        let local = match url.host() {
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost",
-            None => false,
-        };
-        if !(url.scheme() == "https" || (url.scheme() == "http" && local)) {
+        if !is_followed(&url) {
             return Err(not("only https is followed".into()));
         }
         let again = |(agent, task): &(String, TaskRef)| same_agent(agent, endpoint) && *task == transfer.task_id;
@@ -52,6 +46,11 @@ impl Trail {
         self.seen.push((endpoint.clone(), transfer.task_id.clone()));
         Reference::parse(endpoint)
     }
+}
+
+/// Whether a task is followed to such an address: over TLS, or on this machine.
+pub fn is_followed(endpoint: &Url) -> bool {
+    endpoint.scheme() == "https" || (endpoint.scheme() == "http" && is_loopback(endpoint))
 }
 
 /// Whether a card is that of the agent a task went to.

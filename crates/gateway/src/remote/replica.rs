@@ -236,6 +236,12 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
+    /// Whether a card has a signature that holds. Who signs with keys that cannot be had in time has not signed.
+    pub(super) async fn is_vouched_for(&self, found: &Found) -> bool {
+        let voucher = tokio::time::timeout(CARD_TIME, vouch(&self.client, found)).await;
+        voucher.is_ok_and(|voucher| voucher.signer.is_some())
+    }
+
     /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
     async fn agent(&self) -> Result<Agent, Error> {
         match self.fresh() {

@@ -211,3 +211,13 @@ async fn whom_a_caller_says_he_is_goes_to_nobody() {
         assert!(call.contains("xpr:jobId") && !call.contains("rich"), "{call}");
     }
 }
+
+#[tokio::test]
+async fn a_card_is_signed_only_where_a_signature_holds() {
+    let forged = r#","signatures":[{"protected":"eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ","signature":"AAAA"}]"#;
+    for more in ["", forged] {
+        let stub = Stub::start(move |base| card(base, "{}", more), |_, _| Do::HangUp).await;
+        let bench = Bench::new(upstream(&stub.url)).await;
+        assert!(!bench.remote.face().await.unwrap().signed, "{more}");
+    }
+}

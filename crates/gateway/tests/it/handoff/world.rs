@@ -147,6 +147,8 @@ struct Road {
     forget: AtomicBool,
     holds: AtomicBool,
     accepts: AtomicBool,
+    /// How many looks at its card find it where callers follow, and one more.
+    followed: AtomicU64,
     /// Everything that was sent there, whether or not it was recognised.
     sent: Mutex<Vec<Message>>,
 }
@@ -211,6 +213,7 @@ impl Peer for Billing {
                 recognises: false,
                 digest: "d".into(),
                 signed: false,
+                followed: road.followed.load(Ordering::Relaxed) > road.faces.load(Ordering::Relaxed),
             })
         })
     }
@@ -315,6 +318,7 @@ impl World {
             forget: AtomicBool::new(false),
             holds: AtomicBool::new(true),
             accepts: AtomicBool::new(true),
+            followed: AtomicU64::new(u64::MAX),
             sent: Mutex::default(),
         });
         let log = Arc::new(MemoryLog::new());
@@ -332,6 +336,11 @@ impl World {
 
     pub(crate) fn without_handoffs(&self) {
         self.road.accepts.store(false, Ordering::Relaxed);
+    }
+
+    /// From so many looks at its card on it is where nobody follows.
+    pub(crate) fn insecure_after(&self, looks: u64) {
+        self.road.followed.store(looks + 1, Ordering::Relaxed);
     }
 
     /// How many events of a task of ours have this in them.
