@@ -2,7 +2,7 @@
 
 use super::astray::Astray;
 use super::line::Line;
-use super::{CARD_FRESH, Place, Upstream};
+use super::{Place, Upstream};
 use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
@@ -75,7 +75,9 @@ pub(super) struct Replica {
     checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
-    kept: RwLock<Option<(Instant, Agent)>>,
+    kept: RwLock<Option<Agent>>,
+    /// They do not speak as their card says, so another one is fetched before they are called again.
+    doubted: AtomicBool,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
@@ -145,6 +147,7 @@ impl Replica {
             client,
             reference,
             kept,
+            doubted: AtomicBool::new(false),
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
@@ -242,9 +245,10 @@ impl Replica {
         voucher.is_ok_and(|voucher| voucher.signer.is_some())
     }
 
-    /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
+    /// The agent by its card. One that is there is used at once, however old: whoever serves us fetches it anew behind
+    /// everybody's back, and an agent whose card hangs can be called all the same.
     async fn agent(&self) -> Result<Agent, Error> {
-        match self.fresh() {
+        match self.at_hand() {
             Some(agent) => Ok(agent),
             None => Box::pin(self.fetch()).await,
         }
@@ -252,15 +256,20 @@ impl Replica {
 
     async fn fetch(&self) -> Result<Agent, Error> {
         let _fetching = self.fetching.lock().await;
-        if let Some(agent) = self.fresh() {
+        if let Some(agent) = self.at_hand() {
             return Ok(agent);
         }
-        let old = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
+        if !self.doubted.load(Ordering::Relaxed)
+            && let Some(agent) = self.remembered()
+        {
+            self.keep(agent.clone());
+            return Ok(agent);
+        }
+        let old = self.called();
         let (passage, _room) = self.pass()?;
         let found = self.connect().await;
         passage.judge(found.as_ref().err());
-        let kept = || self.by_open_way(self.keeper.as_ref()?.kept()?).ok();
-        match (found, old.or_else(kept)) {
+        match (found, old.or_else(|| self.remembered())) {
             (Ok(agent), _) => {
                 self.keep(agent.clone());
                 Ok(agent)
@@ -273,15 +282,29 @@ impl Replica {
         }
     }
 
-    /// The agent of a card that is still believed.
-    fn fresh(&self) -> Option<Agent> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|(since, _)| since.elapsed() < CARD_FRESH).map(|(_, agent)| agent.clone())
+    /// The agent as it is called, unless that is in doubt.
+    fn at_hand(&self) -> Option<Agent> {
+        self.called().filter(|_| !self.doubted.load(Ordering::Relaxed))
     }
 
-    /// Forgets the card: the next line is made from a fresh one.
+    /// The agent as it was called last.
+    fn called(&self) -> Option<Agent> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The agent of the card that counts, as it was left by whoever ran before us.
+    fn remembered(&self) -> Option<Agent> {
+        self.by_open_way(self.keeper.as_ref()?.kept()?).ok()
+    }
+
+    /// Forgets how it is called: the next line is made from the card that counts.
     pub(super) fn hang_up(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The next line is made from a fresh card, if there is one.
+    pub(super) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn speak_the_first_version(&self, agent: Agent) {
@@ -340,7 +363,7 @@ impl Replica {
         self.astray.note(interface);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Whoever comes late finds it done.
-        let Some((_, agent)) = kept.as_mut().filter(|(_, agent)| agent.interface() == interface) else { return };
+        let Some(agent) = kept.as_mut().filter(|agent| agent.interface() == interface) else { return };
         if let Ok(other) = self.by_open_way(agent.found().clone())
             && other.interface() != interface
         {
@@ -353,10 +376,11 @@ impl Replica {
     /// Whether it is called by another interface than the one that could not be reached.
     pub(super) fn has_another_way(&self) -> bool {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().is_some_and(|(_, agent)| self.astray.is_passed_over(agent.found(), agent.interface()))
+        kept.as_ref().is_some_and(|agent| self.astray.is_passed_over(agent.found(), agent.interface()))
     }
 
     fn keep(&self, agent: Agent) {
-        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), agent));
+        self.doubted.store(false, Ordering::Relaxed);
+        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some(agent);
     }
 }
