@@ -1,5 +1,6 @@
 //! Handing tasks over, and every half-way point of it: a crash is a runtime that is dropped and a log that is opened again.
 
+mod strangers;
 mod world;
 
 use sabir_engine::agent::Handover;
