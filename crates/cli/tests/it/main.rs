@@ -107,6 +107,7 @@ mod remote_waits;
 mod resume;
 mod retention;
 mod retry;
+mod shown;
 mod shutdown;
 mod signed_cards;
 mod sql;
