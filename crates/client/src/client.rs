@@ -248,6 +248,9 @@ impl Client {
         let chosen = choose_for(&found, &settings.prefer, settings.version, signs_bodies)?;
         let extensions = self.activate(&found)?;
         let attached = attached?;
+        if attached.seal.is_some() && chosen.binding != Binding::Envelope {
+            return Err(Error::Usage("what signs envelopes of a booking network is for nobody else".into()));
+        }
         if (attached.any || certificate)
             && let Some(audience) = &settings.audience
         {

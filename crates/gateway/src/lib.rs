@@ -57,7 +57,7 @@ pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
 /// The words of the booking network's envelopes.
-pub use sabir_client::envelope::{Envelope, Hop, Moment, NETWORK, VIA_MAX};
+pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.

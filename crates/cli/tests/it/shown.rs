@@ -3,11 +3,12 @@
 
 use crate::ask::{saying, state};
 use crate::authority::Authority;
+use crate::federation::{self, SIGNING_KEY};
 use crate::sabir::{AGENTS, Home, Sabir};
 use crate::stub::{self, Asked, Told};
 use crate::tls::secured;
 use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,32 +77,25 @@ const REFUSED: &str = "did not accept our credentials";
 
 #[test]
 fn a_name_and_a_password() {
-    let right = base64::engine::general_purpose::STANDARD.encode("hub:open-sesame-7");
-    let expected = format!("Basic {right}");
-    let url = stub::serve(move |asked: &Asked| -> Told {
-        if asked.path.starts_with("/.well-known/") {
-            let mut card: Value =
-                serde_json::from_str(&stub::card(&format!("http://{}", asked.header("host").unwrap_or_default())))
-                    .unwrap();
-            card["securitySchemes"] = json!({"login": {"httpAuthSecurityScheme": {"scheme": "basic"}}});
-            card["securityRequirements"] = json!([{"schemes": {"login": {"list": []}}}]);
-            assert_eq!(asked.header("authorization"), None, "nothing is shown for a card");
-            return (200, "application/json", card.to_string());
-        }
-        if asked.header("authorization") != Some(&expected) {
-            return (401, "application/json", "{}".into());
-        }
-        let task = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}});
-        let answer = json!({"jsonrpc": "2.0", "id": asked.json()["id"], "result": {"task": task}});
-        (200, "application/json", answer.to_string())
-    });
-    let shown = "[agent.credentials.basic]\nuser = \"hub\"\npassword = \"file:password\"\n";
-    let good = hub(&url, shown, &[("password", "open-sesame-7")]);
+    let authority = Authority::new();
+    fs::write(authority.path("password"), "open-sesame-7").unwrap();
+    let lines = format!(
+        "[auth]\naccept = [\"basic\"]\n[auth.basic]\nuser = [{{ name = \"hub\", password = \"file:{}\" }}]",
+        authority.path("password").display()
+    );
+    let far = secured(&authority, &lines, AGENTS);
+    let shown = format!(
+        "[agent.credentials.basic]\nuser = \"hub\"\npassword = \"file:password\"\n[agent.credentials.tls]\nca = \"file:{}\"\n",
+        authority.root().display()
+    );
+    let url = format!("https://{}", far.address);
+    let together = |password: &str| base64::engine::general_purpose::STANDARD.encode(format!("hub:{password}"));
+    let good = hub(&url, &shown, &[("password", "open-sesame-7")]);
     works(&good);
-    kept_secret(good, &["open-sesame-7", &right]);
-    let bad = hub(&url, shown, &[("password", "close-sesame-7")]);
+    kept_secret(good, &["open-sesame-7", &together("open-sesame-7")]);
+    let bad = hub(&url, &shown, &[("password", "close-sesame-7")]);
     fails(&bad, REFUSED);
-    kept_secret(bad, &["close-sesame-7"]);
+    kept_secret(bad, &["close-sesame-7", &together("close-sesame-7")]);
 }
 
 #[test]
@@ -171,4 +165,29 @@ fn a_token_of_agent_native() {
     let bad = hub(&url, shown, &[("secret", "a-secret-that-only-one-of-them-has")]);
     fails(&bad, REFUSED);
     kept_secret(bad, &["a-secret-that-only-one-of-them-has", "Bearer eyJ"]);
+}
+
+#[test]
+fn a_signature_of_a_booking_network() {
+    let network = federation::row(&["a"]).remove(0);
+    let key = network.issue("hub", &["--require-signature"]);
+    let _network = network.start();
+    let url = format!("{}/a2a/v1?from=hub", network.url());
+    let shown = |signed: &str| format!("bearer = \"file:bearer\"\n{signed}");
+    let signing = "[agent.credentials.agnt]\nsigning_key = \"file:sign\"\n";
+    let good = hub(&url, &shown(signing), &[("bearer", &key), ("sign", SIGNING_KEY)]);
+    works(&good);
+    works(&good);
+    kept_secret(good, &[&key, SIGNING_KEY]);
+    let other = "a-signing-key-of-no-network-at-all-7";
+    let bad = hub(&url, &shown(signing), &[("bearer", &key), ("sign", other)]);
+    fails(&bad, REFUSED);
+    kept_secret(bad, &[&key, other]);
+    // The key alone is not enough.
+    fails(&hub(&url, &shown(""), &[("bearer", &key)]), REFUSED);
+    // What signs envelopes is not for agents that take none.
+    let far = Sabir::start(AGENTS);
+    let misplaced = hub(&format!("http://{}", far.address), signing, &[("sign", SIGNING_KEY)]);
+    fails(&misplaced, "cannot be called");
+    kept_secret(misplaced, &[SIGNING_KEY]);
 }
