@@ -12,10 +12,12 @@ use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
 use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::card::Interface;
-use sabir_proto::{AgentCard, Fault, HANDOFF};
+use sabir_proto::transfer::same_agent;
+use sabir_proto::{AgentCard, Fault, HANDOFF, HANDOFF_LITERAL};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use url::Url;
 
 /// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
 const CARD_TIME: Duration = Duration::from_secs(10);
@@ -75,6 +77,8 @@ pub(super) struct Replica {
     checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
+    /// Where its card is looked for as well: of some only an interface is known, and their cards are at their origin.
+    origin: Option<Reference>,
     kept: RwLock<Option<(Instant, Agent)>>,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
@@ -83,12 +87,33 @@ pub(super) struct Replica {
     keeper: Option<Arc<dyn Keeper>>,
     astray: Astray,
     on_behalf: Option<OnBehalf>,
+    /// A message whose fate nobody knows may be sent again.
+    pub(super) idempotent: bool,
     pub(super) wire: WireLog,
 }
 
 impl Replica {
     /// Nothing is asked of it yet; what is wrong with the settings is said here.
     pub(super) fn new(
+        upstream: &Upstream,
+        place: &Place,
+        hub: &Arc<Hub>,
+        bulkhead: Arc<Bulkhead>,
+    ) -> Result<Self, Error> {
+        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
+        let name = match (Reference::parse(&place.url)?, upstream.places.len()) {
+            (Reference::Origin(url) | Reference::At(url), 2..) => {
+                format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
+                    + &url.port().map(|port| format!(":{port}")).unwrap_or_default()
+            }
+            _ => upstream.name.clone(),
+        };
+        Self::named(&name, upstream, place, hub, bulkhead)
+    }
+
+    /// The same under a name of its own in metrics.
+    pub(super) fn named(
+        name: &str,
         upstream: &Upstream,
         place: &Place,
         hub: &Arc<Hub>,
@@ -107,6 +132,8 @@ impl Replica {
             .version(Version::Any)
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
+            // Whoever hands tasks over may do so: they are followed.
+            .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
             // A turn counts its calls, and so do breakers and the budget.
             .once();
         if let Reference::Origin(url) | Reference::At(url) = &reference
@@ -122,15 +149,7 @@ impl Replica {
             client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
         }
         let client = client.build()?;
-        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
-        let name = match (&reference, upstream.places.len()) {
-            (Reference::Origin(url) | Reference::At(url), 2..) => {
-                format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
-                    + &url.port().map(|port| format!(":{port}")).unwrap_or_default()
-            }
-            _ => upstream.name.clone(),
-        };
-        let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
+        let circuit = hub.circuit(&upstream.name, name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
         // What other places show is theirs alone: one may be a version on trial.
         let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
@@ -143,14 +162,28 @@ impl Replica {
             checks,
             client,
             reference,
+            origin: None,
             kept,
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
             astray: Astray::default(),
             on_behalf,
+            idempotent: upstream.idempotent,
             wire: hub.wire().clone(),
         })
+    }
+
+    /// The same, with its card at the origin of its URL where none is below that.
+    pub(super) fn or_at_its_origin(mut self) -> Self {
+        if let Reference::At(url) = &self.reference {
+            let mut origin = url.clone();
+            origin.set_path("/");
+            origin.set_query(None);
+            origin.set_fragment(None);
+            self.origin = Some(Reference::Origin(origin));
+        }
+        self
     }
 
     /// Asks the breakers for a call that needs no room, since it makes some.
@@ -235,6 +268,32 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
+    /// The interface that is called, as far as it is known.
+    pub(super) fn endpoint(&self) -> Option<String> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().map(|(_, agent)| agent.interface().url.clone())
+    }
+
+    /// Whether this is an interface of the agent here. Its card is fetched for that only where the host is the same: who
+    /// asks may not be somebody who should have cards fetched.
+    pub(super) async fn is_at(&self, endpoint: &Url) -> bool {
+        let offers = |card: &AgentCard| {
+            card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, endpoint.as_str()))
+        };
+        let known = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
+        if let Some(agent) = known {
+            return offers(agent.card());
+        }
+        if let Some(found) = self.keeper.as_ref().and_then(|keeper| keeper.kept()) {
+            return offers(&found.card);
+        }
+        let home = match &self.reference {
+            Reference::Origin(url) | Reference::At(url) => url.origin() == endpoint.origin(),
+            Reference::File(_) => false,
+        };
+        home && self.agent().await.is_ok_and(|agent| offers(agent.card()))
+    }
+
     /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
     async fn agent(&self) -> Result<Agent, Error> {
         match self.fresh() {
@@ -284,7 +343,7 @@ impl Replica {
 
     /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
-        let found = tokio::time::timeout(CARD_TIME, self.client.card(&self.reference)).await;
+        let found = tokio::time::timeout(CARD_TIME, self.find()).await;
         let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
         let agent = match &self.keeper {
             None => self.by_open_way(found)?,
@@ -306,6 +365,15 @@ impl Replica {
         // Its card names another version by now.
         self.first_version.store(first.is_some(), Ordering::Relaxed);
         Ok(first.unwrap_or(agent))
+    }
+
+    async fn find(&self) -> Result<Found, Error> {
+        match (self.client.card(&self.reference).await, &self.origin) {
+            (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Some(origin)) => {
+                self.client.card(origin).await
+            }
+            (found, _) => found,
+        }
     }
 
     /// A card with the interface first that answers, where it has several. One that nobody answers at is left as it is:

@@ -13,6 +13,7 @@ mod delegate;
 mod egress;
 mod envoy;
 mod handoff;
+mod onward;
 mod outbound;
 mod parcel;
 mod places;
