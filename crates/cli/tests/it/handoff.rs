@@ -174,9 +174,9 @@ fn a_caller_that_does_not_follow_gets_the_work_or_a_name() {
 }
 
 /// A hub that knows the first of two agents and nothing of the second.
-fn hub(triage: &Sabir, allow: &str) -> Home {
+fn hub(triage: &Sabir, allow: &str) -> Sabir {
     let address = triage.address;
-    Home::new(&format!(
+    Sabir::start(&format!(
         "[egress]\nallow = [{allow}]\n[[agent]]\nname = \"triage\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://{address}\"\n"
     ))
 }
@@ -184,7 +184,7 @@ fn hub(triage: &Sabir, allow: &str) -> Home {
 #[test]
 fn a_hub_follows_for_a_caller_who_knows_nothing_of_it_and_sees_one_task() {
     let (triage, billing) = pair("");
-    let hub = Sabir::at(&hub(&triage, "\"127.0.0.1\""));
+    let hub = hub(&triage, "\"127.0.0.1\"");
     let task = hub.ask(&send("which")).json()["result"]["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "the question comes up: {task}");
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "Which order?");
@@ -212,7 +212,7 @@ fn a_hub_follows_for_a_caller_who_knows_nothing_of_it_and_sees_one_task() {
 #[test]
 fn a_hub_follows_in_streams_and_goes_nowhere_that_its_operator_did_not_open() {
     let (triage, billing) = pair("");
-    let follows = Sabir::at(&hub(&triage, "\"127.0.0.1\""));
+    let follows = hub(&triage, "\"127.0.0.1\"");
     let request = Request::post("/", envelope("SendStreamingMessage", &saying("my money")));
     let frames = follows.open(&request).rest();
     let last = frames.last().unwrap().event()["statusUpdate"]["status"].clone();
@@ -226,7 +226,7 @@ fn a_hub_follows_in_streams_and_goes_nowhere_that_its_operator_did_not_open() {
     });
     assert_eq!(told.count(), 1, "it says who has it");
     // What was written down is the first agent, at its address; the second was named by the first.
-    let stays = Sabir::at(&hub(&triage, ""));
+    let stays = hub(&triage, "");
     let task = stays.ask(&send("my money")).json()["result"]["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
     let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
