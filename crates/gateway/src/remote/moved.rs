@@ -33,6 +33,10 @@ impl RemoteAgent {
     /// followed is said in words.
     pub(super) async fn hand_on(&self, known: &mut Known, transfer: &Transfer) -> Result<(), String> {
         let from = known.task.clone().ok_or("it had no name where it was")?;
+        // Whatever our server is called there: a task that mirrored itself would never end.
+        if known.turn.split('/').next() == Some(&*transfer.task_id.to_string()) {
+            return Err("that is this very task, so it goes round in a circle".into());
+        }
         let mut trail = match &known.moved {
             Some(moved) => moved.trail.clone(),
             None => {
@@ -76,6 +80,8 @@ impl Work<'_> {
     /// They have handed the task over; the ending, where it is not followed.
     pub(super) async fn move_on(&mut self, transfer: &Transfer) -> Result<Option<Ending>, Failure> {
         let words = words(transfer);
+        // What was told so far goes with what was known until now.
+        self.cx.leave(self.known.write());
         if let Err(why) = self.remote.hand_on(&mut self.known, transfer).await {
             tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, to = shown(&transfer.agent_endpoint),
                 why, "a task that was handed over is not followed");
@@ -115,6 +121,7 @@ impl Work<'_> {
     /// An ending that is ours alone, of a task that somebody else has: says who, and that its own end is not known.
     pub(super) async fn lost(&mut self, ending: Ending) -> Result<Ending, Ended> {
         let (Some(moved), Ending::Fail(why)) = (&self.known.moved, &ending) else { return Ok(ending) };
+        self.cx.leave(self.known.write());
         let why: String = why.iter().filter_map(Part::as_text).collect();
         let place = shown(&moved.endpoint);
         let task = self.known.task.as_ref().map(TaskRef::to_string).unwrap_or_default();

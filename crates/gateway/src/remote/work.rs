@@ -439,7 +439,7 @@ impl<'a> Work<'a> {
             && let Some(reason) = self.broken.take()
         {
             self.doubt = true;
-            self.cx.gap(reason).await?;
+            self.tell(self.cx.gap(reason)).await?;
         }
         Ok(())
     }
@@ -450,9 +450,8 @@ impl<'a> Work<'a> {
             Ok(task) if task.status.state.is_settled() => self.task(task).await,
             Ok(_) => Ok(None),
             Err(error) => {
-                self.cx
-                    .gap(format!("events came twice or out of order, and the agent could not be asked: {error}"))
-                    .await?;
+                let why = format!("events came twice or out of order, and the agent could not be asked: {error}");
+                self.tell(self.cx.gap(why)).await?;
                 Ok(None)
             }
         }

@@ -316,32 +316,41 @@ async fn a_cancel_that_is_owed_is_told_to_whoever_has_the_task() {
     assert_eq!(methods(&a), ["SendMessage"]);
 }
 
-#[tokio::test]
-async fn a_crash_after_the_move_finds_the_receiver_again() {
+#[test]
+fn a_crash_after_the_move_finds_the_receiver_again() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     // Before the receiver was reached, and after.
     for silent in [true, false] {
-        let there = Arc::new(AtomicBool::new(false));
+        let (world, there) = (runtime(), Arc::new(AtomicBool::new(false)));
         let now = there.clone();
-        let b = agent(false, move |_, heard| match (heard.method().as_str(), now.load(Ordering::Relaxed)) {
-            ("GetTask", true) => Do::Result(theirs("COMPLETED", &["one", "two"]).to_string()),
-            ("GetTask", false) if !silent => Do::Result(theirs("WORKING", &["one"]).to_string()),
-            ("GetTask", false) => Do::Stream(Vec::new(), After::Silence),
-            other => panic!("{other:?}"),
-        })
-        .await;
-        let a = giver(rpc(&b), Form::Urn).await;
+        let b = world.block_on(agent(false, move |_, heard| {
+            assert_eq!(heard.method(), "GetTask");
+            match now.load(Ordering::Relaxed) {
+                true => Do::Result(theirs("COMPLETED", &["one", "two"]).to_string()),
+                false if silent => Do::Stream(Vec::new(), After::Silence),
+                false => Do::Result(theirs("WORKING", &["one"]).to_string()),
+            }
+        }));
+        let a = world.block_on(giver(rpc(&b), Form::Urn));
         let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
-        let bench = Bench::on(log.clone(), upstream(&a.url)).await;
-        let id = bench.begin("go").await.id;
-        let asked = async || methods(&b).contains(&"GetTask".to_owned()).then_some(());
-        eventually("the receiver is asked", asked).await;
-        let followed = async || (silent || !bench.task(id).await.artifacts.is_empty()).then_some(());
-        eventually("what it has is told", followed).await;
-        bench.engine.stop().await;
+        let first = runtime();
+        let id = first.block_on(async {
+            let bench = Bench::on(log.clone(), upstream(&a.url)).await;
+            let id = bench.begin("go").await.id;
+            let asked = async || methods(&b).contains(&"GetTask".to_owned()).then_some(());
+            eventually("the receiver is asked", asked).await;
+            let followed = async || (silent || !bench.task(id).await.artifacts.is_empty()).then_some(());
+            eventually("what it has is told", followed).await;
+            id
+        });
+        // The process ends where it stands.
+        first.shutdown_background();
         there.store(true, Ordering::Relaxed);
-        let bench = Bench::on(log, upstream(&a.url)).await;
-        bench.recover().await;
-        let done = bench.reaches(id, TaskState::Completed).await;
+        let done = world.block_on(async {
+            let bench = Bench::on(log, upstream(&a.url)).await;
+            bench.recover().await;
+            bench.reaches(id, TaskState::Completed).await
+        });
         assert_eq!(texts(&done), ["one", "two"]);
         assert_eq!(methods(&a), ["SendMessage"], "nothing was sent twice");
     }
@@ -367,6 +376,27 @@ async fn a_circle_ends_the_task_and_so_does_the_way_back_to_us() {
     let onward = Onward { ours, ..upstream("").onward };
     let bench = Bench::new(Upstream { onward, ..upstream(&a.url) }).await;
     check_lost(&bench.send("go").await, "this server");
+    assert_eq!(b.heard().len(), 0);
+}
+
+#[tokio::test]
+async fn a_task_is_not_followed_to_itself_whatever_we_are_called_there() {
+    let (own, b) = (Arc::new(Mutex::new(String::new())), receiver(&["WORKING"]).await);
+    let (to, id) = (rpc(&b), own.clone());
+    let a = agent(false, move |_, heard| match heard.method().as_str() {
+        "SendMessage" => {
+            Do::Result(r#"{"task":{"id":"t-a","contextId":"c-a","status":{"state":"TASK_STATE_WORKING"}}}"#.into())
+        }
+        _ if id.lock().unwrap().is_empty() => {
+            Do::Result(r#"{"id":"t-a","contextId":"c-a","status":{"state":"TASK_STATE_WORKING"}}"#.into())
+        }
+        _ => Do::Result(transferred("t-a", &to, &id.lock().unwrap(), Form::Urn).to_string()),
+    })
+    .await;
+    let bench = Bench::new(upstream(&a.url)).await;
+    let begun = bench.begin("go").await.id;
+    *own.lock().unwrap() = begun.to_string();
+    check_lost(&bench.reaches(begun, TaskState::Failed).await, "this very task");
     assert_eq!(b.heard().len(), 0);
 }
 
@@ -494,11 +524,13 @@ async fn where_nobody_can_be_followed_the_task_fails_and_says_where_it_went() {
         assert!(!words(&failed).contains("pw@"), "{}", words(&failed));
     }
     // Nobody is there: tried as often as any agent, then given up.
-    let a = giver("http://127.0.0.1:1/rpc".into(), Form::Urn).await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let a = giver(format!("http://{nobody}/rpc"), Form::Urn).await;
     let patience = Patience { attempts: 2, ..upstream("").patience };
     let bench = Bench::new(Upstream { patience, ..upstream(&a.url) }).await;
     let failed = bench.send("go").await;
-    assert!(words(&failed).contains("handed over to http://127.0.0.1:1/rpc"), "{}", words(&failed));
+    check_lost(&failed, "called 2 times");
+    assert!(words(&failed).contains(&format!("handed over to http://{nobody}/rpc")), "{}", words(&failed));
     // Nor is a word of a handover that cannot be read taken for success.
     let a = giver(rpc(&gone), Form::Torn).await;
     let failed = Bench::new(upstream(&a.url)).await.send("go").await;
