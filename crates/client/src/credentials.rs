@@ -9,6 +9,7 @@ use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme};
+use sabir_proto::transfer::{CLAIM_HEADER, Claim};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub struct Credentials {
     pub tokens: BTreeMap<String, Secret>,
     /// Our TLS configuration holds a certificate.
     pub certificate: bool,
+    /// What shows that a task was handed over for us. Beside everything else: it says nothing of who we are.
+    pub claim: Option<Claim>,
     /// A credential that is made for each request. It is shown where a scheme asks for it, and where nothing else that
     /// we hold satisfies the card: cards cannot declare every kind of signature.
     pub signer: Option<Arc<dyn Authorise>>,
@@ -67,6 +70,14 @@ impl Credentials {
 
     /// Puts credentials where the card wants them.
     pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
+        let mut attached = self.attach_as_asked(card)?;
+        if let Some(claim) = &self.claim {
+            attached.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive(claim.expose())?);
+        }
+        Ok(attached)
+    }
+
+    fn attach_as_asked(&self, card: &AgentCard) -> Result<Attached, Error> {
         if card.security_schemes.is_empty() {
             return self.attach_undeclared();
         }
@@ -308,6 +319,21 @@ mod tests {
             r#","securitySchemes":{{"k":{{"apiKeySecurityScheme":{{"location":"{location}","name":"X-Key"}}}}}},
                "securityRequirements":[{{"schemes":{{"k":{{}}}}}}]"#
         ))
+    }
+
+    #[test]
+    fn a_claim_is_shown_beside_whatever_else_is_and_is_no_credential() {
+        let claim = Some(Claim::of_bits([1, 2]));
+        let alone = Credentials { claim: claim.clone(), ..Default::default() };
+        assert!(alone.is_empty() && alone.attach(&key("header")).is_err(), "it says nothing of who we are");
+        let open = alone.attach(&card("")).unwrap();
+        assert!(!open.any && open.headers.get(CLAIM_HEADER).unwrap().is_sensitive());
+        let held = Credentials { api_key: Some(Secret::new("s3cret-key")), claim, ..Default::default() };
+        let both = held.attach(&key("header")).unwrap();
+        assert_eq!(
+            (both.headers.len(), both.headers.get("x-key").unwrap()),
+            (2, &HeaderValue::from_static("s3cret-key"))
+        );
     }
 
     #[test]

@@ -18,13 +18,14 @@ const SECRET_BYTES_MIN: usize = 8;
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
 /// Headers that are secrets throughout.
-const SECRET_HEADERS: [&str; 7] = [
+const SECRET_HEADERS: [&str; 8] = [
     "cookie",
     "set-cookie",
     "x-api-key",
     "api-key",
     "x-a2a-notification-token",
     "a2a-notification-token",
+    sabir_proto::transfer::CLAIM_HEADER,
     // Good for minutes, at any agent.
     "x-xpr-signature",
 ];
@@ -32,7 +33,7 @@ const SECRET_HEADERS: [&str; 7] = [
 const OPEN_PARAMETERS: [&str; 6] =
     ["a2a-version", "a2a-extensions", "traceparent", "tracestate", "x-trace-id", "x-request-id"];
 /// Members of bodies that hold secrets: OAuth's, and those of push configurations.
-const SECRET_MEMBERS: [&str; 12] = [
+const SECRET_MEMBERS: [&str; 13] = [
     "access_token",
     "refresh_token",
     "id_token",
@@ -45,6 +46,7 @@ const SECRET_MEMBERS: [&str; 12] = [
     "credentials",
     "apiKey",
     "api_key",
+    "claim_secret",
 ];
 /// Beside those, what a form or a query hides. In JSON, `code` is the name of an error.
 const SECRET_FIELDS: [&str; 2] = ["code", "assertion"];

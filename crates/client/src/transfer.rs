@@ -96,7 +96,8 @@ impl Client {
             let words = format!("the card found there does not offer {}", transfer.agent_endpoint);
             return Err(Error::Usage(words));
         }
-        self.agent_with(found, credentials)
+        let claim = transfer.claim_secret.clone();
+        self.agent_with(found, &Credentials { claim, ..credentials.clone() })
     }
 }
 

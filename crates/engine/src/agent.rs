@@ -463,6 +463,11 @@ impl Context {
         self.turn.core.host.now()
     }
 
+    /// Bits that nobody can guess, from the host.
+    pub fn random(&self) -> u64 {
+        self.turn.core.host.random()
+    }
+
     /// Waits, by the host's clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.turn.core.host.sleep(duration)

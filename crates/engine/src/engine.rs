@@ -227,6 +227,7 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
         Effect::PutPush { .. }
         | Effect::DeletePush { .. }
         | Effect::Alias { .. }
+        | Effect::Adopt(_)
         | Effect::WaitFor(_)
         | Effect::OweCancel(_)
         | Effect::Spend { .. }

@@ -14,9 +14,11 @@ use crate::engine::{Core, Engine};
 use crate::host::BoxFuture;
 use crate::live::Order;
 use crate::machine;
-use sabir_proto::transfer::{self, with_member};
-use sabir_proto::{Fault, HANDOFF, HANDOFF_LITERAL, Message, Object, Role, Stamp, TaskId, TaskState, Timestamp};
-use sabir_store::{Scope, Stored};
+use sabir_proto::transfer::{self, Claim, TransferContext, with_member};
+use sabir_proto::{
+    Caller, Fault, HANDOFF, HANDOFF_LITERAL, Message, Object, Role, Stamp, TaskId, TaskRef, TaskState, Timestamp,
+};
+use sabir_store::{AppendError, Effect, Scope, Step, Stored};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,6 +107,32 @@ impl Engine {
         owner.ok_or_else(|| Fault::TaskNotFound(task.into()))
     }
 
+    /// Gives a task that was handed over to whoever shows the claim to it. What does not fit is not said here: to everybody
+    /// else the task is not there. A caller without a name is given nothing: it would be everybody's.
+    pub async fn adopt(&self, scope: &Arc<Scope>, task: &TaskRef, claim: &Claim) -> Result<(), Fault> {
+        let &TaskRef::Id(id) = task else { return Ok(()) };
+        let read = |error| self.core.store_fault("looking whose a task is", &error);
+        let Some(owner) = self.core.log.owner(id).await.map_err(read)? else { return Ok(()) };
+        let elsewhere = owner.tenant != scope.tenant || owner.agent != scope.agent;
+        if owner == *scope || elsewhere || scope.caller == Caller::anonymous() {
+            return Ok(());
+        }
+        let stored = self.core.log.load(id).await.map_err(read)?;
+        let first = stored.as_ref().and_then(first_message).and_then(|message| read_context(&message));
+        if !first.and_then(|context| context.claim_digest).is_some_and(|digest| claim.fits(&digest)) {
+            return Ok(());
+        }
+        match self.core.log.append(Step::bare(id, vec![Effect::Adopt(scope.clone())])).await {
+            Ok(()) => {
+                tracing::info!(task = %id, "a task that was handed over has gone to whom it is for");
+                Ok(())
+            }
+            // It has gone to somebody else before.
+            Err(AppendError::Stale) => Ok(()),
+            Err(error) => Err(self.core.append_fault("giving a task to whom it is for", &error)),
+        }
+    }
+
     /// Lets go of a held task because its owner is here: it was told of the task by whoever gave it away, who has done so by
     /// then.
     pub(crate) fn claim_held(&self, stored: &Stored) {
@@ -147,6 +175,14 @@ impl Incoming<'_> {
                 Err(Fault::invalid("message.metadata.transfer_id", words))
             }
         }
+    }
+}
+
+/// What was told with a task that was handed over.
+fn read_context(message: &Message) -> Option<TransferContext> {
+    match read(message) {
+        Ok(Some(transfer::Incoming::Create { context, .. })) => Some(*context),
+        _ => None,
     }
 }
 

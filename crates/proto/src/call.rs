@@ -1,6 +1,7 @@
 //! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
 
 use crate::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
+use crate::transfer::Claim;
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -112,6 +113,8 @@ pub struct Terms {
     pub extensions: Vec<String>,
     /// What came before, as a caller says it whose message does not: a claim, in JSON.
     pub lineage: Option<String>,
+    /// What shows that a task was handed over for this caller.
+    pub claim: Option<Claim>,
     /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody was
     /// heard.
     pub dialect: &'static str,

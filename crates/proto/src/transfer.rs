@@ -12,9 +12,11 @@
 //! What is in a [`TransferContext`] is a claim of a stranger: limited in size and depth, kept apart from the receiver's own
 //! memory, never instructions and never a proof of who somebody is. Secrets are refused before they are sent.
 
+mod claim;
 mod context;
 mod secrets;
 
+pub use claim::{CLAIM_HEADER, Claim};
 pub use context::{Incoming, Order, TransferContext, TransferFault};
 
 use crate::{ContextId, Json, Message, MessageId, Object, Role, TaskRef, TaskState, TaskStatus, Timestamp};
@@ -103,6 +105,9 @@ pub struct Transfer {
     /// When it went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transferred_at: Option<Timestamp>,
+    /// What shows there that the task is its caller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_secret: Option<Claim>,
     /// It was not held there, so there is nothing to activate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,

@@ -15,6 +15,7 @@ use ::http::{HeaderMap, Uri};
 use sabir_engine::Host as _;
 use sabir_guard::Knock;
 use sabir_guard::authn::basic::Channel;
+use sabir_proto::transfer::{CLAIM_HEADER, Claim};
 use sabir_proto::{Fault, LINEAGE_HEADER, Seq, Terms};
 use sabir_wire::Dialect;
 
@@ -88,6 +89,7 @@ pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fa
     }
     // A claim, and not one that is worth a refusal.
     terms.lineage = headers.get(LINEAGE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    terms.claim = headers.get(CLAIM_HEADER).and_then(|value| value.to_str().ok()).and_then(Claim::parse);
     // Clients of the older dialects write either.
     let older = match spelling {
         Spelling::Plain => None,

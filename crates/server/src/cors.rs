@@ -16,7 +16,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 const METHODS: &str = "GET, HEAD, POST, DELETE";
 const HEADERS: &str = "accept, authorization, content-type, a2a-version, a2a-extensions, x-a2a-extensions, \
                        idempotency-key, last-event-id, x-api-key, x-request-id, x-xpr-account, x-xpr-timestamp, \
-                       x-xpr-signature";
+                       x-xpr-signature, sabir-handoff-claim";
 /// What a page may read beside the body.
 const EXPOSED: &str =
     "a2a-version, a2a-extensions, x-a2a-extensions, etag, retry-after, www-authenticate, x-request-id";

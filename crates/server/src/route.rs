@@ -32,6 +32,9 @@ impl Route {
         (terms, shows): (&Terms, Handoffs),
     ) -> Result<(Reply<Watched>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
+        if let (Some(claim), Some(task)) = (&terms.claim, crate::wire::named(permit.call())) {
+            Box::pin(self.engine.adopt(&scope, task, claim)).await?;
+        }
         let (call, identity) = permit.into_parts();
         let reply = match call {
             Call::Send(request) => {

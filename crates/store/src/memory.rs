@@ -54,6 +54,8 @@ struct Row {
     retries: Vec<KeptRetry>,
     pushes: BTreeMap<String, Registered>,
     kin: Option<Kin>,
+    /// Made for its owner by another one.
+    adopted: bool,
 }
 
 /// A push configuration.
@@ -126,6 +128,7 @@ impl Inner {
                 retries: Vec::new(),
                 pushes: BTreeMap::new(),
                 kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
+                adopted: false,
             },
             (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
@@ -197,6 +200,12 @@ impl Inner {
                     }
                     aliases.insert(named, step.task);
                 }
+                Effect::Adopt(_) if row.adopted => return Err(AppendError::Stale),
+                Effect::Adopt(by) => {
+                    (row.scope, row.adopted) = (by, true);
+                    late.iter_mut().for_each(|(late, _)| *late = None);
+                    deleted.extend(std::mem::take(&mut row.pushes).into_keys());
+                }
                 // For readers from outside, which a store in memory has none of.
                 Effect::WaitFor(_) => {}
                 Effect::OweCancel(owed) => cancel = Some(owed),
@@ -247,6 +256,9 @@ impl Inner {
             *self.spent.entry(root).or_default() += micros;
         }
         self.aliases.extend(aliases);
+        if row.adopted {
+            self.aliases.retain(|(scope, _), task| *task != step.task || *scope == row.scope);
+        }
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
         self.tasks.insert(step.task, row);
         Ok(())

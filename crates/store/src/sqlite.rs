@@ -98,7 +98,6 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct SqliteLog {
     readers: Readers,
-    settled: Arc<settled::Settled>,
     writing: Backend,
     shared: Arc<Shared>,
     bell: Arc<Bell>,
@@ -117,6 +116,7 @@ enum Backend {
 #[derive(Debug, Default)]
 struct Shared {
     scopes: scopes::Scopes,
+    settled: settled::Settled,
     ledger: ledger::Counts,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
@@ -152,8 +152,7 @@ impl SqliteLog {
                 _checkpoints: checkpoint::Checkpoints::start(path, for_checkpoints)?,
             },
         };
-        let settled = Arc::default();
-        Ok(Self { readers, settled, writing, shared: for_us, bell, path: path.into(), _lock: lock })
+        Ok(Self { readers, writing, shared: for_us, bell, path: path.into(), _lock: lock })
     }
 
     /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
@@ -244,13 +243,13 @@ impl TaskLog for SqliteLog {
     }
 
     fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
-        if let Some(stored) = self.settled.get(id) {
+        if let Some(stored) = self.shared.settled.get(id) {
             return Answer::now(Ok(Some(stored)));
         }
-        let age = self.settled.age();
+        let age = self.shared.settled.age();
         let loaded = self.readers.with(|r| r.load(id));
         if let Ok(Some(stored)) = &loaded {
-            self.settled.keep(stored, age);
+            self.shared.settled.keep(stored, age);
         }
         Answer::now(loaded)
     }
@@ -292,7 +291,7 @@ impl TaskLog for SqliteLog {
     }
 
     fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
-        if let Some(scope) = self.settled.owner(task) {
+        if let Some(scope) = self.shared.settled.owner(task) {
             return Answer::now(Ok(Some(scope)));
         }
         Answer::now(self.readers.with(|r| r.owner(task)))

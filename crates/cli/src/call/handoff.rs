@@ -35,7 +35,7 @@ impl Session {
         }
         let found = self.believe(found).await?.into_found();
         let tokens = self.stored_tokens(&found).await?.into_iter().collect();
-        let credentials = Credentials { tokens, ..Credentials::default() };
+        let credentials = Credentials { tokens, claim: transfer.claim_secret.clone(), ..Credentials::default() };
         self.following(credentials).and_then(|client| client.agent(found)).map_err(|error| self.failed(error).into())
     }
 }

@@ -414,6 +414,53 @@ fn on_one_server_a_task_goes_to_the_next_agent_for_the_same_caller() {
     assert_eq!(relayed["status"]["message"]["parts"][0]["text"], "refunded", "{relayed}");
 }
 
+/// A caller of a server that asks everybody who they are.
+fn key(home: &Home, name: &str) -> String {
+    let data = home.data().display().to_string();
+    let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data, "--name", name]).json();
+    made["key"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn elsewhere_the_task_is_whose_it_can_be_shown_to_be() {
+    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let [desk, ana, bob] = ["desk", "ana", "bob"].map(|name| key(&home, name));
+    let billing = Sabir::at(&home);
+    let shown = home.path("desk.key");
+    std::fs::write(&shown, &desk).unwrap();
+    let upstream = format!("{}api_key = \"file:{}\"\n", triage(&billing, ""), shown.display());
+    let triage = Sabir::start(&upstream);
+    let mut task = Value::Null;
+    eventually("it is handed over", || {
+        task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
+        state(&task) == "TASK_STATE_COMPLETED"
+    });
+    let transfer = task["status"]["message"]["metadata"][HANDOFF]["transfer"].clone();
+    let claim = transfer["claim_secret"].as_str().expect("the caller is told how to have it").to_owned();
+    let ask = |who: &str, claim: Option<&str>| {
+        let get = Request::post("/", envelope("GetTask", &json!({"id": transfer["task_id"]})));
+        let get = get.with("Authorization", format!("Bearer {who}"));
+        billing.ask(&claim.into_iter().fold(get, |get, claim| get.with("Sabir-Handoff-Claim", claim))).json()
+    };
+    for (who, claim) in [(&ana, None), (&bob, None), (&ana, Some("00000000000000000000000000000000"))] {
+        assert_eq!(ask(who, claim)["error"]["code"], -32001, "it is there for nobody else");
+    }
+    let got = ask(&ana, Some(&claim))["result"].clone();
+    assert_eq!(got["id"], transfer["task_id"], "{got}");
+    assert!(!got.to_string().contains(&claim), "what is told there is what it looks like");
+    eventually("it is done, and hers", || state(&ask(&ana, None)["result"]) == "TASK_STATE_COMPLETED");
+    for (who, claim) in [(&bob, Some(&*claim)), (&desk, Some(&*claim)), (&desk, None)] {
+        assert_eq!(ask(who, claim)["error"]["code"], -32001, "a claim works once");
+    }
+    let list = Request::post("/", envelope("ListTasks", &json!({}))).with("Authorization", format!("Bearer {ana}"));
+    assert_eq!(billing.ask(&list).json()["result"]["totalSize"], 1, "and stands in her list");
+    assert!(!billing.said().contains(&claim) && !triage.said().contains(&claim));
+    let billing = Sabir::at(&billing.kill());
+    let get = Request::post("/", envelope("GetTask", &json!({"id": transfer["task_id"]})));
+    let kept = billing.ask(&get.with("Authorization", format!("Bearer {ana}"))).json();
+    assert_eq!(kept["result"]["id"], transfer["task_id"], "also after a crash: {kept}");
+}
+
 #[test]
 fn an_agent_that_takes_none_takes_none() {
     let billing = Sabir::start(&BILLING.replace("[agent.handoff]", "[agent.handoff]\naccept = false"));

@@ -10,7 +10,7 @@ use sabir_client::Error;
 use sabir_engine::agent::Handover;
 use sabir_engine::{Context, Ending, Failure};
 use sabir_guard::policy::lattice::{self, Capabilities, Verdict};
-use sabir_proto::transfer::{Hop, Incoming, Order, check_chain};
+use sabir_proto::transfer::{Claim, Hop, Incoming, Order, check_chain};
 use sabir_proto::{
     Json, Message, MessageId, Part, Role, TaskId, TaskRef, TaskState, TheirTask, Transfer, TransferContext,
 };
@@ -33,7 +33,7 @@ pub(super) async fn begin(
     order: Handover,
 ) -> Result<Ending, Failure> {
     let inner = cx.checkpoint().map(<[u8]>::to_vec);
-    let Cleared { face, context, verdict } = match clear(desk, peer, cx, &order).await {
+    let Cleared { face, mut context, verdict } = match clear(desk, peer, cx, &order).await {
         Ok(cleared) => cleared,
         Err(ending) => return Ok(ending),
     };
@@ -42,6 +42,9 @@ pub(super) async fn begin(
         return Ok(Ending::fail(format!("{} takes no tasks that are handed over", order.to)));
     }
     let (hold, transfer_id) = (face.holds, context.transfer_id.clone());
+    // The task will be ours there: whoever holds it gives it to the caller that it is for.
+    let claim = hold.then(|| Claim::of_bits([cx.random(), cx.random()]));
+    context.claim_digest = claim.as_ref().map(Claim::digest);
     let mut message = Message {
         message_id: MessageId::parse(&transfer_id)?,
         context_id: None,
@@ -56,7 +59,8 @@ pub(super) async fn begin(
     let (turn, since) = (cx.turn_id(), cx.now().millis());
     let Handover { to, required, reason, .. } = order;
     let repeatable = hold || face.recognises;
-    let intent = Intent { turn, transfer_id, to, required, reason, message, hold, repeatable, task: None, since };
+    let intent =
+        Intent { turn, transfer_id, to, required, reason, claim, message, hold, repeatable, task: None, since };
     // T1: from here on the other side may have the task.
     cx.status(format!("handing this over to {}", intent.to)).await?;
     let stage = Stage::Preparing(Box::new(intent.clone()));
@@ -182,6 +186,7 @@ fn transfer(cx: &Context, intent: &Intent, face: &Face, task: &TheirTask) -> Tra
         transfer_id: intent.transfer_id.clone(),
         chain,
         transferred_at: Some(cx.now()),
+        claim_secret: intent.claim.clone(),
         begun: !intent.hold,
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sabir_proto::transfer::Claim;
 use sabir_proto::{Message, Object, TaskRef};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,8 @@ pub(super) struct Intent {
     pub(super) to: String,
     pub(super) required: Vec<String>,
     pub(super) reason: Option<String>,
+    /// What our caller shows there to have the task.
+    pub(super) claim: Option<Claim>,
     /// What is sent, the same each time.
     pub(super) message: Message,
     /// The other side holds the task until it is activated.

@@ -53,6 +53,9 @@ pub struct TransferContext {
     /// What was made so far, by reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Value>,
+    /// What the claim looks like by which the caller shows that the task is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_digest: Option<String>,
     /// What is left to spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment: Option<Value>,

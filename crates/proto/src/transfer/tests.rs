@@ -31,6 +31,7 @@ fn a_transfer_is_read_as_it_was_said_and_only_of_tasks_that_are_over() {
         transfer_id: "t-1".into(),
         chain: vec![hop("https://a.example", &[])],
         transferred_at: Some(Timestamp::from_millis(1_780_308_000_000)),
+        claim_secret: Some(Claim::of_bits([1, 2])),
         begun: false,
     };
     let mut said = message();

@@ -247,10 +247,9 @@ impl Retention for SqliteLog {
         if candidates.is_empty() && unfinished == Ok(false) {
             return Answer::now(Ok(Forgotten { tasks: 0, next }));
         }
-        let settled = self.settled.clone();
         let work = move |writer: &mut Writer| {
             let Pass { gone, last, is_full } = writer.forget(&candidates)?;
-            settled.forget(&gone);
+            writer.shared.settled.forget(&gone);
             let tasks = u64::try_from(gone.len()).unwrap_or(0);
             // Where there was not room for all, it goes on behind the last that was dealt with.
             let next = if is_full { last.or(from).or(Some(BEGINNING)) } else { next };

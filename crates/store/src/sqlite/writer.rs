@@ -4,9 +4,9 @@ use super::ledger::SlotMove;
 use super::queue::{Delivery, Reply};
 use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
 use crate::list::WALK_MS_MAX;
-use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Step, StoreError};
+use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Scope, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
-use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskState, Timestamp};
+use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskId, TaskState, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Writer {
     /// `None` where a step was refused that cannot be undone alone.
     fn write(&mut self, steps: &[Step], care: Care) -> rusqlite::Result<Option<Vec<Result<(), AppendError>>>> {
         let mut last = None;
-        for scope in steps.iter().filter_map(|s| s.opening.as_ref()).map(|o| &o.scope) {
+        for scope in steps.iter().flat_map(owners) {
             // Nearly always the one before.
             if !last.is_some_and(|l| Arc::ptr_eq(l, scope)) {
                 self.shared.scopes.intern(&self.connection, scope)?;
@@ -180,6 +180,7 @@ impl Writer {
         self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.shared.commit.store(commit, Ordering::Release);
+        adopted(steps).for_each(|task| self.shared.settled.forget(&[task]));
         self.riding.clear();
         self.shared.ledger.shelf.follow(&self.slots_moved.borrow(), commit);
         self.shared.ledger.metered.fetch_add(self.counted.take(), Ordering::AcqRel);
@@ -260,7 +261,11 @@ impl Writer {
             self.connection.prepare_cached(sql)?.execute(params![k, &data[..]])?;
         }
         for effect in &step.effects {
-            if let Err(refused) = self.effect(k, step, effect)? {
+            let done = match effect {
+                Effect::Adopt(by) => self.adopt(k, by, counts)?,
+                effect => self.effect(k, step, effect)?,
+            };
+            if let Err(refused) = done {
                 return Ok(Err(refused));
             }
         }
@@ -451,6 +456,8 @@ impl Writer {
                 return Ok(moved.map_err(AppendError::from));
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
+            // Counts are kept by owner, so whoever counts does it.
+            Effect::Adopt(_) => {}
             Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The task's own row says whose name it is.
@@ -473,6 +480,25 @@ impl Writer {
         Ok(Ok(()))
     }
 
+    /// Gives a task to another owner, with its place in the list and its past there.
+    fn adopt(&self, k: i64, by: &Arc<Scope>, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+        let sql = "SELECT scope, state FROM task WHERE k = ?1 AND adopted IS NULL";
+        let row =
+            self.connection.prepare_cached(sql)?.query_row([k], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((was, state)) = row else { return Ok(Err(AppendError::Stale)) };
+        let to = self.shared.scopes.intern(&self.connection, by)?;
+        let sql = "UPDATE task SET scope = ?2, adopted = 1 WHERE k = ?1";
+        self.connection.prepare_cached(sql)?.execute((k, to))?;
+        let sql = "UPDATE move SET scope = ?3 WHERE scope = ?2 AND k = ?1";
+        self.connection.prepare_cached(sql)?.execute((k, was, to))?;
+        self.connection.prepare_cached("DELETE FROM alias WHERE k = ?1 AND scope <> ?2")?.execute((k, to))?;
+        self.connection.prepare_cached("DELETE FROM push_config WHERE k = ?1")?.execute([k])?;
+        self.connection.prepare_cached("DELETE FROM outbox WHERE k = ?1")?.execute([k])?;
+        *counts.entry((was, state)).or_default() -= 1;
+        *counts.entry((to, state)).or_default() += 1;
+        Ok(Ok(()))
+    }
+
     /// Forgets what no walk and no retry can ask for any more.
     fn sweep(&self, now: Stamp) -> rusqlite::Result<()> {
         // Twice the longest walk, so that a token at the edge of its life still finds its moves.
@@ -484,6 +510,21 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute((key(now), SWEEP_ROWS))?;
         Ok(())
     }
+}
+
+/// Those that a step names as owners.
+fn owners(step: &Step) -> impl Iterator<Item = &Arc<Scope>> {
+    let adopting = |effect| match effect {
+        &Effect::Adopt(ref by) => Some(by),
+        _ => None,
+    };
+    step.opening.iter().map(|opening| &opening.scope).chain(step.effects.iter().filter_map(adopting))
+}
+
+/// Those tasks of a group that changed hands.
+fn adopted(steps: &[Step]) -> impl Iterator<Item = TaskId> {
+    let adopts = |step: &&Step| step.effects.iter().any(|effect| matches!(effect, Effect::Adopt(_)));
+    steps.iter().filter(adopts).map(|step| step.task)
 }
 
 /// Key and digest side by side.

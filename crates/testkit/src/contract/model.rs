@@ -168,6 +168,9 @@ impl Pair<'_> {
             let was = if self.chance.once_in(5) { self.story().map(|s| s.id()) } else { now };
             step.effects.push(Effect::Alias { name: name.into(), was });
         }
+        if self.chance.once_in(12) {
+            step.effects.push(Effect::Adopt(self.scopes[self.chance.pick(&[0, 1])].clone()));
+        }
         let taken = wait(self.model.log().append(step.clone()));
         assert_eq!(taken, wait(self.real.log().append(step)), "seed {}: append", self.seed);
         let known = self.stories.iter_mut().find(|s| s.id() == story.id());

@@ -94,6 +94,7 @@ fn named(step: &Step) -> Option<Named> {
     step.effects.iter().find_map(|effect| match effect {
         Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
         Effect::Key { .. }
+        | Effect::Adopt(_)
         | Effect::PutPush { .. }
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)

@@ -22,6 +22,7 @@ fn transfer() -> Transfer {
         transfer_id: "0198aaaa-0000-7000-8000-000000000001".into(),
         chain: Vec::new(),
         transferred_at: None,
+        claim_secret: None,
         begun: false,
     }
 }

@@ -27,7 +27,8 @@ CREATE TABLE task (
     artifacts_at INTEGER,
     body         BLOB,                -- the task as JSON, once settled
     events       BLOB,                -- the events of a one-row task, one per line; NULL: the body is event 1
-    child        INTEGER              -- 1: another task's child, see kin
+    child        INTEGER,             -- 1: another task's child, see kin
+    adopted      INTEGER              -- 1: it was made for its owner by another one
 );
 
 -- Lists by owner, with and without a state.
