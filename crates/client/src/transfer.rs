@@ -4,15 +4,18 @@
 //! first server is nobody else's business. Where to go is that server's word, so it is checked: over TLS or on this
 //! machine, an interface of the card that is found there, never the same task twice, and not for ever.
 
-use crate::{Agent, Client, Credentials, Error, Found, Reference, is_loopback};
+use crate::{Agent, Client, Credentials, Error, Found, Reference};
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX, same_agent};
 use sabir_proto::{TaskRef, Transfer};
-use url::Url;
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
 
-/// The way a task has come so far.
-#[derive(Debug, Clone)]
+/// The way a task has come so far. Can be written down by whoever follows for longer than a process lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trail {
+    /// Where it has been: each agent, and the task there.
     seen: Vec<(String, TaskRef)>,
+    hops: usize,
     hops_max: usize,
 }
 
@@ -25,7 +28,12 @@ impl Default for Trail {
 impl Trail {
     /// Follows at most this often.
     pub fn new(hops_max: usize) -> Self {
-        Self { seen: Vec::new(), hops_max: hops_max.min(DEPTH_MAX) }
+        Self { seen: Vec::new(), hops: 0, hops_max: hops_max.min(DEPTH_MAX) }
+    }
+
+    /// Notes where the task was at first, so that it is not followed back there.
+    pub fn set_out(&mut self, agent: &str, task: &TaskRef) {
+        self.seen.push((agent.to_owned(), task.clone()));
     }
 
     /// Where a task went, if it may be followed there.
@@ -33,24 +41,39 @@ impl Trail {
         let endpoint = &transfer.agent_endpoint;
         let not = |why: String| Error::Usage(format!("the task is not followed to {endpoint}: {why}"));
         let url = Url::parse(endpoint).map_err(|error| not(error.to_string()))?;
-        if !is_followed(&url) {
+        if !is_private(&url) {
             return Err(not("only https is followed".into()));
         }
+        self.advance(transfer).map_err(not)?;
+        Reference::parse(endpoint)
+    }
+
+    /// Goes one step on, unless it has been there or has gone far enough; says why not. Whether anybody there may be
+    /// called is for others to judge.
+    pub fn advance(&mut self, transfer: &Transfer) -> Result<(), String> {
+        let endpoint = &transfer.agent_endpoint;
         let again = |(agent, task): &(String, TaskRef)| same_agent(agent, endpoint) && *task == transfer.task_id;
         if self.seen.iter().any(again) {
-            return Err(not("it has been there, so it goes round in a circle".into()));
+            return Err("it has been there, so it goes round in a circle".into());
         }
-        if self.seen.len() >= self.hops_max {
-            return Err(not(format!("it was handed on {} times, which is the limit", self.hops_max)));
+        if self.hops >= self.hops_max {
+            return Err(format!("it was handed on {} times, which is the limit", self.hops_max));
         }
+        self.hops += 1;
         self.seen.push((endpoint.clone(), transfer.task_id.clone()));
-        Reference::parse(endpoint)
+        Ok(())
     }
 }
 
-/// Whether a task is followed to such an address: over TLS, or on this machine.
-pub fn is_followed(endpoint: &Url) -> bool {
-    endpoint.scheme() == "https" || (endpoint.scheme() == "http" && is_loopback(endpoint))
+/// Whether nobody on the way reads along: by TLS, or on this machine.
+pub fn is_private(url: &Url) -> bool {
+    let local = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && local)
 }
 
 /// Whether a card is that of the agent a task went to.
@@ -96,5 +119,16 @@ mod tests {
         assert!(trail.next(&transfer("https://B.example", "1")).is_err(), "the same task again");
         assert!(trail.next(&transfer("http://127.0.0.1:4000/", "2")).is_ok(), "on this machine");
         assert!(trail.next(&transfer("https://c.example", "3")).is_err(), "too often");
+    }
+
+    #[test]
+    fn where_it_set_out_is_no_step_and_no_place_to_go_back_to() {
+        let mut trail = Trail::new(1);
+        trail.set_out("https://a.example/rpc", &TaskRef::parse("1").unwrap());
+        assert!(trail.next(&transfer("https://a.example/rpc/", "1")).is_err());
+        assert!(trail.next(&transfer("https://b.example", "1")).is_ok());
+        let written = serde_json::to_string(&trail).unwrap();
+        assert_eq!(serde_json::from_str::<Trail>(&written).unwrap(), trail);
+        assert!(trail.next(&transfer("https://c.example", "1")).is_err());
     }
 }

@@ -55,7 +55,7 @@ pub use health::{Checks, Condition, Health};
 pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
-pub use remote::{CARD_FRESH, Patience, Place, RemoteAgent, Upstream};
+pub use remote::{Acquaintances, CARD_FRESH, Onward, Patience, Place, RemoteAgent, Upstream};
 /// The words of the booking network's envelopes.
 pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};

@@ -15,6 +15,8 @@
 //! | `work` | one turn: send once, follow, wait, give up |
 //! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
+//! | `moved` | tasks that they have handed over |
+//! | `onward` | where those may be followed to, and whoever is there |
 //! | `peer` | tasks that are handed to it |
 //! | `trouble` | what a failed call means for the turn |
 //!
@@ -25,7 +27,9 @@ mod cancel;
 mod known;
 mod line;
 mod mirror;
+mod moved;
 mod numbers;
+mod onward;
 mod peer;
 mod replica;
 mod shown;
@@ -43,6 +47,8 @@ use crate::scout::Scout;
 use crate::wire;
 use known::Known;
 use line::Line;
+use onward::Strangers;
+pub use onward::{Acquaintances, Onward};
 use replica::{Bulkhead, Replica};
 use sabir_client::{Credentials, Egress, Error, Pace, Profile, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
@@ -88,6 +94,8 @@ pub struct Upstream {
     pub breaker: Rules,
     /// How long its own end is waited for when a task is canceled.
     pub cancel_grace: Duration,
+    /// Where tasks are followed to that it hands over.
+    pub onward: Onward,
 }
 
 /// One place where an agent is.
@@ -131,6 +139,8 @@ pub struct RemoteAgent {
     replicas: Vec<Arc<Replica>>,
     budget: Budget,
     bulkhead: Arc<Bulkhead>,
+    hub: Arc<Hub>,
+    strangers: Strangers,
 }
 
 impl RemoteAgent {
@@ -142,7 +152,8 @@ impl RemoteAgent {
         if replicas.is_empty() {
             return Err(Error::Usage("an agent elsewhere is at some place".into()));
         }
-        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead })
+        let (hub, strangers) = (hub.clone(), Strangers::default());
+        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, hub, strangers })
     }
 
     /// Fetches the cards of all places, by which they are called from then on; gives the first one. Whoever calls the agent
@@ -225,9 +236,12 @@ impl RemoteAgent {
         &self.replicas[chosen.unwrap_or(0)]
     }
 
-    /// A line to the agent, wherever the task is.
+    /// A line to whoever has the task.
     async fn line(&self, known: &Known) -> Result<Line, Error> {
-        self.replica(known, || 0, &[]).line(&known.caller).await
+        match &known.moved {
+            None => self.replica(known, || 0, &[]).line(&known.caller).await,
+            Some(moved) => self.successor(moved).await?.line(&known.caller).await,
+        }
     }
 
     /// Asked at this pace where there is no stream.

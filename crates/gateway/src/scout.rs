@@ -209,7 +209,7 @@ fn only(found: &Found, interface: &Interface) -> Found {
 }
 
 /// Where an interface leads: a URL, a path of the card's host, or `host:port` as gRPC has it.
-fn address(interface: &Interface, card: Option<&Url>) -> Option<Url> {
+pub(crate) fn address(interface: &Interface, card: Option<&Url>) -> Option<Url> {
     let text = interface.url.trim();
     match Url::parse(text) {
         Ok(url) if url.has_host() => Some(url),

@@ -26,7 +26,7 @@ pub use http::Http;
 use mention::{Mentioning, Named};
 pub use openai::Openai;
 use peers::Roster;
-pub(crate) use remote::{remote, written_down};
+pub(crate) use remote::{Circle, remote, written_down};
 use sabir_engine::AnyAgent;
 use sabir_gateway::{Capacity, RemoteAgent};
 use sabir_guard::config::Reference;

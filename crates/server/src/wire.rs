@@ -1,13 +1,16 @@
 //! The callers' side of what is kept of the wire.
 //!
 //! Which task a request is about is known where it is served, and what was answered where it is written; between the two
-//! lie the bindings, which need not know of this. Not kept: requests that are about no task, of which the audit and the
-//! log tell; gRPC, whose messages are no text; and the events of streams, which are those of the task.
+//! lie the bindings, which need not know of this. Calls of gRPC are kept as JSON: the bytes of protobuf help nobody. Not
+//! kept: requests that are about no task, of which the audit and the log tell; and the events of streams, which are those
+//! of the task.
 
 use crate::app::App;
+use crate::bind::Head;
 use crate::body::Body;
+use crate::call::Answered;
 use bytes::Bytes;
-use http::{Response, request};
+use http::{HeaderMap, Method, Response, StatusCode, request};
 use sabir_gateway::wire::{Keep, Served};
 use sabir_proto::{Call, Fault, FrozenTask, Reply, Sent, TaskId, TaskRef, TaskState};
 use std::cell::Cell;
@@ -87,10 +90,7 @@ pub(crate) async fn listen(
         return serving.await;
     }
     let begun = Instant::now();
-    let listener = Listener { always: app.wire.keep() == Keep::All, about: Cell::new(None) };
-    let mut serving = pin!(LISTENER.scope(listener, serving));
-    let response = serving.as_mut().await;
-    let about = serving.as_mut().take_value().and_then(|listener| listener.about.take());
+    let (response, about) = watch(app, serving).await;
     if let Some(About { task, failed }) = about {
         let answer = match response.body() {
             Body::Whole(Some(bytes)) => Some(&bytes[..]),
@@ -110,4 +110,48 @@ pub(crate) async fn listen(
         app.wire.served(&served, failed || response.status().as_u16() >= 400);
     }
     response
+}
+
+/// The same for a call of gRPC. What was said is there where it may be kept.
+pub(crate) async fn listen_to_call(
+    app: &App,
+    head: &Head<'_>,
+    said: Option<Call>,
+    serving: Pin<Box<impl Future<Output = Result<Answered, Fault>>>>,
+) -> Result<Answered, Fault> {
+    let Some(said) = said else { return serving.await };
+    let begun = Instant::now();
+    let (answered, about) = watch(app, serving).await;
+    if let Some(About { task, failed }) = about {
+        let answer = match &answered {
+            Ok(Answered { reply: Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _), .. }) => {
+                Some(task.json.clone())
+            }
+            Ok(_) => None,
+            Err(fault) => Some(Bytes::from(serde_json::json!({ "message": fault.to_string() }).to_string())),
+        };
+        let (_, body) = sabir_wire::v1::json::write_call(&said);
+        let served = Served {
+            task,
+            method: &Method::POST,
+            url: head.uri.path(),
+            headers: head.headers,
+            body: body.as_bytes(),
+            status: StatusCode::OK,
+            answer_headers: &HeaderMap::new(),
+            answer: answer.as_deref(),
+            took: begun.elapsed(),
+        };
+        app.wire.served(&served, failed);
+    }
+    answered
+}
+
+/// Serves, and tells what it was about.
+async fn watch<T>(app: &App, serving: Pin<Box<impl Future<Output = T>>>) -> (T, Option<About>) {
+    let listener = Listener { always: app.wire.keep() == Keep::All, about: Cell::new(None) };
+    let mut serving = pin!(LISTENER.scope(listener, serving));
+    let done = serving.as_mut().await;
+    let about = serving.as_mut().take_value().and_then(|listener| listener.about.take());
+    (done, about)
 }

@@ -246,5 +246,8 @@ pub(crate) fn numbers(frames: &[Frame]) -> Vec<u64> {
 
 /// All artifact text of a stream, in the order it came.
 pub(crate) fn told(frames: &[Frame]) -> String {
-    frames.iter().filter_map(Frame::chunk).collect()
+    // What was there before anybody listened comes as one artifact of several parts.
+    let parts =
+        |frame: &Frame| frame.event()["artifactUpdate"]["artifact"]["parts"].as_array().cloned().unwrap_or_default();
+    frames.iter().flat_map(parts).map(|part| part["text"].as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -24,7 +24,7 @@ tags = ["cap:billing.refund"]
 [[agent.rule]]
 when = { text_contains = "which" }
 do = [{ ask_input = "Which order?" }]
-then = [{ complete = "refunded that one" }]
+then = [{ artifact = { id = "receipt", text = "paid", last_chunk = true } }, { complete = "refunded that one" }]
 [[agent.rule]]
 do = [{ complete = "refunded" }]
 "#;
@@ -171,6 +171,100 @@ fn a_caller_that_does_not_follow_gets_the_work_or_a_name() {
     assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED");
     let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
     assert!(words.contains(&billing.address.to_string()), "{words}");
+}
+
+/// A hub that knows the first of two agents and nothing of the second.
+fn hub(triage: &Sabir, allow: &str) -> Sabir {
+    let address = triage.address;
+    Sabir::start(&format!(
+        "[egress]\nallow = [{allow}]\n[[agent]]\nname = \"triage\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://{address}\"\n"
+    ))
+}
+
+#[test]
+fn a_hub_follows_for_a_caller_who_knows_nothing_of_it_and_sees_one_task() {
+    let (triage, billing) = pair("");
+    let hub = hub(&triage, "\"127.0.0.1\"");
+    let task = hub.ask(&send("which")).json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "the question comes up: {task}");
+    assert_eq!(task["status"]["message"]["parts"][0]["text"], "Which order?");
+    let at = |server: &Sabir| {
+        let tasks = Request::post("/", envelope("ListTasks", &json!({"historyLength": 100})));
+        server.ask(&tasks.with("A2A-Extensions", HANDOFF)).json()["result"]["tasks"].clone()
+    };
+    assert_eq!(at(&triage)[0]["metadata"][HANDOFF]["state"], "TRANSFERRED", "it was handed over, and not relayed");
+    assert_eq!(at(&triage).as_array().unwrap().len(), 1);
+    // The hub is killed in between: who has the task stands in its log.
+    let hub = Sabir::at(&hub.kill());
+    let done = hub.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "the last")))).json();
+    let done = &done["result"]["task"];
+    assert_eq!((state(done), &done["id"]), ("TASK_STATE_COMPLETED", &task["id"]), "{done}");
+    assert_eq!(done["status"]["message"]["parts"][0]["text"], "refunded that one");
+    assert_eq!(done["artifacts"][0]["parts"][0]["text"], "paid", "{done}");
+    assert!(done["metadata"].get(HANDOFF).is_none(), "the caller has nowhere to go: {done}");
+    let there = at(&billing);
+    assert_eq!(there.as_array().unwrap().len(), 1, "{there}");
+    let said: Vec<&str> =
+        there[0]["history"].as_array().unwrap().iter().filter_map(|said| said["parts"][0]["text"].as_str()).collect();
+    assert!(said.contains(&"the last"), "{said:?}");
+}
+
+#[test]
+fn a_hub_follows_in_streams_and_goes_nowhere_that_its_operator_did_not_open() {
+    let (triage, billing) = pair("");
+    let follows = hub(&triage, "\"127.0.0.1\"");
+    let request = Request::post("/", envelope("SendStreamingMessage", &saying("my money")));
+    let frames = follows.open(&request).rest();
+    let last = frames.last().unwrap().event()["statusUpdate"]["status"].clone();
+    assert_eq!(
+        (&last["state"], &last["message"]["parts"][0]["text"]),
+        (&json!("TASK_STATE_COMPLETED"), &json!("refunded"))
+    );
+    let told = frames.iter().filter(|frame| {
+        let said = frame.event()["statusUpdate"]["status"]["message"]["parts"][0]["text"].clone();
+        said.as_str().is_some_and(|said| said.contains(&format!("handed over to http://{}/", billing.address)))
+    });
+    assert_eq!(told.count(), 1, "it says who has it");
+    // What was written down is the first agent, at its address; the second was named by the first.
+    let stays = hub(&triage, "");
+    let task = stays.ask(&send("my money")).json()["result"]["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
+    let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
+    assert!(words.contains(&billing.address.to_string()) && words.contains("may not be called"), "{words}");
+    assert!(task["metadata"].get("urn:sabir:ext:gap:v1").is_some(), "{task}");
+}
+
+#[test]
+fn a_hub_follows_by_an_agent_of_its_own_for_callers_who_may_use_that() {
+    let billing = Sabir::at(&Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}")));
+    let data = billing.home.data().display().to_string();
+    let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data, "--name", "all"]).json();
+    let key = made["key"].as_str().unwrap();
+    let shown = format!("Bearer {key}");
+    eventually("the key is taken", || billing.ask(&send("hello").with("Authorization", shown.clone())).status == 200);
+    // Both show the same, so what one has made the other may see.
+    let with_key = |config: &str| {
+        let home = Home::new(config);
+        std::fs::write(home.path("key"), key).unwrap();
+        Sabir::at(&home)
+    };
+    let known = format!("{}api_key = \"file:key\"\n", triage(&billing, ""));
+    let triage = with_key(&known);
+    for (auth, wanted) in
+        [("", "TASK_STATE_COMPLETED"), ("[agent.auth]\naccept = [\"api_key\"]\n", "TASK_STATE_FAILED")]
+    {
+        let hub = with_key(&format!(
+            "[egress]\nallow = [\"127.0.0.1\"]\n[[agent]]\nname = \"triage\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://{}\"\n\
+             [[agent]]\nname = \"billing\"\nkind = \"a2a\"\nurl = \"http://{}\"\napi_key = \"file:key\"\n{auth}",
+            triage.address, billing.address
+        ));
+        let task = hub.ask(&send("my money")).json()["result"]["task"].clone();
+        let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+        assert_eq!(state(&task), wanted, "{task}");
+        // As a stranger the receiver is shown nothing, and wants to see something.
+        let expected = if auth.is_empty() { "refunded" } else { "asks for credentials" };
+        assert!(words.contains(expected), "{task}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::ask::{answering, saying, state, told};
 use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
 use crate::stub;
+use crate::tool::Desk;
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -46,7 +47,7 @@ fn what_an_agent_elsewhere_says_is_said_here_whatever_it_speaks() {
         upstream.status("completed", "that is all");
         let frames = stream.rest();
         if manner.streams {
-            assert_eq!(told(&frames), "one two", "chunk by chunk");
+            assert_eq!(told(&frames), "one two", "{frames:?}");
         }
         assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
         let task = sabir.get("/", &first.event()["task"]["id"]);
@@ -268,4 +269,19 @@ fn what_an_agent_really_said_is_kept_where_it_went_wrong() {
     let text = kept.to_string();
     assert!(!text.contains("hush-hush") && !text.contains("nobody-elses"), "{text}");
     assert_eq!(wire(&fine)["exchanges"], json!([]));
+
+    // The same over gRPC, as JSON.
+    let agent = format!("http://{}", sabir.address);
+    let body = saying("go by frame").to_string();
+    let ran = Desk::new().run(&["call", &agent, "SendMessage", "--transport", "grpc", "-d", &body]);
+    let failed = ran.json()["task"].clone();
+    assert_eq!(state(&failed), "TASK_STATE_FAILED", "{ran:?}");
+    eventually("both legs are kept", || {
+        kept = wire(&failed);
+        kept["exchanges"].as_array().is_some_and(|all| all.len() == 2)
+    });
+    let caller = &kept["exchanges"][1];
+    assert_eq!(caller["request"]["url"], "/lf.a2a.v1.A2AService/SendMessage", "{caller}");
+    assert!(caller["request"]["body"].as_str().unwrap().contains("go by frame"), "{caller}");
+    assert!(caller["answer"]["body"].as_str().unwrap().contains("TASK_STATE_FAILED"), "{caller}");
 }

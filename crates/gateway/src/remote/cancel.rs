@@ -7,13 +7,17 @@
 //! | that it cannot be cancelled | the same: it has settled, or is about to |
 //! | that they do not know it, or cannot cancel | canceled here, with a mark; nobody is told again |
 //! | nothing, or that it is not the time | the same question again; in the end canceled here, with a mark, and they are told again |
+//! | that they have handed it over | whoever has it now is asked instead |
 
 use super::RemoteAgent;
 use super::known::Known;
+use super::mirror::{Went, went};
+use super::moved::refusal;
 use super::shown::{News, Shown};
+use super::trouble::{is_held, is_unreadable, may_pass};
 use sabir_client::Error;
 use sabir_engine::{CalledOff, Canceled, Ending};
-use sabir_proto::{CancelTask, Code, TaskRef, TaskState, Tenant, TheirTask};
+use sabir_proto::{CancelTask, Code, HANDOFF, TaskState, Tenant, TheirTask};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,29 +31,31 @@ pub(super) enum Heard {
     /// They know of it. Perhaps they have said how the task stands.
     Known(Option<Box<TheirTask>>),
     /// They will not do it, now or later.
-    Refused(&'static str),
+    Refused(String),
     /// It is not known whether they have heard.
     Nothing(String),
 }
 
 impl RemoteAgent {
     pub(super) async fn call_off_there(&self, canceled: &Canceled) -> CalledOff {
-        let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
+        let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
         if known.fallen {
             // What the other agent does is called off as a child's work is.
             return CalledOff::default();
         }
-        let Some(task) = known.theirs().cloned() else {
+        let is_told = known.task.is_some();
+        known.task = known.theirs().cloned();
+        if known.task.is_none() {
             let gap = known.tried.then(|| UNNAMED.into());
             return CalledOff { gap, ..CalledOff::default() };
-        };
+        }
         let (grace, mut heard) = (self.upstream.cancel_grace, false);
-        let asked = self.until_it_settles(&known, &task, &mut heard);
+        let asked = self.until_it_settles(&mut known, &mut heard);
         match tokio::time::timeout_at(Instant::now() + grace, asked).await {
             Ok(Ok(task)) => ended(&known.shown, task),
             // What goes only by the name that we gave it may not be there yet.
-            Ok(Err(_)) if known.task.is_none() => CalledOff { gap: Some(UNNAMED.into()), ..CalledOff::default() },
-            Ok(Err(why)) => CalledOff { gap: Some(why.into()), ..CalledOff::default() },
+            Ok(Err(_)) if !is_told => CalledOff { gap: Some(UNNAMED.into()), ..CalledOff::default() },
+            Ok(Err(why)) => CalledOff { gap: Some(why), ..CalledOff::default() },
             Err(_) if heard => {
                 let why = format!("the agent took the cancel and had not ended after {grace:?}");
                 CalledOff { gap: Some(why), ..CalledOff::default() }
@@ -58,54 +64,110 @@ impl RemoteAgent {
         }
     }
 
-    /// Tells them once more; true when there is nothing more to tell.
+    /// Tells them once more, or whoever has the task by now; true when there is nothing more to tell.
     pub(super) async fn remind_them(&self, canceled: &Canceled) -> bool {
-        let known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
-        let Some(task) = known.theirs().cloned() else { return true };
-        match self.cancel_there(&known, &task).await {
-            Heard::Known(_) => true,
-            Heard::Refused(why) => {
-                tracing::warn!(task = %canceled.task, why, "a task elsewhere cannot be canceled; it may go on");
-                true
-            }
-            Heard::Nothing(problem) => {
-                tracing::info!(task = %canceled.task, problem, "a cancel is not acknowledged yet");
-                false
-            }
+        let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
+        known.task = known.theirs().cloned();
+        if known.task.is_none() {
+            return true;
+        }
+        loop {
+            let heard = match self.cancel_there(&mut known).await {
+                // It is over there, perhaps because somebody else has it.
+                Heard::Known(None) => self.look_where_it_went(&known).await,
+                heard => heard,
+            };
+            let why = match heard {
+                Heard::Known(Some(task)) => match went(&task.status, task.metadata.as_ref()) {
+                    Some(Went::To(transfer)) => match self.hand_on(&mut known, &transfer).await {
+                        Ok(()) => continue,
+                        Err(why) => why,
+                    },
+                    Some(Went::Astray) => Went::ASTRAY.into(),
+                    None => return true,
+                },
+                Heard::Known(None) => return true,
+                Heard::Refused(why) => why,
+                Heard::Nothing(problem) => {
+                    tracing::info!(task = %canceled.task, problem, "a cancel is not acknowledged yet");
+                    return false;
+                }
+            };
+            tracing::warn!(task = %canceled.task, why, "a task elsewhere cannot be canceled; it may go on");
+            return true;
         }
     }
 
-    /// One cancel.
-    pub(super) async fn cancel_there(&self, known: &Known, task: &TaskRef) -> Heard {
-        let request = CancelTask { tenant: Tenant::none(), id: task.clone(), metadata: None };
+    /// One cancel, to whoever has the task.
+    async fn cancel_there(&self, known: &mut Known) -> Heard {
+        let Some(id) = known.task.clone() else { return Heard::Known(None) };
         let answer = match self.line(known).await {
-            Ok(line) => line.cancel(request).await,
+            Ok(line) => match self.arrive(&line, known).await {
+                Ok(_) => line.cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }).await,
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
+        let moved = known.moved.is_some();
         match answer {
             Ok(task) => Heard::Known(Some(Box::new(task))),
-            Err(Error::Fault { fault, transport: Some(_), .. }) => match fault.code() {
-                Code::TaskNotCancelable => Heard::Known(None),
-                Code::TaskNotFound => Heard::Refused("the agent does not know the task any more"),
-                Code::UnsupportedOperation | Code::MethodNotFound => {
-                    Heard::Refused("the agent cannot cancel; it may go on")
-                }
-                _ => Heard::Nothing(fault.to_string()),
-            },
+            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotCancelable => {
+                Heard::Known(None)
+            }
+            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotFound => {
+                Heard::Refused("the agent does not know the task any more".into())
+            }
+            Err(Error::Fault { fault, transport: Some(_), .. })
+                if matches!(fault.code(), Code::UnsupportedOperation | Code::MethodNotFound) =>
+            {
+                Heard::Refused("the agent cannot cancel; it may go on".into())
+            }
+            // Nobody has written down that this one can be called; where it cannot, it will not be able to later.
+            Err(error) if moved && !(is_held(&error) || may_pass(&error) || is_unreadable(&error)) => {
+                Heard::Refused(format!("it was handed over and cannot be canceled there: {}", refusal(&error)))
+            }
             Err(error) => Heard::Nothing(error.to_string()),
         }
     }
 
-    /// Cancels, and asks until the task has settled. Ends by being dropped, or with why nothing can be done.
-    async fn until_it_settles(
-        &self,
-        known: &Known,
-        task: &TaskRef,
-        heard: &mut bool,
-    ) -> Result<TheirTask, &'static str> {
+    /// How a task stands that cannot be canceled any more, where it may have been handed over.
+    async fn look_where_it_went(&self, known: &Known) -> Heard {
+        let (Some(task), line) = (&known.task, self.line(known).await) else { return Heard::Known(None) };
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => return Heard::Nothing(error.to_string()),
+        };
+        if !line.agent().card().capabilities.extensions.iter().any(|extension| extension.uri.starts_with(HANDOFF)) {
+            return Heard::Known(None);
+        }
+        match line.task(task).await {
+            Ok(task) => Heard::Known(Some(Box::new(task))),
+            Err(error) if is_held(&error) || may_pass(&error) => Heard::Nothing(error.to_string()),
+            Err(_) => Heard::Known(None),
+        }
+    }
+
+    /// Cancels, and asks until the task has settled, wherever it is by then. Ends by being dropped, or with why nothing can
+    /// be done.
+    async fn until_it_settles(&self, known: &mut Known, heard: &mut bool) -> Result<TheirTask, String> {
+        loop {
+            let task = self.until_it_settles_there(known, heard).await?;
+            match went(&task.status, task.metadata.as_ref()) {
+                None => return Ok(task),
+                Some(Went::Astray) => return Err(Went::ASTRAY.into()),
+                Some(Went::To(transfer)) => {
+                    let not = |why| format!("it was handed over and cannot be canceled there: {why}");
+                    self.hand_on(known, &transfer).await.map_err(not)?;
+                    *heard = false;
+                }
+            }
+        }
+    }
+
+    async fn until_it_settles_there(&self, known: &mut Known, heard: &mut bool) -> Result<TheirTask, String> {
         let mut pause = PAUSE;
         while !*heard {
-            match self.cancel_there(known, task).await {
+            match self.cancel_there(known).await {
                 Heard::Known(Some(task)) if task.status.state.is_settled() => return Ok(*task),
                 Heard::Known(_) => *heard = true,
                 Heard::Refused(why) => return Err(why),
@@ -114,12 +176,12 @@ impl RemoteAgent {
             pause *= 2;
         }
         loop {
-            let asked = match self.line(known).await {
-                Ok(line) => line.task(task).await,
-                Err(error) => Err(error),
+            let asked = match (self.line(known).await, &known.task) {
+                (Ok(line), Some(task)) => line.task(task).await.ok(),
+                _ => None,
             };
             match asked {
-                Ok(task) if task.status.state.is_settled() => return Ok(task),
+                Some(task) if task.status.state.is_settled() => return Ok(task),
                 _ => tokio::time::sleep(PAUSE).await,
             }
         }
@@ -130,13 +192,15 @@ impl RemoteAgent {
 fn ended(shown: &Shown, task: TheirTask) -> CalledOff {
     let artifacts = task.artifacts.iter().filter_map(|artifact| match shown.news(artifact) {
         News::None => None,
-        News::More(more) => Some((more, true)),
-        News::Whole(whole) => Some((whole, false)),
+        News::More(more) => Some((shown.named(more), true)),
+        News::Whole(whole) => Some((shown.named(whole), false)),
     });
     let artifacts = artifacts.collect();
     let parts = task.status.message.map(|message| message.parts).unwrap_or_default();
     let ending = match task.status.state {
-        TaskState::Completed | TaskState::Transferred => Ending::Complete(parts),
+        TaskState::Completed => Ending::Complete(parts),
+        // Whoever has it now was asked.
+        TaskState::Transferred => Ending::fail(Went::ASTRAY),
         TaskState::Failed => Ending::Fail(parts),
         TaskState::Rejected => Ending::Reject(parts),
         // The others are not the end of anything.

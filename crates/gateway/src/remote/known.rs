@@ -2,6 +2,7 @@
 
 use super::shown::Shown;
 use crate::uuid::uuid;
+use sabir_client::Trail;
 use sabir_engine::Context;
 use sabir_proto::{ContextId, TaskRef, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,24 @@ pub(super) struct Known {
     /// When the turn began, and when they last had news; in milliseconds.
     pub(super) since: i64,
     pub(super) heard: i64,
+    /// Who has the task now, where it was handed over; then all of the above is about the task there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<Moved>,
+}
+
+/// Where a task is that they have handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Moved {
+    /// The agent that has it now.
+    pub(super) endpoint: String,
+    /// The agent of ours that stands for that one, if any does.
+    pub(super) by: Option<String>,
+    /// What the task was called where it came from.
+    pub(super) from: TaskRef,
+    /// The task was seen there.
+    pub(super) found: bool,
+    /// The way it has come.
+    pub(super) trail: Trail,
 }
 
 impl Known {

@@ -28,6 +28,11 @@ impl Line {
         &self.agent
     }
 
+    /// Whether a message may be sent there again whose fate nobody knows.
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.replica.idempotent || self.agent.recognises_repeats()
+    }
+
     pub(super) async fn send(&self, request: SendMessage) -> Result<Answer, Error> {
         self.through(self.agent.send(request)).await.map(|said| said.value)
     }

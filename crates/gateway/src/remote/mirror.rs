@@ -1,13 +1,21 @@
 //! Their events, as reports of ours.
 //!
 //! Each report and what is then known go into one step: after a crash nothing is told twice and nothing is left out. The
-//! report comes first, because it may have to wait for room, and what is known must not be committed without it.
+//! report comes first, because it may have to wait for room, and what is known must not be committed without it. What is
+//! known is written down when something is waited for, since nothing is committed before: see [`unhurried`].
 
-use super::shown::News;
+use super::shown::{ARTIFACTS_MAX, News, digest};
 use super::trouble::Trouble;
 use super::work::Work;
 use sabir_engine::Ending;
-use sabir_proto::{Artifact, ContextId, Gap, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Transfer};
+use sabir_engine::agent::Report;
+use sabir_proto::transfer::TRANSFERRED;
+use sabir_proto::{
+    Artifact, ContextId, Gap, HANDOFF, Object, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Transfer,
+};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 impl Work<'_> {
     /// Tells what they said; gives the ending, if that was the end of the turn.
@@ -18,10 +26,10 @@ impl Work<'_> {
             TheirEvent::StatusUpdate(update) => {
                 // A hub behind the hub has lost sight of something.
                 if let Some(gap) = Gap::of(update.metadata.as_ref()) {
-                    self.cx.gap(gap.reason).await?;
+                    self.tell(self.cx.gap(gap.reason)).await?;
                 }
                 self.news(update.task_id, update.context_id);
-                self.status(update.status, Repeats::Tell).await?
+                self.status(update.status, update.metadata.as_ref(), Repeats::Tell).await?
             }
             TheirEvent::ArtifactUpdate(update) => {
                 self.news(update.task_id, update.context_id);
@@ -33,7 +41,7 @@ impl Work<'_> {
                 match self.known.task {
                     // Beside a task a message is an aside.
                     Some(_) => {
-                        self.cx.progress(message.parts).await?;
+                        self.tell(self.cx.progress(message.parts)).await?;
                         None
                     }
                     None => Some(Ending::Reply(message.parts)),
@@ -43,9 +51,7 @@ impl Work<'_> {
         if last.is_some() {
             self.known.last = last;
         }
-        if named || ending.is_some() {
-            self.cx.set_checkpoint(self.known.write());
-        } else {
+        if !named && ending.is_none() {
             // Whatever they say next may be long in coming, and without their task's name it could not be found again.
             self.put_down(None);
             self.cx.commit().await?;
@@ -56,7 +62,8 @@ impl Work<'_> {
     /// Tells what is new in their task as it stands.
     pub(super) async fn task(&mut self, task: TheirTask) -> Result<Option<Ending>, Trouble> {
         // Nothing was told yet and nothing will be told again, so nobody needs to know what was.
-        let at_once = task.status.state.is_settled() && task.artifacts.len() <= 1;
+        let is_over = task.status.state.is_settled() && went(&task.status, task.metadata.as_ref()).is_none();
+        let at_once = is_over && task.artifacts.len() <= 1;
         if at_once && self.known.shown.is_nothing() && self.broken.is_none() {
             self.news(task.id, task.context_id);
             for artifact in task.artifacts {
@@ -69,7 +76,7 @@ impl Work<'_> {
         if let Some(reason) = self.broken.take()
             && !self.known.shown.is_level_with(&task)
         {
-            self.cx.gap(reason).await?;
+            self.tell(self.cx.gap(reason)).await?;
         }
         let mut moved = !self.known.sent;
         self.news(task.id, task.context_id);
@@ -80,43 +87,61 @@ impl Work<'_> {
                 News::Whole(whole) => self.artifact(whole, false, true).await?,
             }
             moved = true;
-            self.cx.set_checkpoint(self.known.write());
         }
-        let before = self.known.shown.clone();
-        let ending = self.status(task.status, Repeats::Skip).await?;
-        if !moved && before == self.known.shown {
+        let same = !self.known.shown.is_news(&digest(&task.status));
+        let ending = self.status(task.status, task.metadata.as_ref(), Repeats::Skip).await?;
+        if !moved && same {
             // An answer, but no news.
             self.known.heard = heard;
-        }
-        if ending.is_none() {
-            self.cx.set_checkpoint(self.known.write());
         }
         Ok(ending)
     }
 
-    async fn status(&mut self, status: TaskStatus, repeats: Repeats) -> Result<Option<Ending>, Trouble> {
-        let new = self.known.shown.status(&status);
+    async fn status(
+        &mut self,
+        status: TaskStatus,
+        metadata: Option<&Object>,
+        repeats: Repeats,
+    ) -> Result<Option<Ending>, Trouble> {
+        if let Some(went) = went(&status, metadata) {
+            return Err(went.into());
+        }
+        let digest = digest(&status);
+        let new = self.known.shown.is_news(&digest);
         if !new && matches!(repeats, Repeats::Skip) {
             return Ok(None);
         }
-        match status.state {
+        let ending = match status.state {
             TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
                 let parts = status.message.map(|message| message.parts).unwrap_or_default();
                 if status.state == TaskState::Working || !parts.is_empty() {
-                    self.cx.progress(parts).await?;
+                    self.tell(self.cx.progress(parts)).await?;
                 }
-                Ok(None)
+                None
             }
             // A question that was answered already is how some agents begin to tell of the answer.
-            TaskState::InputRequired | TaskState::AuthRequired if !new => Ok(None),
-            _ => Ok(ending(status)),
-        }
+            TaskState::InputRequired | TaskState::AuthRequired if !new => None,
+            _ => ending(status),
+        };
+        self.known.shown.status(digest);
+        Ok(ending)
     }
 
     async fn artifact(&mut self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Trouble> {
-        self.known.shown.show(&artifact, append);
-        self.cx.chunk(artifact, append, last_chunk).await?;
+        let shown = &self.known.shown;
+        if !shown.has_room_for(&artifact) {
+            self.leave();
+            return Err(Trouble::Over(Ending::fail(format!("the task has more than {ARTIFACTS_MAX} artifacts"))));
+        }
+        let (id, seen) = (artifact.artifact_id.clone(), shown.seen_with(&artifact, append));
+        self.tell(self.cx.chunk(shown.named(artifact), append, last_chunk)).await?;
+        self.known.shown.show(&id, seen);
         Ok(())
+    }
+
+    /// Reports something. Where there is no room for it yet, what is known goes with what was reported before.
+    pub(super) async fn tell(&self, report: Report<'_>) -> Result<(), Trouble> {
+        Ok(unhurried(report, || self.cx.leave(self.known.write())).await?)
     }
 
     /// They have spoken of a task, so our message has arrived.
@@ -130,19 +155,65 @@ impl Work<'_> {
     }
 }
 
+/// Waits for something; where it is not there yet, this is done first.
+pub(super) async fn unhurried<T>(awaited: impl Future<Output = T>, before_waiting: impl FnOnce()) -> T {
+    let mut awaited = pin!(awaited);
+    match poll_fn(|cx| Poll::Ready(awaited.as_mut().poll(cx))).await {
+        Poll::Ready(value) => value,
+        Poll::Pending => {
+            before_waiting();
+            awaited.await
+        }
+    }
+}
+
+/// What a status says about where its task went.
+pub(super) enum Went {
+    /// There.
+    To(Box<Transfer>),
+    /// Nobody can read where.
+    Astray,
+}
+
+impl Went {
+    /// That it went, and nobody knows where.
+    pub(super) const ASTRAY: &'static str = "the agent says that it has handed the task over, and not to whom";
+}
+
+impl From<Went> for Trouble {
+    fn from(went: Went) -> Self {
+        match went {
+            Went::To(transfer) => Self::Moved(transfer),
+            Went::Astray => Self::Over(Ending::fail(Went::ASTRAY)),
+        }
+    }
+}
+
+/// Where a task went, if they say that they have handed it over: such a task is not done, whatever its state is called.
+pub(super) fn went(status: &TaskStatus, metadata: Option<&Object>) -> Option<Went> {
+    if !matches!(status.state, TaskState::Completed | TaskState::Transferred) {
+        return None;
+    }
+    let message = status.message.as_ref();
+    if let Some(transfer) = Transfer::of(status.state, message, metadata) {
+        return Some(Went::To(Box::new(transfer)));
+    }
+    let said = [message.and_then(|message| message.metadata.as_ref()), metadata];
+    let says = |metadata: &Object| metadata.get(HANDOFF).is_some_and(|said| said["state"] == TRANSFERRED);
+    let went = status.state == TaskState::Transferred || said.into_iter().flatten().any(says);
+    went.then_some(Went::Astray)
+}
+
 /// The end of our turn, where a status is one.
 fn ending(status: TaskStatus) -> Option<Ending> {
-    let went = Transfer::of(status.state, status.message.as_ref(), None);
     let parts = status.message.map(|message| message.parts).unwrap_or_default();
     Some(match status.state {
         TaskState::Submitted | TaskState::Working | TaskState::Unspecified => return None,
         TaskState::InputRequired => Ending::AskInput(parts),
         TaskState::AuthRequired => Ending::AskAuth(parts),
-        // Nobody asked for it; to say that it is done would be wrong.
-        TaskState::Completed | TaskState::Transferred if went.is_some() => {
-            Ending::fail(went.map(|transfer| transfer.words()).unwrap_or_default())
-        }
-        TaskState::Completed | TaskState::Transferred => Ending::Complete(parts),
+        TaskState::Completed => Ending::Complete(parts),
+        // Whoever follows it is told its end there.
+        TaskState::Transferred => Ending::fail(Went::ASTRAY),
         TaskState::Failed => Ending::Fail(parts),
         TaskState::Rejected => Ending::Reject(parts),
         TaskState::Canceled => Ending::Cancel(parts),

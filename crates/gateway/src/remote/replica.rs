@@ -2,7 +2,7 @@
 
 use super::astray::Astray;
 use super::line::Line;
-use super::{Place, Upstream};
+use super::{CARD_FRESH, Place, Upstream};
 use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
 use crate::health::{Checks, Condition, Health};
@@ -12,10 +12,12 @@ use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
 use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::card::Interface;
-use sabir_proto::{AgentCard, Fault, HANDOFF};
+use sabir_proto::transfer::same_agent;
+use sabir_proto::{AgentCard, Fault, HANDOFF, HANDOFF_LITERAL};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use url::Url;
 
 /// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
 const CARD_TIME: Duration = Duration::from_secs(10);
@@ -75,9 +77,13 @@ pub(super) struct Replica {
     checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
-    kept: RwLock<Option<Agent>>,
+    /// Where its card is looked for as well: of some only an interface is known, and their cards are at their origin.
+    origin: Option<Reference>,
+    kept: RwLock<Option<(Instant, Agent)>>,
     /// They do not speak as their card says, so another one is fetched before they are called again.
     doubted: AtomicBool,
+    /// Nobody fetches its card behind everybody's back, so whoever calls does, now and then.
+    unattended: bool,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
@@ -85,12 +91,33 @@ pub(super) struct Replica {
     keeper: Option<Arc<dyn Keeper>>,
     astray: Astray,
     on_behalf: Option<OnBehalf>,
+    /// A message whose fate nobody knows may be sent again.
+    pub(super) idempotent: bool,
     pub(super) wire: WireLog,
 }
 
 impl Replica {
     /// Nothing is asked of it yet; what is wrong with the settings is said here.
     pub(super) fn new(
+        upstream: &Upstream,
+        place: &Place,
+        hub: &Arc<Hub>,
+        bulkhead: Arc<Bulkhead>,
+    ) -> Result<Self, Error> {
+        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
+        let name = match (Reference::parse(&place.url)?, upstream.places.len()) {
+            (Reference::Origin(url) | Reference::At(url), 2..) => {
+                format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
+                    + &url.port().map(|port| format!(":{port}")).unwrap_or_default()
+            }
+            _ => upstream.name.clone(),
+        };
+        Self::named(&name, upstream, place, hub, bulkhead)
+    }
+
+    /// The same under a name of its own in metrics.
+    pub(super) fn named(
+        name: &str,
         upstream: &Upstream,
         place: &Place,
         hub: &Arc<Hub>,
@@ -110,6 +137,8 @@ impl Replica {
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
             .room(hub.answers().part())
+            // Whoever hands tasks over may do so: they are followed.
+            .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
             // A turn counts its calls, and so do breakers and the budget.
             .once();
         if let Reference::Origin(url) | Reference::At(url) = &reference
@@ -125,15 +154,7 @@ impl Replica {
             client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
         }
         let client = client.build()?;
-        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
-        let name = match (&reference, upstream.places.len()) {
-            (Reference::Origin(url) | Reference::At(url), 2..) => {
-                format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
-                    + &url.port().map(|port| format!(":{port}")).unwrap_or_default()
-            }
-            _ => upstream.name.clone(),
-        };
-        let circuit = hub.circuit(&upstream.name, &name, upstream.breaker);
+        let circuit = hub.circuit(&upstream.name, name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
         // What other places show is theirs alone: one may be a version on trial.
         let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
@@ -146,15 +167,36 @@ impl Replica {
             checks,
             client,
             reference,
+            origin: None,
             kept,
             doubted: AtomicBool::new(false),
+            unattended: false,
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
             astray: Astray::default(),
             on_behalf,
+            idempotent: upstream.idempotent,
             wire: hub.wire().clone(),
         })
+    }
+
+    /// The same, with its card at the origin of its URL where none is below that.
+    pub(super) fn or_at_its_origin(mut self) -> Self {
+        if let Reference::At(url) = &self.reference {
+            let mut origin = url.clone();
+            origin.set_path("/");
+            origin.set_query(None);
+            origin.set_fragment(None);
+            self.origin = Some(Reference::Origin(origin));
+        }
+        self
+    }
+
+    /// The same, where nobody calls [`super::RemoteAgent::refresh`] for it.
+    pub(super) fn unattended(mut self) -> Self {
+        self.unattended = true;
+        self
     }
 
     /// Asks the breakers for a call that needs no room, since it makes some.
@@ -245,6 +287,31 @@ impl Replica {
         voucher.is_ok_and(|voucher| voucher.signer.is_some())
     }
 
+    /// The interface that is called, as far as it is known.
+    pub(super) fn endpoint(&self) -> Option<String> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().map(|(_, agent)| agent.interface().url.clone())
+    }
+
+    /// Whether this is an interface of the agent here. Its card is fetched for that only where the host is the same: who
+    /// asks may not be somebody who should have cards fetched.
+    pub(super) async fn is_at(&self, endpoint: &Url) -> bool {
+        let offers = |card: &AgentCard| {
+            card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, endpoint.as_str()))
+        };
+        if let Some(agent) = self.called() {
+            return offers(agent.card());
+        }
+        if let Some(found) = self.keeper.as_ref().and_then(|keeper| keeper.kept()) {
+            return offers(&found.card);
+        }
+        let home = match &self.reference {
+            Reference::Origin(url) | Reference::At(url) => url.origin() == endpoint.origin(),
+            Reference::File(_) => false,
+        };
+        home && self.agent().await.is_ok_and(|agent| offers(agent.card()))
+    }
+
     /// The agent by its card. One that is there is used at once, however old: whoever serves us fetches it anew behind
     /// everybody's back, and an agent whose card hangs can be called all the same.
     async fn agent(&self) -> Result<Agent, Error> {
@@ -259,9 +326,8 @@ impl Replica {
         if let Some(agent) = self.at_hand() {
             return Ok(agent);
         }
-        if !self.doubted.load(Ordering::Relaxed)
-            && let Some(agent) = self.remembered()
-        {
+        let is_enough = !self.unattended && !self.doubted.load(Ordering::Relaxed);
+        if is_enough && let Some(agent) = self.remembered() {
             self.keep(agent.clone());
             return Ok(agent);
         }
@@ -284,12 +350,15 @@ impl Replica {
 
     /// The agent as it is called, unless that is in doubt.
     fn at_hand(&self) -> Option<Agent> {
-        self.called().filter(|_| !self.doubted.load(Ordering::Relaxed))
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |since: Instant| !self.unattended || since.elapsed() < CARD_FRESH;
+        let (_, agent) = kept.as_ref().filter(|(since, _)| fresh(*since) && !self.doubted.load(Ordering::Relaxed))?;
+        Some(agent.clone())
     }
 
     /// The agent as it was called last.
     fn called(&self) -> Option<Agent> {
-        self.kept.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, agent)| agent.clone())
     }
 
     /// The agent of the card that counts, as it was left by whoever ran before us.
@@ -314,7 +383,7 @@ impl Replica {
 
     /// Finds the agent, by the card that counts.
     async fn connect(&self) -> Result<Agent, Error> {
-        let found = tokio::time::timeout(CARD_TIME, self.client.card(&self.reference)).await;
+        let found = tokio::time::timeout(CARD_TIME, self.find()).await;
         let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
         let agent = match &self.keeper {
             None => self.by_open_way(found)?,
@@ -336,6 +405,15 @@ impl Replica {
         // Its card names another version by now.
         self.first_version.store(first.is_some(), Ordering::Relaxed);
         Ok(first.unwrap_or(agent))
+    }
+
+    async fn find(&self) -> Result<Found, Error> {
+        match (self.client.card(&self.reference).await, &self.origin) {
+            (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Some(origin)) => {
+                self.client.card(origin).await
+            }
+            (found, _) => found,
+        }
     }
 
     /// A card with the interface first that answers, where it has several. One that nobody answers at is left as it is:
@@ -363,7 +441,7 @@ impl Replica {
         self.astray.note(interface);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Whoever comes late finds it done.
-        let Some(agent) = kept.as_mut().filter(|agent| agent.interface() == interface) else { return };
+        let Some((_, agent)) = kept.as_mut().filter(|(_, agent)| agent.interface() == interface) else { return };
         if let Ok(other) = self.by_open_way(agent.found().clone())
             && other.interface() != interface
         {
@@ -376,11 +454,11 @@ impl Replica {
     /// Whether it is called by another interface than the one that could not be reached.
     pub(super) fn has_another_way(&self) -> bool {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().is_some_and(|agent| self.astray.is_passed_over(agent.found(), agent.interface()))
+        kept.as_ref().is_some_and(|(_, agent)| self.astray.is_passed_over(agent.found(), agent.interface()))
     }
 
     fn keep(&self, agent: Agent) {
         self.doubted.store(false, Ordering::Relaxed);
-        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some(agent);
+        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), agent));
     }
 }

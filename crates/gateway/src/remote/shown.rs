@@ -3,11 +3,17 @@
 //! Agents that do not number their events tell their task as a whole after a break, and agents without streams always
 //! do. What is new in it is found by comparing with what was shown: an artifact is known by how many parts of it were,
 //! and by a digest over them.
+//!
+//! A task that is handed over goes on with artifacts of its own. One that is called like one of those before it is another
+//! one, and is told under another name.
 
-use sabir_proto::{Artifact, Part, TaskStatus, TheirTask};
+use sabir_proto::{Artifact, ArtifactId, Part, TaskStatus, TheirTask};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many artifacts of one task are told. All of them are in the checkpoint, which every commit writes anew.
+pub(super) const ARTIFACTS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -15,10 +21,21 @@ pub(super) struct Shown {
     artifacts: BTreeMap<String, Seen>,
     /// The last status, whatever it was.
     status: Option<String>,
+    /// The names of what was told by those who have handed the task over, and how many they are.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    before: BTreeSet<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    handed: u32,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// How much of an artifact was shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+pub(super) struct Seen {
     parts: usize,
     digest: String,
 }
@@ -46,7 +63,7 @@ impl Shown {
             return News::Whole(artifact.clone());
         };
         match artifact.parts.split_at_checked(seen.parts) {
-            Some((shown, rest)) if chain(&Seen::default(), shown).digest == seen.digest => {
+            Some((shown, rest)) if chain(Seen::default(), shown).digest == seen.digest => {
                 if rest.is_empty() {
                     return News::None;
                 }
@@ -56,19 +73,55 @@ impl Shown {
         }
     }
 
-    /// Notes what is being shown.
-    pub(super) fn show(&mut self, artifact: &Artifact, append: bool) {
-        let seen = self.artifacts.entry(artifact.artifact_id.as_str().to_owned()).or_default();
-        let before = if append { std::mem::take(seen) } else { Seen::default() };
-        *seen = chain(&before, &artifact.parts);
+    /// Whether one more artifact may be told, or this one is none more.
+    pub(super) fn has_room_for(&self, artifact: &Artifact) -> bool {
+        let known = || self.artifacts.contains_key(artifact.artifact_id.as_str());
+        self.artifacts.len() + self.before.len() < ARTIFACTS_MAX || known()
     }
 
-    /// Notes a status; false if it is the one that was noted last.
-    pub(super) fn status(&mut self, status: &TaskStatus) -> bool {
-        let digest = Some(digest(status));
-        let new = self.status != digest;
-        self.status = digest;
-        new
+    /// How much of an artifact will have been shown with this.
+    pub(super) fn seen_with(&self, artifact: &Artifact, append: bool) -> Seen {
+        let before = self.artifacts.get(artifact.artifact_id.as_str()).filter(|_| append);
+        chain(before.cloned().unwrap_or_default(), &artifact.parts)
+    }
+
+    /// Notes what was shown.
+    pub(super) fn show(&mut self, artifact: &ArtifactId, seen: Seen) {
+        self.artifacts.insert(artifact.as_str().to_owned(), seen);
+    }
+
+    /// An artifact under the name by which our caller knows it.
+    pub(super) fn named(&self, mut artifact: Artifact) -> Artifact {
+        if self.before.contains(artifact.artifact_id.as_str())
+            // A name that grows too long stays as it was.
+            && let Ok(other) = ArtifactId::parse(&format!("handed-{}:{}", self.handed, artifact.artifact_id))
+        {
+            artifact.artifact_id = other;
+        }
+        artifact
+    }
+
+    /// Whether a status, by its digest, is another one than the last.
+    pub(super) fn is_news(&self, digest: &str) -> bool {
+        self.status.as_deref() != Some(digest)
+    }
+
+    /// Notes a status.
+    pub(super) fn status(&mut self, digest: String) {
+        self.status = Some(digest);
+    }
+
+    /// From now on somebody else tells.
+    pub(super) fn hand_on(&mut self) {
+        let told = |name: &String| match ArtifactId::parse(name) {
+            Ok(id) => self.named(Artifact::new(id, Vec::new())).artifact_id.as_str().to_owned(),
+            Err(_) => name.clone(),
+        };
+        let told: Vec<String> = self.artifacts.keys().map(told).collect();
+        self.before.extend(told);
+        self.artifacts.clear();
+        self.status = None;
+        self.handed += 1;
     }
 
     /// Whether our caller has seen all of a task as it stands there.
@@ -78,7 +131,8 @@ impl Shown {
     }
 }
 
-fn digest(status: &TaskStatus) -> String {
+/// By this a status is known again.
+pub(super) fn digest(status: &TaskStatus) -> String {
     let mut hash = Sha256::new();
     hash.update([status.state.number()]);
     hash.update(status.timestamp.map_or(0, |t| t.millis()).to_be_bytes());
@@ -90,8 +144,7 @@ fn digest(status: &TaskStatus) -> String {
 }
 
 /// Each part is hashed with what went before it, so that a chunk adds to the digest without the beginning.
-fn chain(before: &Seen, parts: &[Part]) -> Seen {
-    let mut seen = before.clone();
+fn chain(mut seen: Seen, parts: &[Part]) -> Seen {
     for part in parts {
         let mut hash = Sha256::new();
         hash.update(seen.digest.as_bytes());
@@ -108,26 +161,56 @@ fn json(part: &Part) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::ArtifactId;
 
     fn artifact(texts: &[&str]) -> Artifact {
         let parts = texts.iter().map(|text| Part::text(*text)).collect();
         Artifact::new(ArtifactId::parse("a").unwrap(), parts)
     }
 
+    fn show(shown: &mut Shown, texts: &[&str], append: bool) {
+        let artifact = artifact(texts);
+        let seen = shown.seen_with(&artifact, append);
+        shown.show(&artifact.artifact_id, seen);
+    }
+
     #[test]
     fn only_what_is_new_is_shown() {
         let mut shown = Shown::default();
         assert_eq!(shown.news(&artifact(&["1"])), News::Whole(artifact(&["1"])));
-        shown.show(&artifact(&["1"]), false);
-        shown.show(&artifact(&["2"]), true);
+        show(&mut shown, &["1"], false);
+        show(&mut shown, &["2"], true);
         assert_eq!(shown.news(&artifact(&["1", "2"])), News::None);
         assert_eq!(shown.news(&artifact(&["1", "2", "3", "4"])), News::More(artifact(&["3", "4"])));
         // Joined, shortened or replaced: what stands there now is told as a whole.
         for other in [&["12"][..], &["1"], &["1", "x"], &["0", "2", "3"]] {
             assert_eq!(shown.news(&artifact(other)), News::Whole(artifact(other)), "{other:?}");
         }
-        shown.show(&artifact(&["12"]), false);
+        show(&mut shown, &["12"], false);
         assert_eq!(shown.news(&artifact(&["12"])), News::None);
+    }
+
+    #[test]
+    fn what_comes_after_a_handover_is_not_mixed_with_what_was_before() {
+        let mut shown = Shown::default();
+        show(&mut shown, &["1"], false);
+        for hop in 1..3 {
+            shown.hand_on();
+            assert_eq!(shown.news(&artifact(&["1"])), News::Whole(artifact(&["1"])));
+            let told = shown.named(artifact(&["1"]));
+            assert_eq!(told.artifact_id.as_str(), format!("handed-{hop}:a"));
+            show(&mut shown, &["1"], false);
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_for_more_of_them() {
+        let mut shown = Shown::default();
+        for n in 0..ARTIFACTS_MAX {
+            assert!(shown.has_room_for(&artifact(&[])), "{n}");
+            shown.show(&ArtifactId::parse(&format!("n{n}")).unwrap(), Seen::default());
+        }
+        assert!(!shown.has_room_for(&artifact(&[])));
+        let known = Artifact::new(ArtifactId::parse("n7").unwrap(), Vec::new());
+        assert!(shown.has_room_for(&known));
     }
 }

@@ -3,7 +3,7 @@
 use sabir_client::{Error, TransportCode};
 use sabir_engine::Ending;
 use sabir_engine::agent::Ended;
-use sabir_proto::Code;
+use sabir_proto::{Code, Transfer};
 use std::time::Duration;
 
 /// Why a call brought nothing.
@@ -15,6 +15,8 @@ pub(super) enum Trouble {
     Held { why: String, after: Option<Duration> },
     /// It will not.
     Over(Ending),
+    /// They have handed the task over.
+    Moved(Box<Transfer>),
     /// Our own task is over.
     Ended,
 }
@@ -50,7 +52,7 @@ impl From<Error> for Trouble {
 }
 
 /// Whether the same call may succeed later. A card that is not there may be put there again: servers start up.
-fn may_pass(error: &Error) -> bool {
+pub(super) fn may_pass(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::CardNotFound { .. }) || is_put_off(error)
 }
 

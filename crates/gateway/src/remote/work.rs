@@ -13,10 +13,12 @@
 //! | an answer that they do not know the version or the method | their card once more, then the same again |
 //! | the first call of a task, where it cannot begin at any place | another agent does it, if one is named |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
+//! | word that they have handed the task over | it is followed: see `moved` |
 
 use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
+use super::mirror::{unhurried, went};
 use super::numbers::{Numbers, Order};
 use super::replica::Replica;
 use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
@@ -40,13 +42,13 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOKED_AT_MAX: usize = 20;
 
 pub(super) struct Work<'a> {
-    remote: &'a RemoteAgent,
+    pub(super) remote: &'a RemoteAgent,
     pub(super) cx: &'a mut Context,
     pub(super) known: Known,
     /// Why the last call failed, if it did.
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
     /// Calls since the last news.
-    quiet: u32,
+    pub(super) quiet: u32,
     /// How long since then they were not called because we would not.
     held: Duration,
     /// Calls at all.
@@ -54,11 +56,11 @@ pub(super) struct Work<'a> {
     /// Why what was heard last may not be all there was: a stream broke off, and none has gone on exactly there.
     pub(super) broken: Option<String>,
     /// What was told may not be what they have: it is compared before the end.
-    doubt: bool,
+    pub(super) doubt: bool,
     /// Places that failed before anything began.
     shunned: Vec<String>,
     /// How often they did not know the version or the method.
-    misunderstood: u32,
+    pub(super) misunderstood: u32,
     /// What comes back from there without saying so is known by these.
     _names: KnownAs,
 }
@@ -100,13 +102,22 @@ impl<'a> Work<'a> {
                 return Box::pin(self.fall_back()).await;
             }
             if let Some(ending) = self.give_up() {
+                let ending = self.lost(ending).await?;
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
             let (mut asked, mut held) = (None, false);
             self.calls += 1;
             match self.call().await {
-                Ok(Some(ending)) | Err(Trouble::Over(ending)) => return Ok(self.end(ending)),
+                Ok(Some(ending)) => return Ok(self.end(ending)),
+                Err(Trouble::Over(ending)) => {
+                    let ending = self.lost(ending).await?;
+                    return Ok(self.end(ending));
+                }
+                Err(Trouble::Moved(transfer)) => match Box::pin(self.move_on(&transfer)).await? {
+                    Some(ending) => return Ok(self.end(ending)),
+                    None => continue,
+                },
                 Ok(None) => self.problem = None,
                 Err(Trouble::Passing { why, after }) => {
                     self.known.attempts += 1;
@@ -172,6 +183,9 @@ impl<'a> Work<'a> {
                 after: Some(after),
             })?,
         }
+        if self.known.moved.is_some() {
+            return Box::pin(self.call_there()).await;
+        }
         let replica = self.remote.replica(&self.known, || chance(self.cx), &self.shunned).clone();
         self.known.at = Some(replica.place.url.clone());
         let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
@@ -182,12 +196,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn send(&mut self, line: &Line) -> Result<Option<Ending>, Trouble> {
+    pub(super) async fn send(&mut self, line: &Line) -> Result<Option<Ending>, Trouble> {
         if self.known.tried {
             if let Some(task) = Box::pin(self.look(line)).await? {
                 return Box::pin(self.task(task)).await;
             }
-            if !self.remote.upstream.idempotent && !line.agent().recognises_repeats() {
+            if !line.is_idempotent() {
                 let words = "it is not known whether the agent received the message; send it again if that is safe";
                 return Err(Trouble::Over(Ending::fail(words)));
             }
@@ -250,6 +264,10 @@ impl<'a> Work<'a> {
                 // It went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
                     let task = line.task(task).await.map_err(|error| self.later(error))?;
+                    // Where it went without us, our message is still to be said there.
+                    if let Some(went) = went(&task.status, task.metadata.as_ref()) {
+                        return Err(went.into());
+                    }
                     if !task.status.state.is_interrupted() {
                         return self.task(task).await;
                     }
@@ -317,7 +335,7 @@ impl<'a> Work<'a> {
     }
 
     /// Goes on with a task that has our message.
-    async fn go_on(&mut self, line: &Line, task: TaskRef) -> Result<Option<Ending>, Trouble> {
+    pub(super) async fn go_on(&mut self, line: &Line, task: TaskRef) -> Result<Option<Ending>, Trouble> {
         // A stream that brought nothing is not asked for again before there is news.
         if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
             let after = self.known.last.clone();
@@ -334,7 +352,7 @@ impl<'a> Work<'a> {
 
     /// Trouble with a task that is at work there. It is theirs to end; what cannot be read, is refused for now or is
     /// broken leaves it as it is.
-    fn later(&mut self, error: Error) -> Trouble {
+    pub(super) fn later(&mut self, error: Error) -> Trouble {
         match &error {
             Error::Fault { fault, transport: Some(_), .. } if fault.code() == Code::TaskNotFound => {
                 Trouble::Over(Ending::fail("the agent does not know the task any more"))
@@ -361,12 +379,10 @@ impl<'a> Work<'a> {
         let mut numbers = Numbers::after(after);
         loop {
             let next = match self.time_left() {
-                None => events.next().await,
-                Some(left) => match tokio::time::timeout(left, events.next()).await {
-                    Ok(next) => next,
-                    Err(_) => return Ok(None),
-                },
+                None => Ok(self.hear(events.next()).await),
+                Some(left) => self.hear(tokio::time::timeout(left, events.next())).await,
             };
+            let Ok(next) = next else { return Ok(None) };
             let said = match next {
                 Ok(Some(said)) => said,
                 Ok(None) => return Ok(None),
@@ -391,11 +407,24 @@ impl<'a> Work<'a> {
             {
                 return Ok(Some(ending));
             }
-            if let Some(ending) = self.event(said, last).await? {
-                events.close();
-                return Ok(Some(ending));
+            match self.event(said, last).await {
+                Ok(None) => {}
+                Ok(Some(ending)) => {
+                    events.close();
+                    return Ok(Some(ending));
+                }
+                Err(moved @ Trouble::Moved(_)) => {
+                    events.close();
+                    return Err(moved);
+                }
+                Err(trouble) => return Err(trouble),
             }
         }
+    }
+
+    /// Waits for what they say next. What was reported is committed meanwhile, and what is known goes with it.
+    async fn hear<T>(&self, next: impl Future<Output = T>) -> T {
+        unhurried(next, || self.cx.leave(self.known.write())).await
     }
 
     /// A stream has ended before its time. What an agent says of another task, or in no language we know, is no news of
@@ -420,7 +449,7 @@ impl<'a> Work<'a> {
             && let Some(reason) = self.broken.take()
         {
             self.doubt = true;
-            self.cx.gap(reason).await?;
+            self.tell(self.cx.gap(reason)).await?;
         }
         Ok(())
     }
@@ -431,9 +460,8 @@ impl<'a> Work<'a> {
             Ok(task) if task.status.state.is_settled() => self.task(task).await,
             Ok(_) => Ok(None),
             Err(error) => {
-                self.cx
-                    .gap(format!("events came twice or out of order, and the agent could not be asked: {error}"))
-                    .await?;
+                let why = format!("events came twice or out of order, and the agent could not be asked: {error}");
+                self.tell(self.cx.gap(why)).await?;
                 Ok(None)
             }
         }
@@ -479,7 +507,7 @@ impl<'a> Work<'a> {
     }
 
     /// Nobody waits for what they do from here on, and they are told so until they have heard it.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if self.known.theirs().is_some() {
             self.cx.set_checkpoint(self.known.write());
             self.cx.owe_cancel();

@@ -1,7 +1,7 @@
 //! An engine with one agent elsewhere behind it, in the test's own process.
 
 use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
-use sabir_gateway::{Credentials, Egress, Hub, Patience, Place, RemoteAgent, Rules, Upstream};
+use sabir_gateway::{Credentials, Egress, Hub, Onward, Patience, Place, RemoteAgent, Rules, Upstream};
 use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Object, Role, SendConfiguration, SendMessage,
     Sent, Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
@@ -53,6 +53,7 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         on_behalf: None,
         breaker: Rules { failures: 100, ..Rules::UPSTREAM },
         cancel_grace: Duration::from_secs(20),
+        onward: Onward { egress: Egress::public().and_loopback(), ours: Arc::new([]), acquaintances: None },
     }
 }
 

@@ -204,3 +204,62 @@ async fn a_cancel_needs_no_room() {
     let task = bench.cancel(id).await.unwrap();
     assert_eq!((task.status.state, Gap::of(task.metadata.as_ref())), (TaskState::Canceled, None));
 }
+
+#[tokio::test]
+async fn who_makes_more_artifacts_than_may_be_is_called_off() {
+    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => {
+            let mut frames = vec![frame(None, &format!(r#"{{"task":{}}}"#, task("WORKING")))];
+            let one = |n: usize| chunk("small").replace(r#""artifactId":"a""#, &format!(r#""artifactId":"n{n}""#));
+            frames.extend((0..=1000).map(|n| frame(None, &one(n))));
+            Do::Stream(frames, After::Silence)
+        }
+        _ => Do::Result(whole("CANCELED")),
+    })
+    .await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
+    let failed = bench.send("go").await;
+    assert_eq!((failed.status.state, failed.artifacts.len()), (TaskState::Failed, 1000));
+    assert!(words(&failed).contains("more than 1000 artifacts"), "{}", words(&failed));
+    let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
+    eventually("they were told", told).await;
+}
+
+#[tokio::test]
+async fn what_was_told_before_a_crash_is_not_told_again_however_much_came_at_once() {
+    // More than fits into one step, in one breath, and then nothing.
+    let chunks = 700;
+    let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => {
+            let mut frames = vec![frame(None, &format!(r#"{{"task":{}}}"#, task("WORKING")))];
+            frames.extend((0..chunks).map(|n| frame(None, &chunk(&format!("{n} ")))));
+            Do::Stream(frames, After::Silence)
+        }
+        "SubscribeToTask" => Do::Error(-32004, "not here"),
+        _ => {
+            let parts: Vec<String> = (0..=chunks).map(|n| format!(r#"{{"text":"{n} "}}"#)).collect();
+            let artifacts = format!(r#","artifacts":[{{"artifactId":"a","parts":[{}]}}]}}"#, parts.join(","));
+            Do::Result(task("COMPLETED").strip_suffix('}').unwrap().to_owned() + &artifacts)
+        }
+    })
+    .await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
+    let id = bench.begin("go").await.id;
+    let all = async || (texts(&bench.task(id).await).len() == chunks).then_some(());
+    eventually("all of it is told", all).await;
+    bench.engine.stop().await;
+    let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
+    bench.recover().await;
+    let done = bench.reaches(id, TaskState::Completed).await;
+    let expected: Vec<String> = (0..=chunks).map(|n| format!("{n} ")).collect();
+    assert_eq!(texts(&done), expected);
+    // And in so many events: none of it was told again, as a whole or otherwise.
+    let events = log.events(id, sabir_proto::Seq(0), 5000).await.unwrap();
+    let has = |text: &str| {
+        let told = format!(r#""text":"{text}""#);
+        events.iter().filter(|event| String::from_utf8_lossy(&event.json).contains(&told)).count()
+    };
+    assert_eq!((has("0 "), has("300 "), has("699 "), has("700 ")), (1, 1, 1, 1));
+}

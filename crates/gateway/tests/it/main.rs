@@ -14,6 +14,7 @@ mod egress;
 mod envoy;
 mod first_version;
 mod handoff;
+mod onward;
 mod outbound;
 mod parcel;
 mod places;

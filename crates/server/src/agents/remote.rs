@@ -1,13 +1,16 @@
 //! Agents elsewhere, from configuration.
 
+mod circle;
 mod credentials;
+
+pub(crate) use circle::Circle;
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::places;
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{Egress, Hub, Keeper, OnBehalf, Patience, Profile, RemoteAgent, Upstream};
+use sabir_gateway::{Egress, Hub, Keeper, OnBehalf, Onward, Patience, Profile, RemoteAgent, Upstream};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
 use std::net::IpAddr;
@@ -22,11 +25,13 @@ pub(crate) fn remote(
     cancel_grace: Duration,
     hub: &Arc<Hub>,
     (keeper, on_behalf): (Arc<dyn Keeper>, Option<OnBehalf>),
+    (ours, circle): (Arc<[String]>, Circle),
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
     }
     let places = places(config.url.as_ref(), &config.replicas)?;
+    let onward = Onward { egress: egress.policy(), ours, acquaintances: Some(Arc::new(circle)) };
     let egress = places.iter().fold(egress.policy(), |policy, place| written_down(policy, &place.url));
     let profile = config.profile.as_deref().map(Profile::named).transpose().map_err(|e| format!("profile: {e}"))?;
     let shown = credentials::of(config, secrets, &egress)?;
@@ -60,6 +65,7 @@ pub(crate) fn remote(
         on_behalf,
         breaker: config.breaker.rules()?,
         cancel_grace,
+        onward,
     };
     let remote = RemoteAgent::new(upstream, hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
     if config.health_seconds > 0 {

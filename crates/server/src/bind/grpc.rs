@@ -16,10 +16,12 @@ use crate::metrics::Gauged;
 use crate::peer::Peer;
 use crate::stack::CROWDED_SECONDS;
 use crate::watched::Watched;
+use crate::wire;
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use sabir_engine::watch::Item;
+use sabir_gateway::wire::Keep;
 use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
 use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as versions};
@@ -151,10 +153,14 @@ impl Methods {
             terms.dialect = package.dialect().name();
             // Decoded by now, because the tenant inside says which agent is asked; a frame has no bytes to sign.
             let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted: None, call, terms };
-            let Answered { reply, active, scope } = match package {
-                Package::V1 => self.app.call(ask).await?,
-                Package::V03 => self.app.call_grpc_v03(ask).await?,
-            };
+            let said = (self.app.wire.keep() != Keep::Off).then(|| ask.call.clone());
+            let serving = Box::pin(async {
+                match package {
+                    Package::V1 => self.app.call(ask).await,
+                    Package::V03 => self.app.call_grpc_v03(ask).await,
+                }
+            });
+            let Answered { reply, active, scope } = wire::listen_to_call(&self.app, &head, said, serving).await?;
             told.in_scope(scope);
             let about = task_of(&reply);
             let answer = encode(reply, told.losses())?;

@@ -233,7 +233,9 @@ impl Workshop {
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let on_behalf = if entry.app { self.on_behalf()? } else { None };
         let shared: (Arc<dyn sabir_gateway::Keeper>, _) = (keeper.clone(), on_behalf);
-        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, grace, &self.hub, shared)?;
+        let circle = agents::Circle { neighbours: self.neighbours.clone(), roster: self.roster.clone() };
+        let onward = (self.ours.clone(), circle);
+        let remote = agents::remote(entry, self.gate.secrets(), &config.egress, grace, &self.hub, shared, onward)?;
         Ok(remote.map(|remote| (remote, keeper)))
     }
 

@@ -514,10 +514,9 @@ impl Writer {
 
 /// Those that a step names as owners.
 fn owners(step: &Step) -> impl Iterator<Item = &Arc<Scope>> {
-    let adopting = |effect| match effect {
-        &Effect::Adopt(ref by) => Some(by),
-        _ => None,
-    };
+    fn adopting(effect: &Effect) -> Option<&Arc<Scope>> {
+        if let Effect::Adopt(by) = effect { Some(by) } else { None }
+    }
     step.opening.iter().map(|opening| &opening.scope).chain(step.effects.iter().filter_map(adopting))
 }
 

@@ -5,9 +5,9 @@
 use crate::directory::{Directory, Served};
 use crate::route::Route;
 use sabir_engine::BoxFuture;
-use sabir_gateway::Error;
 use sabir_gateway::handoff::{Face, Peer, Taken};
-use sabir_proto::{AgentCard, Fault, Message, TaskId, TaskRef};
+use sabir_gateway::{Error, RemoteAgent};
+use sabir_proto::{AgentCard, AgentName, Fault, Message, TaskId, TaskRef};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Who is here, and the way to their tasks. Neither is held: agents are in the directory, and the directory is on the way.
@@ -19,6 +19,16 @@ impl Neighbours {
     pub(crate) fn tell(&self, directory: &Arc<Directory>, route: &Arc<Route>) {
         // Whoever tells it twice tells it the same.
         drop(self.0.set((Arc::downgrade(directory), Arc::downgrade(route))));
+    }
+
+    /// Those who are elsewhere.
+    pub(crate) fn elsewhere(&self) -> Vec<(AgentName, Arc<RemoteAgent>)> {
+        let directory = self.0.get().and_then(|(directory, _)| directory.upgrade());
+        let all = directory.map(|directory| directory.all()).unwrap_or_default();
+        let remote = |served: &Arc<Served>| {
+            served.elsewhere.as_ref().map(|elsewhere| (served.resident.name.clone(), elsewhere.remote().clone()))
+        };
+        all.values().filter_map(remote).collect()
     }
 
     fn find(&self, name: &str) -> Result<(Arc<Served>, Arc<Route>), Error> {
