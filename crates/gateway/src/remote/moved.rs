@@ -2,7 +2,8 @@
 //!
 //! Our caller knows one task, ours. Where an agent ends its own with the word that somebody else has it, that is written
 //! down first, with the receiver and its task, and then the task there is looked at, listened to, asked, answered and
-//! called off in place of the first. A crash finds what was written down, or is told of the handover once more.
+//! called off in place of the first. A crash finds what was written down, or is told of the handover once more. Whoever
+//! hands over may give us a claim, which we show at the first look: from then on the task there is ours.
 //!
 //! | Then | Our task |
 //! |---|---|
@@ -54,7 +55,7 @@ impl RemoteAgent {
         known.context.clone_from(&transfer.context_id);
         (known.last, known.streamed, known.attempts) = (None, false, 0);
         known.shown.hand_on();
-        known.moved = Some(Moved { endpoint, by, from, found: false, trail });
+        known.moved = Some(Moved { endpoint, by, from, found: false, claim: transfer.claim_secret.clone(), trail });
         Ok(())
     }
 
@@ -68,7 +69,7 @@ impl RemoteAgent {
         if moved.by.is_some() && !came_from(&task, &moved.from) {
             return Err(Error::Usage("the task there does not say that it came from here".into()));
         }
-        moved.found = true;
+        (moved.found, moved.claim) = (true, None);
         if task.context_id.is_some() {
             known.context.clone_from(&task.context_id);
         }
@@ -101,16 +102,15 @@ impl Work<'_> {
 
     /// One call to whoever has the task now: what ended the turn, or nothing yet.
     pub(super) async fn call_there(&mut self) -> Result<Option<Ending>, Trouble> {
-        let line = match self.remote.line(&self.known).await {
-            Ok(line) => line,
-            Err(error) => return Err(unfollowed(error)),
-        };
-        let arrived = self.remote.arrive(&line, &mut self.known).await.map_err(unfollowed)?;
-        if let Some(task) = arrived
-            && (self.known.sent || !task.status.state.is_interrupted())
-            && let Some(ending) = self.task(task).await?
-        {
-            return Ok(Some(ending));
+        let mut line = self.remote.line(&self.known).await.map_err(unfollowed)?;
+        if let Some(task) = self.remote.arrive(&line, &mut self.known).await.map_err(unfollowed)? {
+            if (self.known.sent || !task.status.state.is_interrupted())
+                && let Some(ending) = self.task(task).await?
+            {
+                return Ok(Some(ending));
+            }
+            // What shows that the task is ours was shown.
+            line = self.remote.line(&self.known).await.map_err(unfollowed)?;
         }
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,
