@@ -54,7 +54,8 @@ impl RemoteAgent {
         known.context.clone_from(&transfer.context_id);
         (known.last, known.streamed, known.attempts) = (None, false, 0);
         known.shown.hand_on();
-        known.moved = Some(Moved { endpoint, by, from, found: false, trail });
+        let claim = transfer.claim_secret.clone();
+        known.moved = Some(Moved { endpoint, by, from, claim, found: false, trail });
         Ok(())
     }
 
@@ -64,11 +65,11 @@ impl RemoteAgent {
         if moved.found {
             return Ok(None);
         }
-        let task = line.task(task).await?;
+        let task = line.claimed(task, moved.claim.as_ref()).await?;
         if moved.by.is_some() && !came_from(&task, &moved.from) {
             return Err(Error::Usage("the task there does not say that it came from here".into()));
         }
-        moved.found = true;
+        (moved.found, moved.claim) = (true, None);
         if task.context_id.is_some() {
             known.context.clone_from(&task.context_id);
         }
