@@ -14,7 +14,6 @@ use crate::{Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
 use crate::{oauth, signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use sabir_proto::transfer::Claim;
 use sabir_proto::{Answer, Fault};
 use sabir_wire::Dialect;
 use sabir_wire::v03::files;
@@ -192,13 +191,6 @@ impl Client {
     pub fn supporting(&self, extensions: impl IntoIterator<Item = String>) -> Self {
         let extensions = extensions.into_iter().collect();
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { extensions, ..(*self.settings).clone() }) }
-    }
-
-    /// The same client, for a caller to whom a task was handed over, which shows that beside whatever else it shows.
-    #[must_use]
-    pub fn claiming(&self, claim: Claim) -> Self {
-        let credentials = Credentials { claim: Some(claim), ..self.settings.credentials.clone() };
-        Self { finder: self.finder.clone(), settings: Arc::new(Settings { credentials, ..(*self.settings).clone() }) }
     }
 
     /// Finds the card of an agent. No credential is shown for it unless [`Builder::profile`] says so. It is believed as [`Client::believe`] has it.

@@ -239,13 +239,7 @@ impl RemoteAgent {
     async fn line(&self, known: &Known) -> Result<Line, Error> {
         match &known.moved {
             None => self.replica(known, || 0, &[]).line(&known.caller).await,
-            Some(moved) => {
-                let replica = self.successor(moved).await?;
-                match &moved.claim {
-                    Some(claim) => replica.claiming(&known.caller, claim).await,
-                    None => replica.line(&known.caller).await,
-                }
-            }
+            Some(moved) => self.successor(moved).await?.line(&known.caller).await,
         }
     }
 

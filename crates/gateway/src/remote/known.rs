@@ -58,11 +58,11 @@ pub(super) struct Moved {
     pub(super) by: Option<String>,
     /// What the task was called where it came from.
     pub(super) from: TaskRef,
-    /// The task was seen there.
-    pub(super) found: bool,
-    /// What shows there that the task is ours, until that was shown.
+    /// What shows there that it is ours, until it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) claim: Option<Claim>,
+    /// The task was seen there.
+    pub(super) found: bool,
     /// The way it has come.
     pub(super) trail: Trail,
 }

@@ -3,7 +3,7 @@
 //! Our caller knows one task, ours. Where an agent ends its own with the word that somebody else has it, that is written
 //! down first, with the receiver and its task, and then the task there is looked at, listened to, asked, answered and
 //! called off in place of the first. A crash finds what was written down, or is told of the handover once more. Whoever
-//! hands over may give us a claim, which we show at the first look: from then on the task there is ours.
+//! hands over may give us a claim, which is shown at the first look: from then on the task there is ours.
 //!
 //! | Then | Our task |
 //! |---|---|
@@ -55,7 +55,8 @@ impl RemoteAgent {
         known.context.clone_from(&transfer.context_id);
         (known.last, known.streamed, known.attempts) = (None, false, 0);
         known.shown.hand_on();
-        known.moved = Some(Moved { endpoint, by, from, found: false, claim: transfer.claim_secret.clone(), trail });
+        let claim = transfer.claim_secret.clone();
+        known.moved = Some(Moved { endpoint, by, from, claim, found: false, trail });
         Ok(())
     }
 
@@ -65,7 +66,7 @@ impl RemoteAgent {
         if moved.found {
             return Ok(None);
         }
-        let task = line.task(task).await?;
+        let task = line.claimed(task, moved.claim.as_ref()).await?;
         if moved.by.is_some() && !came_from(&task, &moved.from) {
             return Err(Error::Usage("the task there does not say that it came from here".into()));
         }
@@ -102,15 +103,16 @@ impl Work<'_> {
 
     /// One call to whoever has the task now: what ended the turn, or nothing yet.
     pub(super) async fn call_there(&mut self) -> Result<Option<Ending>, Trouble> {
-        let mut line = self.remote.line(&self.known).await.map_err(unfollowed)?;
-        if let Some(task) = self.remote.arrive(&line, &mut self.known).await.map_err(unfollowed)? {
-            if (self.known.sent || !task.status.state.is_interrupted())
-                && let Some(ending) = self.task(task).await?
-            {
-                return Ok(Some(ending));
-            }
-            // What shows that the task is ours was shown.
-            line = self.remote.line(&self.known).await.map_err(unfollowed)?;
+        let line = match self.remote.line(&self.known).await {
+            Ok(line) => line,
+            Err(error) => return Err(unfollowed(error)),
+        };
+        let arrived = self.remote.arrive(&line, &mut self.known).await.map_err(unfollowed)?;
+        if let Some(task) = arrived
+            && (self.known.sent || !task.status.state.is_interrupted())
+            && let Some(ending) = self.task(task).await?
+        {
+            return Ok(Some(ending));
         }
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => self.go_on(&line, task).await,

@@ -10,9 +10,9 @@ use crate::keeper::Keeper;
 use crate::keeper::by_way;
 use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
-use sabir_client::{Agent, Audience, Client, Credentials, Egress, Error, Found, Profile, Reference, Timeouts, Version};
+use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::card::Interface;
-use sabir_proto::transfer::{Claim, same_agent};
+use sabir_proto::transfer::same_agent;
 use sabir_proto::{AgentCard, Fault, HANDOFF, HANDOFF_LITERAL};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -249,17 +249,6 @@ impl Replica {
         let agent = match shown {
             Some(credentials) => self.client.agent_with(agent.found().clone(), &credentials)?,
             None => agent,
-        };
-        Ok(Line::new(agent, self.clone()))
-    }
-
-    /// A line that shows that a task was handed over for us, beside whatever is shown otherwise.
-    pub(super) async fn claiming(self: &Arc<Self>, caller: &str, claim: &Claim) -> Result<Line, Error> {
-        let found = self.agent().await?.found().clone();
-        let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
-        let agent = match shown {
-            Some(shown) => self.client.agent_with(found, &Credentials { claim: Some(claim.clone()), ..shown })?,
-            None => self.client.claiming(claim.clone()).agent(found)?,
         };
         Ok(Line::new(agent, self.clone()))
     }
