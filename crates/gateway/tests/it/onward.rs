@@ -120,10 +120,11 @@ fn check_lost(task: &Task, why: &str) {
 
 #[tokio::test]
 async fn what_is_handed_over_in_an_answer_is_followed_in_both_forms() {
-    for form in [Form::Urn, Form::Literal] {
+    // Also where the message may leave before its task is written down.
+    for (form, idempotent) in [(Form::Urn, false), (Form::Literal, false), (Form::Urn, true)] {
         let b = receiver(&["WORKING", "WORKING", "COMPLETED"]).await;
         let a = giver(rpc(&b), form).await;
-        let bench = Bench::new(upstream(&a.url)).await;
+        let bench = Bench::new(Upstream { idempotent, ..upstream(&a.url) }).await;
         let done = bench.send("go").await;
         assert_eq!((done.status.state, words(&done)), (TaskState::Completed, "b is COMPLETED".into()), "{form:?}");
         assert_eq!(texts(&done), ["made by b"]);
