@@ -95,6 +95,23 @@ def one_who_knows_nothing_of_handoffs_is_served(world):
         equal('told', (door.state(told), door.words(told)), ('COMPLETED', 'refunded'))
 
 
+ASKS = '{ ask_input = "Which order?" }]\nthen = [{ artifact = { id = "receipt", text = "paid" } }, { complete = "refunded" }'
+
+
+@check
+def a_hub_goes_after_a_task_that_was_handed_over(world):
+    """A third server before the first alone: its caller sees one task, and its second turn reaches the second server."""
+    with two(world, ASKS) as (triage, billing):
+        with upstreams.hub(world, upstreams.agent('triage', f'{triage.url}/agents/triage', default=True)) as hub:
+            asks = asked(hub, {})
+            equal('asked', (door.state(asks), door.words(asks)), ('INPUT_REQUIRED', 'Which order?'))
+            equal('at the first', door.states(triage), ['transferred'])
+            answer = {'message': door.message('the last', taskId=asks['id'], contextId=asks['contextId'])}
+            done = door.call(hub, 'triage', 'SendMessage', answer)['result']['task']
+            equal('told', (door.state(done), door.words(done), door.texts(done)), ('COMPLETED', 'refunded', ['paid']))
+            equal('one task', (done['id'], door.states(hub), door.states(billing)), (asks['id'], ['completed'], ['completed']))
+
+
 def ended(triage, billing, sent):
     """All of it has ended, clearly, and without a storm."""
     until(

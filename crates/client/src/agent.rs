@@ -9,6 +9,7 @@ use crate::transport::{Line, Written, mint};
 use crate::{Error, Note, Said};
 use futures_util::future::BoxFuture;
 use sabir_proto::card::Interface;
+use sabir_proto::transfer::Claim;
 use sabir_proto::{
     AgentCard, Answer, Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Message, MessageId,
     PushConfig, PushPage, Role, SendConfiguration, SendMessage, Subscribe, TaskRef, Tenant, TheirTask,
@@ -79,6 +80,11 @@ impl Agent {
             return None;
         }
         self.client.speaking(Version::Exactly(Dialect::V01)).agent((*self.found).clone()).ok()
+    }
+
+    /// The same agent, which is shown that a task was handed over for us.
+    pub fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
+        Ok(Self { line: Arc::new(self.line.claiming(claim)?), ..self.clone() })
     }
 
     /// Whether a message that is sent twice is recognised: the dialect has a place for a retry key, which is used.

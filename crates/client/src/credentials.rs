@@ -56,6 +56,12 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
+    /// The same, with what shows that a task was handed over for us.
+    pub(crate) fn claiming(mut self, claim: &Claim) -> Result<Self, Error> {
+        self.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive(claim.expose())?);
+        Ok(self)
+    }
+
     /// Whether it can only travel where bodies are bytes.
     pub(crate) fn signs_bodies(&self) -> bool {
         self.signer.as_ref().is_some_and(|signer| signer.signs_bodies())
@@ -77,12 +83,12 @@ impl Credentials {
     /// Puts credentials where the card wants them.
     pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
         let mut attached = self.attach_as_asked(card)?;
-        if let Some(claim) = &self.claim {
-            attached.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive(claim.expose())?);
-        }
         attached.seal.clone_from(&self.seal);
         attached.any |= self.seal.is_some();
-        Ok(attached)
+        match &self.claim {
+            Some(claim) => attached.claiming(claim),
+            None => Ok(attached),
+        }
     }
 
     fn attach_as_asked(&self, card: &AgentCard) -> Result<Attached, Error> {

@@ -26,6 +26,7 @@ use crate::error::Whose;
 use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
+use sabir_proto::transfer::Claim;
 use sabir_proto::{Answer, Call, Code, Fault, MessageId, TheirEvent};
 use sabir_wire::v03::files::Form as Files;
 use sabir_wire::{Dialect, Losses, v1, version};
@@ -119,6 +120,19 @@ impl Line {
             grpc: tokio::sync::OnceCell::new(),
             stamps: envelope::Stamps::default(),
         }
+    }
+
+    /// The same line, showing that a task was handed over for us.
+    pub(crate) fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
+        let (door, chosen, attached) = (self.door.clone(), self.chosen.clone(), self.attached.clone().claiming(claim)?);
+        Ok(Self {
+            parameters: self.parameters.clone(),
+            extensions: self.extensions.clone(),
+            active: self.active.clone(),
+            files: self.files,
+            attempts: self.attempts,
+            ..Self::new(door, chosen, attached, self.wanted.clone())
+        })
     }
 
     /// Asks for one answer.

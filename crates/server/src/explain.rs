@@ -4,6 +4,8 @@
 use crate::app::{StartError, public_address};
 use crate::card;
 use crate::config::Config;
+use crate::config::agent::AgentConfig;
+use crate::config::registry::section;
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
@@ -18,12 +20,15 @@ use std::sync::Arc;
 /// What the rules of an agent (the default one, if none is named) say about a question.
 pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) -> Result<Explanation, StartError> {
     let wrong = StartError::Config;
+    let store = gate::store(config, sqlite::Writing::Inline, Default::default())?;
+    let added = store.enlisted().await.map_err(|error| wrong(error.to_string()))?;
+    let added: Vec<AgentConfig> = added.iter().filter(|one| one.enabled).flat_map(section).collect();
     let entry = match agent {
-        Some(name) => config.agent.iter().find(|entry| entry.name == name),
+        Some(name) => config.agent.iter().chain(&added).find(|entry| entry.name == name),
         None => config.agent.iter().find(|entry| entry.default).or(config.agent.first()),
     };
     let entry = entry.ok_or_else(|| {
-        let names: Vec<&str> = config.agent.iter().map(|entry| &*entry.name).collect();
+        let names: Vec<&str> = config.agent.iter().chain(&added).map(|entry| &*entry.name).collect();
         let known =
             if names.is_empty() { "none is configured".to_owned() } else { format!("there are {}", names.join(", ")) };
         wrong(format!("there is no agent {:?}; {known}", agent.unwrap_or("")))
@@ -33,7 +38,6 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     let gate = Gate::new(Arc::new(config.clone()), secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
     let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
-    let store = gate::store(config, sqlite::Writing::Inline, Default::default())?;
     let guard = Guard::new(store, secrets, Default::default());
     guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
 }

@@ -12,8 +12,8 @@ pub use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
 use crate::{
-    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, OwedCancel, Progress,
-    Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, Opening, OwedCancel,
+    Progress, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +68,22 @@ struct Registered {
 }
 
 impl Row {
+    fn of(opening: &Opening) -> Self {
+        Self {
+            scope: opening.scope.clone(),
+            context: opening.context.clone(),
+            state: TaskState::Submitted,
+            places: Vec::new(),
+            events: Vec::new(),
+            base: None,
+            progress: Progress::default(),
+            retries: Vec::new(),
+            pushes: BTreeMap::new(),
+            kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
+            adopted: false,
+        }
+    }
+
     /// Where the task stood as of a commit; `None` before it existed.
     fn position_at(&self, commit: u64) -> Option<Stamp> {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
@@ -117,19 +133,7 @@ impl Inner {
             self.may_be_born(birth)?;
         }
         let mut row = match (&step.opening, self.tasks.get(&step.task)) {
-            (Some(opening), None) => Row {
-                scope: opening.scope.clone(),
-                context: opening.context.clone(),
-                state: TaskState::Submitted,
-                places: Vec::new(),
-                events: Vec::new(),
-                base: None,
-                progress: Progress::default(),
-                retries: Vec::new(),
-                pushes: BTreeMap::new(),
-                kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
-                adopted: false,
-            },
+            (Some(opening), None) => Row::of(opening),
             (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
         };

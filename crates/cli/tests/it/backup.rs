@@ -243,6 +243,8 @@ fn a_check_finds_what_is_wrong() {
         ("sabir.db", "UPDATE task SET scope = 99", "its owner is not there"),
         ("sabir.db", "UPDATE latest SET number = 1", "yet to come"),
         ("sabir.db", "INSERT INTO note VALUES (5, 'd', 'k', 'p', 0, 1)", "note belong to tasks"),
+        ("sabir.db", "INSERT INTO kin VALUES (5, 1, 1, 1, 1, 'n', 1, '[]', NULL, 0)", "kin belong to tasks"),
+        ("sabir.db", "UPDATE task SET child = 1", "it is not said whose"),
         (
             "sabir.db.guard",
             "DROP TRIGGER audit_not_edited; UPDATE audit SET entry = replace(entry, 'operator', 'xperator')",

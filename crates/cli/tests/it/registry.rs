@@ -109,8 +109,15 @@ fn an_agent_is_added_disabled_and_removed_while_the_server_runs() {
     let shown = card(&sabir, "stub");
     assert_eq!((&shown["name"], &shown["skills"][0]["id"]), (&json!("Stub"), &json!("s")));
     assert!(shown["supportedInterfaces"][0]["url"].as_str().unwrap().ends_with("/agents/stub"), "{shown}");
+    let explain = || {
+        let (config, data) = (sabir.home.path("sabir.toml"), sabir.home.data());
+        let place = ["--config", path(&config), "--data", path(&data), "-o", "json"];
+        desk.run(&[&["explain", "--as", "anonymous", "--agent", "stub"], &place[..]].concat())
+    };
+    assert_eq!(explain().json()["allowed"], true);
     agent(&desk, &sabir.home, &["disable", "stub"]).ok();
     eventually("it is not served", || !is_there(&sabir, "stub"));
+    assert!(explain().code == 2 && explain().stdout.contains("there is no agent"), "{:?}", explain());
     agent(&desk, &sabir.home, &["enable", "stub"]).ok();
     eventually("it is served again", || is_there(&sabir, "stub"));
     // It is there after a restart, and before it was heard again.

@@ -4,6 +4,7 @@ use super::shown::Shown;
 use crate::uuid::uuid;
 use sabir_client::Trail;
 use sabir_engine::Context;
+use sabir_proto::transfer::Claim;
 use sabir_proto::{ContextId, TaskRef, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -59,6 +60,9 @@ pub(super) struct Moved {
     pub(super) by: Option<String>,
     /// What the task was called where it came from.
     pub(super) from: TaskRef,
+    /// What shows there that it is ours, until it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) claim: Option<Claim>,
     /// The task was seen there.
     pub(super) found: bool,
     /// The way it has come.

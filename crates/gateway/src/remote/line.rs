@@ -4,6 +4,7 @@ use super::replica::{Replica, Room};
 use crate::circuit::Passage;
 use crate::wire::Heard;
 use sabir_client::{Agent, Error, Events, Follow, Said};
+use sabir_proto::transfer::Claim;
 use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,13 @@ impl Line {
 
     pub(super) async fn task(&self, id: &TaskRef) -> Result<TheirTask, Error> {
         self.through(self.agent.task(id)).await.map(|said| said.value)
+    }
+
+    /// The same, showing that it was handed over for us.
+    pub(super) async fn claimed(&self, id: &TaskRef, claim: Option<&Claim>) -> Result<TheirTask, Error> {
+        let Some(claim) = claim else { return self.task(id).await };
+        let agent = self.agent.claiming(claim)?;
+        self.through(agent.task(id)).await.map(|said| said.value)
     }
 
     pub(super) async fn list(&self, request: ListTasks) -> Result<Answer, Error> {

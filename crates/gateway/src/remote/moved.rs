@@ -2,7 +2,8 @@
 //!
 //! Our caller knows one task, ours. Where an agent ends its own with the word that somebody else has it, that is written
 //! down first, with the receiver and its task, and then the task there is looked at, listened to, asked, answered and
-//! called off in place of the first. A crash finds what was written down, or is told of the handover once more.
+//! called off in place of the first. A crash finds what was written down, or is told of the handover once more. Whoever
+//! hands over may give us a claim, which is shown at the first look: from then on the task there is ours.
 //!
 //! | Then | Our task |
 //! |---|---|
@@ -54,7 +55,8 @@ impl RemoteAgent {
         known.context.clone_from(&transfer.context_id);
         (known.last, known.streamed, known.attempts) = (None, false, 0);
         known.shown.hand_on();
-        known.moved = Some(Moved { endpoint, by, from, found: false, trail });
+        let claim = transfer.claim_secret.clone();
+        known.moved = Some(Moved { endpoint, by, from, claim, found: false, trail });
         Ok(())
     }
 
@@ -64,11 +66,11 @@ impl RemoteAgent {
         if moved.found {
             return Ok(None);
         }
-        let task = line.task(task).await?;
+        let task = line.claimed(task, moved.claim.as_ref()).await?;
         if moved.by.is_some() && !came_from(&task, &moved.from) {
             return Err(Error::Usage("the task there does not say that it came from here".into()));
         }
-        moved.found = true;
+        (moved.found, moved.claim) = (true, None);
         if task.context_id.is_some() {
             known.context.clone_from(&task.context_id);
         }

@@ -120,10 +120,11 @@ fn check_lost(task: &Task, why: &str) {
 
 #[tokio::test]
 async fn what_is_handed_over_in_an_answer_is_followed_in_both_forms() {
-    for form in [Form::Urn, Form::Literal] {
+    // Also where the message may leave before its task is written down.
+    for (form, idempotent) in [(Form::Urn, false), (Form::Literal, false), (Form::Urn, true)] {
         let b = receiver(&["WORKING", "WORKING", "COMPLETED"]).await;
         let a = giver(rpc(&b), form).await;
-        let bench = Bench::new(upstream(&a.url)).await;
+        let bench = Bench::new(Upstream { idempotent, ..upstream(&a.url) }).await;
         let done = bench.send("go").await;
         assert_eq!((done.status.state, words(&done)), (TaskState::Completed, "b is COMPLETED".into()), "{form:?}");
         assert_eq!(texts(&done), ["made by b"]);
@@ -247,6 +248,28 @@ async fn an_answer_that_comes_after_the_task_went_is_said_to_the_receiver() {
     let done = bench.answer(&asks, "the first").await;
     assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
     assert_eq!(methods(&b), ["GetTask", "SendMessage"]);
+}
+
+#[tokio::test]
+async fn a_claim_is_shown_to_the_receiver_until_the_task_was_seen_and_told_to_nobody() {
+    let b = receiver(&["WORKING", "WORKING", "COMPLETED"]).await;
+    let to = rpc(&b);
+    let a = agent(false, move |_, _| {
+        let mut went = transferred("t-a", &to, "t-b", Form::Literal);
+        went["status"]["transfer"]["claim_secret"] = json!("c1a1m-c1a1m");
+        Do::Result(json!({ "task": went }).to_string())
+    })
+    .await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), upstream(&a.url)).await;
+    let done = bench.send("go").await;
+    assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+    let shown = |heard: &Heard| heard.header("sabir-handoff-claim");
+    let looks: Vec<Option<String>> = b.calls().iter().filter(|call| call.method() == "GetTask").map(shown).collect();
+    assert_eq!(looks, [Some("c1a1m-c1a1m".to_owned()), None, None]);
+    assert!(b.heard().iter().filter(|heard| heard.line.contains("well-known")).all(|heard| shown(heard).is_none()));
+    let events = log.events(done.id, sabir_proto::Seq(0), 100).await.unwrap();
+    assert!(events.iter().all(|event| !String::from_utf8_lossy(&event.json).contains("c1a1m")));
 }
 
 #[tokio::test]

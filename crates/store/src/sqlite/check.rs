@@ -137,6 +137,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
         ("retry_key", " AND task.salt = one.salt"),
         ("continuation", " AND task.salt = one.salt"),
         ("owed_cancel", " AND task.salt = one.salt"),
+        ("kin", " AND task.child = 1"),
     ] {
         let sql = format!(
             "SELECT count(*) FROM {table} one WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.k = one.k{also})"
@@ -145,6 +146,11 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
         if orphans > 0 {
             checked.wrong(format!("{orphans} rows of {table} belong to tasks that are not there"));
         }
+    }
+    let sql = "SELECT count(*) FROM task WHERE child = 1 AND NOT EXISTS (SELECT 1 FROM kin WHERE kin.k = task.k)";
+    let lost: i64 = view.query_row(sql, [], |row| row.get(0))?;
+    if lost > 0 {
+        checked.wrong(format!("{lost} tasks are another task's, and it is not said whose"));
     }
     Ok(())
 }
