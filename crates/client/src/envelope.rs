@@ -14,7 +14,7 @@ pub use seal::{Derivation, KEY_BYTES_MIN, Seal, SealKey, seal, unseal};
 
 use crate::door::{As, Door, Outgoing, sensitive};
 use crate::retry::jitter;
-use crate::{Client, Endpoint, Error, Note, Secret};
+use crate::{Capacity, Client, Endpoint, Error, Note, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::agnt::{Problem, ProblemCode};
@@ -106,6 +106,12 @@ impl Post {
     /// By the way of an endpoint, with nobody watching.
     pub fn over(endpoint: &Endpoint) -> Self {
         Self { door: endpoint.door() }
+    }
+
+    /// The same with so much room for all answers together.
+    #[must_use]
+    pub fn room(self, room: Capacity) -> Self {
+        Self { door: self.door.with_room(room) }
     }
 
     /// Sends an envelope once, as it is, and waits this long for its answer. Redirects are not followed: a key goes with it.

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_client::envelope::{Answered, Envelope, Post, Seal, Unserved, seal, unseal};
-use sabir_client::{Egress, Endpoint, Error, Timeouts, Tls, TransportCode};
+use sabir_client::{Capacity, Egress, Endpoint, Error, Timeouts, Tls, TransportCode};
 use sabir_guard::authn::agnt::Ring;
 use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{Fault, Json, Object, Secret, Timestamp};
@@ -86,6 +86,12 @@ impl Envoy {
     pub fn with(egress: Egress, tls: &Tls, metrics: Metrics, rules: Rules) -> Result<Self, Error> {
         let endpoint = Endpoint::new(egress, tls, Timeouts::default())?;
         Ok(Self { post: Post::over(&endpoint), hub: Hub::new(metrics), rules, circuits: Mutex::default() })
+    }
+
+    /// The same with so much room for what all peers answer.
+    #[must_use]
+    pub fn room(self, room: Capacity) -> Self {
+        Self { post: self.post.room(room), ..self }
     }
 
     /// Where the breaker that all peers share stands.

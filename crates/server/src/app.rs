@@ -167,7 +167,9 @@ impl Server {
         let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
             .map_err(StartError::Config)?;
         let root_rules = gate.root()?;
-        let network = open_network(&config, &gate, booked.clone(), &mut registry).await.map_err(StartError::Config)?;
+        let answers = Capacity::new(config.limits.answers_bytes_max);
+        let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers).await;
+        let network = network.map_err(StartError::Config)?;
         let passages = network.as_ref().map(|network| network.passages.clone());
         let holders = KeyHolders::new(kept_for_guard.clone(), passages);
         if let (Some(section), Some(network)) = (&config.network, &network) {
@@ -184,7 +186,6 @@ impl Server {
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let wire = config.wire_log().map_err(StartError::Config)?;
-        let answers = Capacity::new(config.limits.answers_bytes_max);
         let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone(), answers);
         let ours = authorities(&public, address);
         let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
@@ -377,6 +378,7 @@ async fn open_network(
     gate: &Gate,
     ledger: Arc<dyn sabir_store::Ledger>,
     registry: &mut Registry,
+    answers: &Capacity,
 ) -> Result<Option<Arc<Network>>, String> {
     let Some(section) = &config.network else { return Ok(None) };
     let seals = gate.seals()?.map(Arc::new);
@@ -385,7 +387,7 @@ async fn open_network(
     let names = (&*section.id, &*section.version, booking::AGENT);
     let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
     let beside = (kept, registry);
-    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside).await?;
+    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside, answers).await?;
     let network = Network::new(names, seals, ledger, metrics, Arc::new(federation));
     Ok(Some(Arc::new(network.paying(section.payments.is_taken()))))
 }

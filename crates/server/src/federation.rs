@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::host::TokioHost;
 use prometheus_client::registry::Registry as Metrics;
 use sabir_engine::Host as _;
-use sabir_gateway::{Envoy, Outbound, PATIENCE, Tls};
+use sabir_gateway::{Capacity, Envoy, Outbound, PATIENCE, Tls};
 use sabir_guard::Seals;
 use sabir_network::federation::{Federation, RENEW_EVERY, issue};
 use sabir_network::record::{Pricing, Record};
@@ -37,6 +37,7 @@ pub(crate) async fn open(
     gate: &Gate,
     seals: Option<&Arc<Seals>>,
     (ledger, metrics): (Arc<dyn Networks>, &mut Metrics),
+    answers: &Capacity,
 ) -> Result<Federation<Outbound>, String> {
     let ring = seals.map(|seals| seals.ring.clone());
     let secrets = gate.secrets();
@@ -55,6 +56,7 @@ pub(crate) async fn open(
     let venues = sabir_gateway::Metrics::of_venues();
     venues.register(metrics);
     let envoy = Envoy::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
+    let envoy = envoy.room(answers.part());
     let registry = Registry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
     let names = (section.id.clone(), KEY_NAME.to_owned());
     let routes = Routes::new(names, ring, envoy, Arc::new(registry), neighbours, section.hops_max);

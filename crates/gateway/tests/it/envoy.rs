@@ -2,7 +2,7 @@
 
 use crate::agent::{After, Do, Heard, Stub};
 use prometheus_client::registry::Registry;
-use sabir_gateway::{Egress, Envelope, Envoy, Mailing, Metrics, Peer, State, Tls};
+use sabir_gateway::{Capacity, Egress, Envelope, Envoy, Mailing, Metrics, Peer, State, Tls};
 use sabir_guard::authn::agnt::{self, Binding, Derivation, Ring};
 use sabir_proto::agnt::{Intent, ProblemCode};
 use sabir_proto::{Json, Object, Secret, Timestamp};
@@ -190,4 +190,20 @@ async fn addresses_that_may_not_be_called_are_not_and_nothing_is_said_about_them
     assert_eq!(problem.code, ProblemCode::VenueUnreachable);
     assert!(!problem.message.contains("127.0.0.1"), "{problem:?}");
     assert!(stub.heard().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_without_room_fails_alone_and_is_nobodys_fault() {
+    let large = "x".repeat(1 << 20);
+    let stub = venue(move |number, _| match number {
+        6 => says(200, &json!({"booking_id": "b-1"})),
+        _ => says(200, &json!({"booking_id": "b-1", "notes": large})),
+    })
+    .await;
+    let (envoy, peer) = (envoy().room(Capacity::new(1 << 20)), direct("venue:la-brisa", &stub.url));
+    for _ in 0..6 {
+        let problem = envoy.send(&peer, confirm(), "network:x", TIME).await.unwrap_err();
+        assert_eq!(problem.code, ProblemCode::VenueUnreachable, "{problem:?}");
+    }
+    assert!(envoy.send(&peer, confirm(), "network:x", TIME).await.is_ok(), "it is not left alone for that");
 }
