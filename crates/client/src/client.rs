@@ -10,7 +10,7 @@ use crate::door::{As, Door, Incoming, Outgoing, Redirects, Timeouts};
 use crate::oauth::{Clock as _, WallClock};
 use crate::profile::Profile;
 use crate::transport::Line;
-use crate::{Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
+use crate::{Capacity, Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
 use crate::{oauth, signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -48,6 +48,7 @@ pub struct Builder {
     egress: Option<Egress>,
     tls: Tls,
     timeouts: Timeouts,
+    room: Capacity,
     cache: Option<PathBuf>,
     observer: Option<Arc<dyn Observer>>,
     profile: Option<&'static Profile>,
@@ -72,6 +73,13 @@ impl Builder {
     /// How long to wait for what.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
+        self
+    }
+
+    /// Room for all answers together; as much as they want, unless said otherwise. An answer that finds none is
+    /// [`Error::Crowded`].
+    pub fn room(mut self, room: Capacity) -> Self {
+        self.room = room;
         self
     }
 
@@ -162,7 +170,7 @@ impl Builder {
             _ => None,
         };
         let egress = self.egress.unwrap_or_else(Egress::public);
-        let door = Door::new(egress, &self.tls, self.timeouts, self.observer)?;
+        let door = Door::new(egress, &self.tls, self.timeouts, self.observer)?.with_room(self.room);
         // A card does not depend on the version; saying which one we speak lets a server choose what to show.
         let version = match self.settings.version {
             Version::Exactly(Dialect::V03) => "0.3",
@@ -240,6 +248,9 @@ impl Client {
         let chosen = choose_for(&found, &settings.prefer, settings.version, signs_bodies)?;
         let extensions = self.activate(&found)?;
         let attached = attached?;
+        if attached.seal.is_some() && chosen.binding != Binding::Envelope {
+            return Err(Error::Usage("what signs envelopes of a booking network is for nobody else".into()));
+        }
         if (attached.any || certificate)
             && let Some(audience) = &settings.audience
         {

@@ -5,6 +5,7 @@
 
 use crate::authorise::Authorise;
 use crate::door::sensitive;
+use crate::envelope::SealKey;
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::AgentCard;
@@ -33,6 +34,8 @@ pub struct Credentials {
     /// A credential that is made for each request. It is shown where a scheme asks for it, and where nothing else that
     /// we hold satisfies the card: cards cannot declare every kind of signature.
     pub signer: Option<Arc<dyn Authorise>>,
+    /// What envelopes to a booking network are signed with, beside everything else. It is good for nothing but envelopes.
+    pub seal: Option<Arc<SealKey>>,
 }
 
 /// Credentials in their places.
@@ -48,6 +51,8 @@ pub(crate) struct Attached {
     pub(crate) certificate: bool,
     /// Made for each request when it leaves.
     pub(crate) signer: Option<Arc<dyn Authorise>>,
+    /// Signs envelopes.
+    pub(crate) seal: Option<Arc<SealKey>>,
 }
 
 impl Attached {
@@ -72,11 +77,14 @@ impl Credentials {
             && self.tokens.is_empty()
             && !self.certificate
             && self.signer.is_none()
+            && self.seal.is_none()
     }
 
     /// Puts credentials where the card wants them.
     pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
-        let attached = self.attach_as_asked(card)?;
+        let mut attached = self.attach_as_asked(card)?;
+        attached.seal.clone_from(&self.seal);
+        attached.any |= self.seal.is_some();
         match &self.claim {
             Some(claim) => attached.claiming(claim),
             None => Ok(attached),

@@ -8,7 +8,7 @@ mod plain;
 
 use crate::egress::{Egress, Refusal};
 use crate::error::Whose;
-use crate::{Error, Note, Observer, Tls};
+use crate::{Capacity, Error, Note, Observer, Share, Tls};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
@@ -96,6 +96,8 @@ pub(crate) struct Incoming {
     pub(crate) headers: HeaderMap,
     pub(crate) host: String,
     rest: Rest,
+    /// What of its body is held.
+    pub(crate) share: Share,
     door: Door,
 }
 
@@ -110,6 +112,7 @@ enum Rest {
 pub(crate) struct Door {
     inner: Arc<Inner>,
     observer: Option<Arc<dyn Observer>>,
+    room: Capacity,
 }
 
 struct Inner {
@@ -183,12 +186,22 @@ impl Door {
             egress,
             timeouts,
         };
-        Ok(Self { inner: Arc::new(inner), observer })
+        Ok(Self { inner: Arc::new(inner), observer, room: Capacity::default() })
+    }
+
+    /// The same door with room for so much of all answers together.
+    pub(crate) fn with_room(self, room: Capacity) -> Self {
+        Self { room, ..self }
+    }
+
+    /// Room for one answer.
+    pub(crate) fn share(&self) -> Share {
+        self.room.share()
     }
 
     /// The same door with nobody watching: for exchanges that are secret throughout.
     pub(crate) fn unwatched(&self) -> Self {
-        Self { inner: self.inner.clone(), observer: None }
+        Self { observer: None, ..self.clone() }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -258,7 +271,7 @@ impl Door {
             (answer.status(), answer.headers().clone(), Rest::Reqwest(answer))
         };
         self.note(&Note::Response { status, headers: &headers, elapsed: begun.elapsed() });
-        Ok(Incoming { status, headers, host, rest, door: self.clone() })
+        Ok(Incoming { status, headers, host, rest, share: self.share(), door: self.clone() })
     }
 
     fn by_reqwest(
@@ -340,18 +353,14 @@ impl Incoming {
         let begun = Instant::now();
         // Most come in one piece, which need not be copied.
         let first = self.chunk(patience).await?.unwrap_or_default();
-        if first.len() > limit {
-            return Err(Error::TooLarge { what, limit });
-        }
+        self.count(first.len(), what, limit)?;
         let Some(second) = self.chunk(patience).await? else {
             self.door.note(&Note::Body { bytes: &first });
             return Ok(first);
         };
         let (mut body, mut next) = (BytesMut::from(first), Some(second));
         while let Some(chunk) = next {
-            if body.len() + chunk.len() > limit {
-                return Err(Error::TooLarge { what, limit });
-            }
+            self.count(chunk.len(), what, limit)?;
             body.extend_from_slice(&chunk);
             let owed = Duration::from_secs((body.len() / BODY_BYTES_PER_SECOND_MIN) as u64);
             if begun.elapsed() > patience + owed {
@@ -362,6 +371,15 @@ impl Incoming {
         let body = body.freeze();
         self.door.note(&Note::Body { bytes: &body });
         Ok(body)
+    }
+
+    fn count(&mut self, bytes: usize, what: &'static str, limit: usize) -> Result<(), Error> {
+        let room = self.share.add(bytes);
+        match self.share.bytes() > limit {
+            true => Err(Error::TooLarge { what, limit }),
+            false if room => Ok(()),
+            false => Err(Error::Crowded),
+        }
     }
 
     /// How long a stream may be silent.

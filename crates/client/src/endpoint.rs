@@ -5,7 +5,7 @@
 //! ours is shown but the headers of the request, and redirects are answers like any other, since a key goes with it.
 
 use crate::door::{As, Door, Incoming, Outgoing, Timeouts, sensitive};
-use crate::{Egress, Error, Secret, Tls};
+use crate::{Capacity, Egress, Error, Secret, Tls};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use sabir_wire::sse::{Frame, Parser};
@@ -37,6 +37,12 @@ impl Endpoint {
     pub fn new(egress: Egress, tls: &Tls, timeouts: Timeouts) -> Result<Self, Error> {
         // Prompts and answers are nobody's business but the two sides'.
         Ok(Self { door: Door::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)? })
+    }
+
+    /// The same with so much room for all answers together.
+    #[must_use]
+    pub fn room(self, room: Capacity) -> Self {
+        Self { door: self.door.with_room(room) }
     }
 
     pub(crate) fn door(&self) -> Door {
@@ -111,12 +117,15 @@ impl Arriving {
     }
 
     /// The next event of a stream; `None` at its end. A stream that dies in mid-event is [`Error::StreamLost`], and one
-    /// that brings more than it may is [`Error::TooLarge`].
+    /// that brings more than it may is [`Error::TooLarge`], or [`Error::Crowded`] where all together do.
     pub async fn frame(&mut self) -> Result<Option<Frame>, Error> {
         let lost = |reason: String| Error::StreamLost { task: None, reason };
         loop {
             if let Some(frame) = self.parser.next().map_err(|e| lost(e.to_string()))? {
                 return Ok(Some(frame));
+            }
+            if !self.answer.share.hold(self.parser.held()) {
+                return Err(Error::Crowded);
             }
             match self.chunk().await {
                 Ok(Some(bytes)) => self.parser.push(&bytes),

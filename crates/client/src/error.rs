@@ -174,6 +174,9 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// There was no room for its answer beside those of others. The request has arrived.
+    #[error("more is on its way from agents than there is room for")]
+    Crowded,
     /// More than we take.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
@@ -220,7 +223,7 @@ impl Error {
     /// Whether a request that changes nothing is worth repeating.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } => true,
+            Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } | Self::Crowded => true,
             Self::Fault { fault, .. } => {
                 matches!(fault.code(), sabir_proto::Code::Unavailable | sabir_proto::Code::Exhausted)
             }

@@ -16,7 +16,7 @@
 //!
 //! | Room | What is there |
 //! |---|---|
-//! | [`egress`], `tls`, `door` | where we may connect, how, and the only way out |
+//! | [`egress`], `tls`, `door`, `capacity` | where we may connect, how, the only way out, and how much comes back at once |
 //! | `documents`, `endpoint` | small documents of strangers, for those who only need an answer; HTTP interfaces that are no agents |
 //! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
 //! | `profile` | vendors that do it otherwise: odd places of cards, odd headers |
@@ -37,6 +37,7 @@ mod agent;
 mod audience;
 mod authorise;
 mod cache;
+mod capacity;
 mod catalog;
 mod choose;
 mod client;
@@ -66,6 +67,7 @@ mod wait;
 pub use agent::{Agent, message_id, send_message, text_message};
 pub use audience::Audience;
 pub use authorise::{Authorise, Leaving, Proof};
+pub use capacity::{Capacity, Share};
 pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
 pub use client::{Builder, Client, Download};
 pub use credentials::{Credentials, describe as describe_scheme};

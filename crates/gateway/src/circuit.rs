@@ -8,7 +8,7 @@
 use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
 use crate::metrics::{Metrics, SHARED};
 use crate::wire::WireLog;
-use sabir_client::{Error, TransportCode, Whose};
+use sabir_client::{Capacity, Error, TransportCode, Whose};
 use sabir_proto::{Code, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ pub struct Hub {
     metrics: Metrics,
     shown: Shown,
     wire: WireLog,
+    answers: Capacity,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
     ahead: Mutex<Duration>,
@@ -74,13 +75,14 @@ pub struct Standing {
 impl Hub {
     /// A way out that works as far as anybody knows.
     pub fn new(metrics: Metrics) -> Arc<Self> {
-        Self::with(Rules::HUB, metrics, WireLog::off())
+        Self::with(Rules::HUB, metrics, WireLog::off(), Capacity::default())
     }
 
-    /// The same with other rules, and with what is said on it kept.
-    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog) -> Arc<Self> {
+    /// The same with other rules, with what is said on it kept, and with so much room for what is answered.
+    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog, answers: Capacity) -> Arc<Self> {
         Arc::new(Self {
             wire,
+            answers,
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
@@ -102,6 +104,11 @@ impl Hub {
     /// Where what is said is kept.
     pub(crate) const fn wire(&self) -> &WireLog {
         &self.wire
+    }
+
+    /// Room for what all upstreams answer, together.
+    pub const fn answers(&self) -> &Capacity {
+        &self.answers
     }
 
     /// Where the breaker that all share stands.
@@ -287,7 +294,7 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::CardNotFound { .. }
         | Error::Elsewhere { .. }
         | Error::NoInterface { .. } => Verdict::Alive,
-        // Our own refusals: nobody was asked.
+        // Our own refusals: nobody was asked, or what they said could not be taken for others' sake.
         _ => Verdict::Unknown,
     }
 }

@@ -16,7 +16,9 @@
 //! twice. Canceling our task cancels the child, which is the engine's doing.
 
 use sabir_engine::{Child, Context, Ending, Failure, LINEAGE};
-use sabir_proto::{AgentName, Artifact, ArtifactId, Event, HANDOFF, Object, Part, Seq, StatusUpdate, Task, TaskState};
+use sabir_proto::{
+    AgentName, Artifact, ArtifactId, CALLER_ACCOUNT, Event, HANDOFF, Object, Part, Seq, StatusUpdate, Task, TaskState,
+};
 use serde_json::{Map, Value, json};
 
 /// What is told to an agent elsewhere of what came before: a member for the metadata of the message to it, in place of
@@ -27,9 +29,12 @@ pub fn outgoing(cx: &Context, said: Option<&Object>) -> Option<Object> {
     let mut members = said.to_map();
     // How a task came to us is between us and whoever gave it away: somebody else would hold it again.
     members.remove(HANDOFF);
+    // Anybody may write this; from us somebody might believe it.
+    members.remove(CALLER_ACCOUNT);
+    let kept = members.clone();
     members.extend(claim.iter().flat_map(Object::to_map));
-    // Fails for what nests too deeply, which then goes as it came.
-    Object::from_map(&members).ok().or_else(|| Some(said.clone()))
+    // What nests too deeply for anything beside it goes without.
+    Object::from_map(&members).or_else(|_| Object::from_map(&kept)).ok()
 }
 
 /// How much of a child is seen in our task while it works.

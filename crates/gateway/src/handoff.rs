@@ -20,6 +20,7 @@
 //! | B has made the task, we crashed before T2 | the same, then T2 |
 //! | after T2, before the activation | the Transferred status is the note: at start it is activated again, for as long as B may hold it; our caller's first look at B does it too |
 //! | we never come back | B's hold runs out and it cancels its task: nobody works for nobody |
+//! | B is where nobody follows: on another machine, without TLS | refused before T1; where it is so only now, aborted |
 //! | B refuses, or does not answer for too long | aborted: the task fails and says why; never Transferred |
 //! | B knows nothing of holds | created without: it may begin before T2, and is not activated |
 //! | the same, and nobody knows whether it was taken | aborted, unless B recognises what it has seen: nothing is begun twice |
@@ -115,7 +116,7 @@ pub struct Attempt<'a> {
     pub allowed: &'a [String],
     /// What is not.
     pub missing: &'a [String],
-    /// The digest of the other agent's card, and whether somebody has signed it.
+    /// The digest of the other agent's card, and whether it has a signature that holds.
     pub card: Option<(&'a str, bool)>,
     /// What became of it: a word of ours.
     pub outcome: &'static str,

@@ -57,12 +57,12 @@ pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{Acquaintances, CARD_FRESH, Onward, Patience, Place, RemoteAgent, Upstream};
 /// The words of the booking network's envelopes.
-pub use sabir_client::envelope::{Envelope, Hop, Moment, NETWORK, VIA_MAX};
+pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.
 pub use sabir_client::{
-    Arriving, Asking, Authorise, Credentials, Egress, Endpoint, Error, Found, Profile, Timeouts, Tls, egress::Lookup,
-    send_message,
+    Arriving, Asking, Authorise, Capacity, Credentials, Egress, Endpoint, Error, Found, Profile, Share, Timeouts, Tls,
+    egress::Lookup, send_message,
 };
 pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours, leads_to};

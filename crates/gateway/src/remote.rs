@@ -58,7 +58,7 @@ use std::time::Duration;
 pub(crate) use trouble::{is_held, is_put_off};
 use work::Work;
 
-/// How long a card is believed before it is fetched again.
+/// How long a card is believed before it is fetched again, by whoever calls [`RemoteAgent::refresh`].
 pub const CARD_FRESH: Duration = Duration::from_secs(300);
 /// Which agent, and how long it is waited for.
 #[derive(Debug, Clone)]
@@ -156,16 +156,17 @@ impl RemoteAgent {
         Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, hub, strangers })
     }
 
-    /// Fetches the agent's card, from the first place that shows one.
-    pub async fn card(&self) -> Result<AgentCard, Error> {
-        let mut failure = None;
+    /// Fetches the cards of all places, by which they are called from then on; gives the first one. Whoever calls the agent
+    /// does not wait for this where there was a card before.
+    pub async fn refresh(&self) -> Result<AgentCard, Error> {
+        let (mut shown, mut failure) = (None, None);
         for replica in &self.replicas {
             match replica.card().await {
-                Ok(card) => return Ok(card),
+                Ok(card) => shown = shown.or(Some(card)),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Err(failure.unwrap_or_else(|| Error::Usage("an agent elsewhere is at some place".into())))
+        shown.ok_or_else(|| failure.unwrap_or_else(|| Error::Usage("an agent elsewhere is at some place".into())))
     }
 
     /// Looks how every place is doing.

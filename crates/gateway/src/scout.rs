@@ -10,11 +10,14 @@ use sabir_client::signature::{Distrust, Trust, Vouched, vouched};
 use sabir_client::{Client, Egress, Error, Found, Reference, is_loopback};
 use sabir_proto::card::Interface;
 use sabir_proto::{Code, TaskRef};
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
 /// How long one interface has to answer.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How many interfaces a card may have: each is looked up, and a card may name thousands.
+const INTERFACES_MAX: usize = 64;
 /// How many interfaces of a card are tried out.
 const TRIED_MAX: usize = 8;
 /// A task that nobody has: asking for it shows whether somebody understands the question.
@@ -70,6 +73,9 @@ pub enum Unfit {
         /// Why not there.
         reason: String,
     },
+    /// There is no end to them.
+    #[error("its card names {0} interfaces, and at most {INTERFACES_MAX} are looked at")]
+    TooMany(usize),
     /// None of its interfaces answered.
     #[error("none of its interfaces answers: {}", .0.iter().map(Tried::words).collect::<Vec<_>>().join("; "))]
     Silent(Vec<Tried>),
@@ -100,15 +106,24 @@ impl Scout {
     /// Refuses a card that leads where we may not go: to addresses that the policy forbids, to none at all, or to
     /// ourselves, of whom `ours` lists the `host:port`s.
     pub async fn check(&self, found: &Found, ours: &[String]) -> Result<(), Unfit> {
-        for interface in &found.card.supported_interfaces {
+        let interfaces = &found.card.supported_interfaces;
+        if interfaces.len() > INTERFACES_MAX {
+            return Err(Unfit::TooMany(interfaces.len()));
+        }
+        let mut seen = HashSet::new();
+        for interface in interfaces {
             let Some(url) = address(interface, found.url.as_ref()) else { continue };
             let forbidden = |reason: String| Unfit::Forbidden { address: interface.url.clone(), reason };
             if is_ours(&url, ours) {
                 return Err(forbidden("that is this server itself".into()));
             }
             let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(443));
-            // Whoever cannot be found is not called, and that shows when it is tried.
-            if let Err(ResolveError::Refused(refusal)) = self.egress.resolve(host, port).await {
+            if !seen.insert((host.to_owned(), port)) {
+                continue;
+            }
+            // Whoever cannot be found, or not in time, is not called, and that shows when it is tried.
+            let looked_up = tokio::time::timeout(ANSWER, self.egress.resolve(host, port)).await;
+            if let Ok(Err(ResolveError::Refused(refusal))) = looked_up {
                 return Err(forbidden(refusal.to_string()));
             }
         }

@@ -100,6 +100,9 @@ pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
 /// The header that says the same, for those who pass headers on and drop metadata.
 pub const LINEAGE_HEADER: &str = "sabir-lineage";
 
+/// Under which name callers of one dialect say in metadata who they are, which nobody has checked.
+pub const CALLER_ACCOUNT: &str = "xpr:callerAccount";
+
 /// What a caller says beside the operation: service parameters of whatever binding it used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {

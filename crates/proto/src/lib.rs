@@ -44,8 +44,8 @@ mod task;
 
 pub use artifact::Artifact;
 pub use call::{
-    Call, CancelTask, DeletePush, GetPush, GetTask, LINEAGE, LINEAGE_HEADER, ListPush, ListTasks, SendConfiguration,
-    SendMessage, Subscribe, Terms,
+    CALLER_ACCOUNT, Call, CancelTask, DeletePush, GetPush, GetTask, LINEAGE, LINEAGE_HEADER, ListPush, ListTasks,
+    SendConfiguration, SendMessage, Subscribe, Terms,
 };
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;

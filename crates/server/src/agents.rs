@@ -28,7 +28,7 @@ pub use openai::Openai;
 use peers::Roster;
 pub(crate) use remote::{Circle, remote, written_down};
 use sabir_engine::AnyAgent;
-use sabir_gateway::RemoteAgent;
+use sabir_gateway::{Capacity, RemoteAgent};
 use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
@@ -46,6 +46,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) secrets: &'a dyn Secrets,
     /// Where agents may call.
     pub(crate) egress: &'a EgressConfig,
+    /// Room for what agents are answered, together.
+    pub(crate) answers: &'a Capacity,
     /// Who else is here.
     pub(crate) roster: &'a Arc<Roster>,
 }

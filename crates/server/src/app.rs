@@ -2,7 +2,6 @@
 
 use crate::admin::Bureau;
 use crate::agents::Ledger;
-use crate::arriving::Budget;
 use crate::bind::agnt::EnvelopeMetrics;
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
@@ -26,8 +25,8 @@ use crate::tls::Tls;
 use crate::{agents, deliver, listen};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
-use sabir_gateway::Hub;
 use sabir_gateway::wire::WireLog;
+use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
@@ -92,7 +91,7 @@ pub(crate) struct App {
     pub(crate) door: Door,
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
-    pub(crate) inflight: Budget,
+    pub(crate) inflight: Capacity,
     pub(crate) front: Option<Arc<dyn Front>>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
@@ -185,7 +184,8 @@ impl Server {
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
         let wire = config.wire_log().map_err(StartError::Config)?;
-        let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone());
+        let answers = Capacity::new(config.limits.answers_bytes_max);
+        let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone(), answers);
         let ours = authorities(&public, address);
         let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
@@ -221,7 +221,7 @@ impl Server {
                 .certified(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
-            inflight: Budget::new(config.limits.inflight_bytes_max),
+            inflight: Capacity::new(config.limits.inflight_bytes_max),
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),

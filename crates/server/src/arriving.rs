@@ -6,73 +6,18 @@
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use sabir_gateway::{Capacity, Share};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
-
-/// A request that is no longer than this may use all of the budget, in bytes.
-const SMALL: usize = 64 << 10;
-/// The part of the budget that larger ones leave to the small ones, so that a few large ones cannot keep out everybody.
-const RESERVE: usize = 8;
-
-/// What of a budget large requests may use.
-pub(crate) const fn for_large(most: usize) -> usize {
-    most - most / RESERVE
-}
-
-/// What all requests together may hold before they are decoded.
-#[derive(Debug, Clone)]
-pub(crate) struct Budget(Arc<Count>);
-
-#[derive(Debug)]
-struct Count {
-    most: usize,
-    used: AtomicUsize,
-}
-
-impl Budget {
-    pub(crate) fn new(most: usize) -> Self {
-        Self(Arc::new(Count { most, used: AtomicUsize::new(0) }))
-    }
-
-    fn hold(&self) -> Held {
-        Held { budget: self.clone(), bytes: 0 }
-    }
-}
-
-/// The share of one request, given back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Held {
-    budget: Budget,
-    bytes: usize,
-}
-
-impl Held {
-    /// Counts bytes that have come; whether there was room for them.
-    fn add(&mut self, bytes: usize) -> bool {
-        let Count { most, used } = &*self.budget.0;
-        let all = used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        self.bytes += bytes;
-        let room = if self.bytes <= SMALL { *most } else { for_large(*most) };
-        all <= room
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
 
 /// A body that has arrived, counted until it is decoded.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) body: Bytes,
-    pub(crate) held: Held,
+    pub(crate) held: Share,
 }
 
 /// Why a body is not taken.
@@ -99,19 +44,19 @@ pub(crate) struct Bounds {
 #[derive(Debug)]
 pub(crate) struct Arriving {
     body: Incoming,
-    held: Held,
+    held: Share,
     bounds: Bounds,
     /// Until when; there is one once something had to be waited for.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming, budget: &Budget, bounds: Bounds) -> Self {
-        Self { body, held: budget.hold(), bounds, late: None }
+    pub(crate) fn new(body: Incoming, room: &Capacity, bounds: Bounds) -> Self {
+        Self { body, held: room.share(), bounds, late: None }
     }
 
     /// What it counts for.
-    pub(crate) fn into_held(self) -> Held {
+    pub(crate) fn into_held(self) -> Share {
         self.held
     }
 }
@@ -127,7 +72,7 @@ impl Body for Arriving {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 Poll::Ready(Some(if !this.held.add(bytes) {
                     Err(Trouble::Crowded)
-                } else if this.held.bytes > this.bounds.bytes_max {
+                } else if this.held.bytes() > this.bounds.bytes_max {
                     Err(Trouble::TooLarge)
                 } else {
                     Ok(frame)
@@ -150,37 +95,5 @@ impl Body for Arriving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_held_is_given_back() {
-        let budget = Budget::new(1 << 20);
-        let mut one = budget.hold();
-        assert!(one.add(500 << 10));
-        let mut two = budget.hold();
-        assert!(!two.add(500 << 10), "there is no room for both");
-        drop(two);
-        drop(one);
-        assert_eq!(budget.0.used.load(Ordering::Relaxed), 0);
-        assert!(budget.hold().add(800 << 10));
-    }
-
-    #[test]
-    fn large_requests_leave_room_for_small_ones() {
-        let budget = Budget::new(1 << 20);
-        let mut large = budget.hold();
-        assert!(large.add(7 << 17));
-        let mut next = budget.hold();
-        assert!(!next.add(SMALL + 1), "no more large ones");
-        drop(next);
-        let mut small = budget.hold();
-        assert!(small.add(1000) && small.add(1000));
-        let mut more = budget.hold();
-        assert!(more.add(SMALL) && !more.add(1 << 20), "one that grows is no longer small");
     }
 }

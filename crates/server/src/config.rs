@@ -24,7 +24,6 @@ pub mod workspace;
 mod aliases;
 mod platform;
 
-use crate::arriving::for_large;
 use agent::AgentConfig;
 use booking::NetworkConfig;
 use debug::DebugConfig;
@@ -32,6 +31,7 @@ use network::{Network, Origin};
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
 use retention::RetentionConfig;
+use sabir_gateway::Capacity;
 use sabir_guard::authn::{Scheme, Who};
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
@@ -181,6 +181,9 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// The least that all answers together get, in bytes: the largest card alone is a mebibyte.
+const ANSWERS_BYTES_MIN: usize = 2 << 20;
+
 /// `[limits]`: every bound of the server, with its unit in its name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -189,6 +192,8 @@ pub struct LimitsConfig {
     pub body_bytes_max: usize,
     /// Bytes of all requests that are on their way and not decoded yet.
     pub inflight_bytes_max: usize,
+    /// Bytes of all answers of agents elsewhere that are on their way and not decoded yet.
+    pub answers_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Open connections.
@@ -283,6 +288,7 @@ impl Default for LimitsConfig {
         Self {
             body_bytes_max: 16 << 20,
             inflight_bytes_max: 256 << 20,
+            answers_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
             connections_per_address_max: 0,
@@ -352,10 +358,16 @@ impl LimitsConfig {
     /// A body that is allowed must be able to arrive.
     pub(crate) fn check_bytes(&self) -> Result<(), String> {
         let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
-        if for_large(most) < one {
+        if Capacity::for_large(most) < one {
             return Err(format!(
                 "limits.inflight_bytes_max = {most} leaves no room for one body of limits.body_bytes_max = {one}; make \
                  it at least twice as much"
+            ));
+        }
+        if self.answers_bytes_max < ANSWERS_BYTES_MIN {
+            return Err(format!(
+                "limits.answers_bytes_max = {} leaves no room for answers; make it at least {ANSWERS_BYTES_MIN}",
+                self.answers_bytes_max
             ));
         }
         Ok(())

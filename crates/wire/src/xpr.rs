@@ -14,7 +14,8 @@ use crate::tagged::{Manner, Mint};
 use crate::v03::json::{put, reply, text};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::{
-    Answer, Call, CancelTask, ContextId, Fault, GetTask, Object, Role, SendMessage, TaskRef, Tenant, TheirTask,
+    Answer, CALLER_ACCOUNT, Call, CancelTask, ContextId, Fault, GetTask, Object, Role, SendMessage, TaskRef, Tenant,
+    TheirTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,7 +23,6 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 const MANNER: Manner = Manner::of(Dialect::Xpr);
-const CALLER: &str = "xpr:callerAccount";
 
 /// Reads a request other than a send.
 pub(crate) fn read_call(method: &str, params: &str) -> Result<Said, Fault> {
@@ -48,7 +48,7 @@ pub(crate) fn read_send(mut send: SendIn, mint: Mint<'_>, losses: &mut Losses) -
     let context = send.context_id.take();
     let mut beside = send.metadata.take().map(|m| m.to_map()).unwrap_or_default();
     if let Some(account) = send.caller_account.take() {
-        beside.insert(CALLER.into(), Value::String(account));
+        beside.insert(CALLER_ACCOUNT.into(), Value::String(account));
     }
     let mut request = send.read(mint, losses)?;
     request.alias = alias;
@@ -66,7 +66,7 @@ pub(crate) fn read_send(mut send: SendIn, mint: Mint<'_>, losses: &mut Losses) -
 fn shown_metadata(task: &TheirTask) -> Option<Object> {
     let said = task.history.iter().find(|m| m.role == Role::User).and_then(|m| m.metadata.as_ref());
     let mut members: Map<String, Value> = said.map(Object::to_map).unwrap_or_default();
-    members.remove(CALLER);
+    members.remove(CALLER_ACCOUNT);
     if let Some(own) = &task.metadata {
         members.extend(own.to_map());
     }
@@ -184,11 +184,11 @@ fn send_params(request: &SendMessage, losses: &mut Losses) -> String {
     }
     let message = &request.message;
     let mut beside = message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
-    let caller_account = match beside.remove(CALLER) {
+    let caller_account = match beside.remove(CALLER_ACCOUNT) {
         Some(Value::String(account)) => Some(account),
         Some(other) => {
             // No account, whatever it is; it stays where it was.
-            beside.insert(CALLER.into(), other);
+            beside.insert(CALLER_ACCOUNT.into(), other);
             None
         }
         None => None,

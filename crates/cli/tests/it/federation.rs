@@ -11,8 +11,11 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+/// What all networks sign with.
+pub(crate) const SIGNING_KEY: &str = "the-signing-key-of-all-three-networks";
+
 /// One of the networks.
-struct Town {
+pub(crate) struct Town {
     home: Arc<Home>,
     port: u16,
     /// The key of a caller of its own.
@@ -20,11 +23,11 @@ struct Town {
 }
 
 impl Town {
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    fn start(&self) -> Sabir {
+    pub(crate) fn start(&self) -> Sabir {
         Sabir::run(&self.home, self.home.command_at(&format!("127.0.0.1:{}", self.port)))
     }
 
@@ -45,7 +48,7 @@ impl Town {
     }
 
     /// Issues a key of its own.
-    fn issue(&self, owner: &str, more: &[&str]) -> String {
+    pub(crate) fn issue(&self, owner: &str, more: &[&str]) -> String {
         let data = self.home.data().display().to_string();
         let arguments = [&["key", "create", "--owner", owner, "--tier", "pro", "--scope", "booking"], more].concat();
         let ran = finished(self.tool(&arguments).args(["--data", &data, "-o", "json"]).spawn().unwrap());
@@ -72,7 +75,7 @@ fn venue(slug: &str, area: &str, rank: i64) -> Value {
 }
 
 /// Networks in a row, each a neighbour of those beside it.
-fn row(names: &[&str]) -> Vec<Town> {
+pub(crate) fn row(names: &[&str]) -> Vec<Town> {
     // All at the same time, or the same port would be free twice.
     let free: Vec<TcpListener> = names.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = free.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
@@ -96,7 +99,7 @@ fn row(names: &[&str]) -> Vec<Town> {
         let home = Home::new(&config);
         let venues = json!([venue(&format!("{name}-one"), "Canggu", 10), venue(&format!("{name}-two"), "Ubud", 5)]);
         fs::write(home.path("venues.json"), venues.to_string()).unwrap();
-        fs::write(home.path("sign.key"), "the-signing-key-of-all-three-networks").unwrap();
+        fs::write(home.path("sign.key"), SIGNING_KEY).unwrap();
         towns.push(Town { home, port: ports[at], caller: String::new() });
     }
     for town in &mut towns {

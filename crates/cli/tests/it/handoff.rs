@@ -568,3 +568,15 @@ do = [{ complete = "refunded" }]
     let context = &children["tasks"][0]["history"][0]["metadata"][HANDOFF]["transfer_context"];
     assert_eq!((&children["totalSize"], &context["scope"]), (&json!(1), &json!(["billing.refund"])), "{children}");
 }
+
+#[test]
+fn the_books_say_that_a_card_is_signed_where_its_signature_holds() {
+    let home = Home::new(&format!("[server.signing]\nkeys = [\"file:key.pem\"]\n{BILLING}"));
+    Desk::new().run(&["card", "keys", "--new", home.path("key.pem").to_str().unwrap()]).ok();
+    let billing = Sabir::at(&home);
+    let triage = Sabir::start(&triage(&billing, ""));
+    drop(triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)));
+    eventually("it is booked", || triage.said().contains("a handoff was attempted"));
+    let said = triage.said().replace("\u{1b}[0m", "").replace("\u{1b}[2m", "");
+    assert!(said.contains("signed=true"), "{said}");
+}

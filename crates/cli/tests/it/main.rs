@@ -50,6 +50,7 @@ mod upstream;
 
 mod admin;
 mod agents;
+mod answers;
 mod anything;
 mod backup;
 mod bad_agents;
@@ -106,6 +107,7 @@ mod remote_waits;
 mod resume;
 mod retention;
 mod retry;
+mod shown;
 mod shutdown;
 mod signed_cards;
 mod sql;

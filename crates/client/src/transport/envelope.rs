@@ -6,7 +6,7 @@
 
 use super::{Line, Opened, mint, only_event, said_answer};
 use crate::door::REFUSAL_BYTES_MAX;
-use crate::envelope::ANSWER_BYTES_MAX;
+use crate::envelope::{ANSWER_BYTES_MAX, Seal, seal, unseal};
 use crate::{Error, Said, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -60,7 +60,12 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
     let transport = TransportCode::Http(status.as_u16());
     let refuse = |fault: Fault, after| Err(line.refused(fault, transport.clone(), after));
     let answer = match read_answer(&body, status.as_u16()) {
-        Ok(answered) => message::told(intent, &answered.payload, &mut mint).map_err(Error::local)?,
+        Ok(answered) => {
+            let key = line.attached.seal.as_deref().map(|key| key as &dyn Seal);
+            let payload = unseal(answered.payload, key);
+            let payload = payload.map_err(|why| Error::local(Fault::InvalidAgentResponse(why)))?;
+            message::told(intent, &payload, &mut mint).map_err(Error::local)?
+        }
         Err(Unanswered::Refused(problem)) => {
             let after = problem.retry_after.or(retry_after);
             match message::refused(intent, problem, &mut mint) {
@@ -118,5 +123,10 @@ fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<(Intent, Envel
     envelope.to = line.chosen.interface.tenant.clone().unwrap_or_else(|| NETWORK.into());
     envelope.ttl_ms = TTL_MS;
     envelope.timestamp = Some(line.stamps.of(&request.message.message_id));
+    if let Some(key) = &line.attached.seal {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let sender = envelope.from.clone();
+        seal(&mut envelope, &sender, i64::try_from(at).unwrap_or(i64::MAX), &**key)?;
+    }
     Ok((intent, envelope))
 }

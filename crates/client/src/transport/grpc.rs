@@ -1,5 +1,7 @@
 //! gRPC of 1.0 and of 0.3.
 
+mod counted;
+
 use super::{Line, Numbered, Opened, lineage, said_answer, said_event};
 use crate::authorise::Leaving;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
@@ -7,6 +9,7 @@ use crate::egress::ResolveError;
 use crate::error::Whose;
 use crate::{Error, Note, Said, TransportCode};
 use bytes::Bytes;
+use counted::Counted;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
@@ -18,8 +21,8 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 
-type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Channel>;
-type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Channel>;
+type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Counted>;
+type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Counted>;
 
 /// How often a connection with open calls is asked whether it lives, and how long it may take to say so.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -212,11 +215,11 @@ fn no_stream() -> Error {
 }
 
 async fn client_v1(line: &Line) -> Result<ClientV1, Error> {
-    Ok(ClientV1::new(channel(line).await?).max_decoding_message_size(ANSWER_BYTES_MAX))
+    Ok(ClientV1::new(Counted::new(channel(line).await?, &line.door)).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
 async fn client_v03(line: &Line) -> Result<ClientV03, Error> {
-    Ok(ClientV03::new(channel(line).await?).max_decoding_message_size(ANSWER_BYTES_MAX))
+    Ok(ClientV03::new(Counted::new(channel(line).await?, &line.door)).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
 /// The connection: made once, mended by tonic. The first one is made here, so that its failure is told as what it is.
@@ -259,6 +262,9 @@ fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     while let Some(step) = cause {
         if let Some(Dialled(ours)) = step.downcast_ref() {
             return Some(ours.clone());
+        }
+        if step.is::<counted::Crowded>() {
+            return Some(Error::Crowded);
         }
         cause = step.source();
     }

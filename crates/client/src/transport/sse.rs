@@ -43,6 +43,10 @@ impl Events {
                 self.line.door.note(&Note::Frame { id: frame.id.as_deref(), data: &frame.data });
                 return self.read(&frame.data).map(|said| Some(Numbered { id: frame.id, said }));
             }
+            // What is left is the beginning of an event; of a stream that tells much, nothing.
+            if !self.answer.share.hold(self.parser.held()) {
+                return Err(Error::Crowded);
+            }
             match self.answer.chunk(self.idle).await {
                 Ok(Some(bytes)) => self.parser.push(&bytes),
                 Ok(None) if self.parser.is_mid_event() => return Err(self.lost("the connection closed in mid-event")),

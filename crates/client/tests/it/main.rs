@@ -7,6 +7,7 @@ mod delegation;
 mod envelopes;
 mod profiles;
 mod repeats;
+mod room;
 mod signing;
 mod streams;
 mod stub;

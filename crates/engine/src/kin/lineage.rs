@@ -163,7 +163,8 @@ fn step_of(turn: &TurnInfo) -> String {
 }
 
 impl Core {
-    /// Whether an agent of ours is on this path already.
+    /// Whether an agent of ours is on this path and still waits there. One whose task is over waits for nothing: whoever
+    /// copies what he was told into a later message of his own is no circle, and hops bound him all the same.
     pub(super) async fn is_on(&self, path: &[Arc<str>], agent: &AgentName) -> Result<bool, StoreError> {
         for step in path {
             let Some((name, task)) = step.rsplit_once('#') else { continue };
@@ -172,7 +173,8 @@ impl Core {
             }
             // Another server may have an agent of that name, but not that task.
             let Some(task) = TaskId::parse(task) else { continue };
-            if self.log.owner(task).await?.is_some_and(|scope| scope.agent == *agent) {
+            let waits = |stored: Stored| stored.scope.agent == *agent && !stored.state.is_settled();
+            if self.log.load(task).await?.is_some_and(waits) {
                 return Ok(true);
             }
         }

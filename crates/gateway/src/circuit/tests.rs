@@ -37,6 +37,7 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
         Rules { failures: 3, cooldown: Duration::from_secs(900), ..Rules::HUB },
         Metrics::default(),
         WireLog::off(),
+        Capacity::default(),
     );
     let [a, b, c] = ["a", "b", "c"].map(|name| hub.circuit(name, name, Rules { failures: 1, ..QUICK }));
     [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
@@ -52,7 +53,7 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
 
 #[test]
 fn a_probe_that_hangs_does_not_hold_up_the_others() {
-    let hub = Hub::with(Rules { failures: 3, ..Rules::HUB }, Metrics::default(), WireLog::off());
+    let hub = Hub::with(Rules { failures: 3, ..Rules::HUB }, Metrics::default(), WireLog::off(), Capacity::default());
     let circuits = ["a", "b", "c", "hangs", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
     let [a, b, c, hangs, good] = &circuits;
     [a, b, c].into_iter().for_each(|circuit| fails(circuit, 1));
@@ -104,6 +105,8 @@ fn a_failure_is_what_says_that_they_are_down() {
         (Error::Usage("x".into()), Verdict::Unknown),
         (Error::AuthFailed { reason: "x".into(), transport: http(401) }, Verdict::Alive),
         (Error::TooLarge { what: "it", limit: 1 }, theirs.clone()),
+        // It was others, too, who left no room.
+        (Error::Crowded, Verdict::Unknown),
     ] {
         assert_eq!(verdict(&error, &name), expected, "{error:?}");
     }

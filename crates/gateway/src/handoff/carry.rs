@@ -24,6 +24,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 const ACTIVATIONS_MAX: u32 = 60;
 /// How often a task there is canceled before its hold has to do it.
 const CANCELS_MAX: u32 = 4;
+/// Why nobody is sent there.
+const INSECURE: &str = "it is on another machine and called without TLS, where no caller follows a task";
 
 /// Checks whether a task may go, and lets it go.
 pub(super) async fn begin(
@@ -40,6 +42,10 @@ pub(super) async fn begin(
     if !face.accepts {
         book(desk, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "refused");
         return Ok(Ending::fail(format!("{} takes no tasks that are handed over", order.to)));
+    }
+    if !face.followed {
+        book(desk, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "insecure");
+        return Ok(Ending::fail(format!("the task was not handed over to {}: {INSECURE}", order.to)));
     }
     let (hold, transfer_id) = (face.holds, context.transfer_id.clone());
     // The task will be ours there: whoever holds it gives it to the caller that it is for.
@@ -161,6 +167,9 @@ pub(super) async fn carry_out(
         let why = format!("{} is no longer allowed", verdict.missing.join(", "));
         abort(desk, peer, cx, (&intent, inner), Some(&task.id), (Verdict::CODE, &why)).await;
         return Ok(exceeded(&intent.to, &verdict));
+    }
+    if !face.followed {
+        return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("insecure", INSECURE)).await);
     }
     // T2: the engine commits the state, where the task went and what is owed to webhooks in one step.
     cx.waits_for(None);

@@ -1,10 +1,11 @@
 //! The agent on the other side.
 
-use sabir_client::Error;
+use sabir_client::{Error, is_private};
 use sabir_engine::BoxFuture;
 use sabir_guard::policy::lattice::Capabilities;
 use sabir_proto::{AgentCard, HANDOFF, Message, TaskId, TaskRef, TheirTask};
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 /// What is known of an agent before a task goes there.
 #[derive(Debug, Clone)]
@@ -23,8 +24,10 @@ pub struct Face {
     pub recognises: bool,
     /// The digest of its card.
     pub digest: String,
-    /// Whether somebody has signed it.
+    /// Whether it has a signature that was checked and holds.
     pub signed: bool,
+    /// Whether a caller goes there who is sent: over TLS, or where it has been already.
+    pub followed: bool,
 }
 
 /// What a message came to.
@@ -59,7 +62,9 @@ impl Face {
             holds: accepts.unwrap_or(false),
             recognises: false,
             digest: sabir_proto::digest::hex(&digest),
-            signed: !card.signatures.is_empty(),
+            // What a card says of itself proves nothing; whoever checks it knows better.
+            signed: false,
+            followed: Url::parse(endpoint).is_ok_and(|url| is_private(&url)),
         }
     }
 }

@@ -23,6 +23,8 @@ use tokio::time::Instant;
 
 /// The pause between two questions while somebody waits for the cancel.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Why nobody could be told.
+const UNNAMED: &str = "the agent had not named its task when it was canceled; it may go on";
 
 /// What a cancel came to.
 pub(super) enum Heard {
@@ -41,14 +43,18 @@ impl RemoteAgent {
             // What the other agent does is called off as a child's work is.
             return CalledOff::default();
         }
+        let is_told = known.task.is_some();
+        known.task = known.theirs().cloned();
         if known.task.is_none() {
-            let gap = known.tried.then(|| "the agent had not named its task when it was canceled; it may go on".into());
+            let gap = known.tried.then(|| UNNAMED.into());
             return CalledOff { gap, ..CalledOff::default() };
         }
         let (grace, mut heard) = (self.upstream.cancel_grace, false);
         let asked = self.until_it_settles(&mut known, &mut heard);
         match tokio::time::timeout_at(Instant::now() + grace, asked).await {
             Ok(Ok(task)) => ended(&known.shown, task),
+            // What goes only by the name that we gave it may not be there yet.
+            Ok(Err(_)) if !is_told => CalledOff { gap: Some(UNNAMED.into()), ..CalledOff::default() },
             Ok(Err(why)) => CalledOff { gap: Some(why), ..CalledOff::default() },
             Err(_) if heard => {
                 let why = format!("the agent took the cancel and had not ended after {grace:?}");
@@ -61,6 +67,7 @@ impl RemoteAgent {
     /// Tells them once more, or whoever has the task by now; true when there is nothing more to tell.
     pub(super) async fn remind_them(&self, canceled: &Canceled) -> bool {
         let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
+        known.task = known.theirs().cloned();
         if known.task.is_none() {
             return true;
         }

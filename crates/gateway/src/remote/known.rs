@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub(super) chooses_context: bool,
     /// Their task, while it is open.
     pub(super) task: Option<TaskRef>,
+    /// What we call it there before they have said anything, where its name is ours to choose.
+    pub(super) named: Option<TaskRef>,
     /// Their conversation.
     pub(super) context: Option<ContextId>,
     /// The number of the last event we have seen, where they number them.
@@ -94,6 +96,7 @@ impl Known {
             caller: cx.caller().name().to_owned(),
             tried: unreadable,
             sent: false,
+            named: None,
             last: None,
             streamed: false,
             attempts: 0,
@@ -101,6 +104,11 @@ impl Known {
             heard: now,
             ..known
         }
+    }
+
+    /// Their task, by whichever name it can be asked for; none where there cannot be any.
+    pub(super) fn theirs(&self) -> Option<&TaskRef> {
+        self.task.as_ref().or(self.named.as_ref().filter(|_| self.tried))
     }
 
     /// When they last had news.

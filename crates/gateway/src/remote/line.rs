@@ -106,7 +106,7 @@ impl Line {
     /// interface of the card may lead to them.
     fn doubt(&self, error: &Error) {
         if has_changed(error) {
-            self.replica.hang_up();
+            self.replica.doubt();
         }
         if error.cannot_have_arrived() {
             self.replica.lose(self.agent.interface());

@@ -119,7 +119,8 @@ impl RemoteAgent {
             ..self.upstream.clone()
         };
         let name = format!("{}@handed-over", self.upstream.name);
-        Ok(Replica::named(&name, &stranger, &place, &self.hub, self.bulkhead.clone())?.or_at_its_origin())
+        let stranger = Replica::named(&name, &stranger, &place, &self.hub, self.bulkhead.clone())?;
+        Ok(stranger.or_at_its_origin().unattended())
     }
 }
 

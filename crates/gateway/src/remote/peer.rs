@@ -13,7 +13,8 @@ impl RemoteAgent {
         let agent = line.agent();
         let face = Face::of(agent.card(), &agent.interface().url, &agent.interface().protocol_binding);
         let recognises = self.upstream.idempotent || agent.recognises_repeats();
-        Ok(Face { recognises, ..face })
+        let signed = self.replicas[0].is_vouched_for(agent.found()).await;
+        Ok(Face { recognises, signed, ..face })
     }
 
     /// Sends on behalf of a caller, and does not wait for the end.

@@ -80,6 +80,10 @@ pub(super) struct Replica {
     /// Where its card is looked for as well: of some only an interface is known, and their cards are at their origin.
     origin: Option<Reference>,
     kept: RwLock<Option<(Instant, Agent)>>,
+    /// They do not speak as their card says, so another one is fetched before they are called again.
+    doubted: AtomicBool,
+    /// Nobody fetches its card behind everybody's back, so whoever calls does, now and then.
+    unattended: bool,
     /// They have shown that they speak 0.1 and nothing later.
     first_version: AtomicBool,
     /// Whoever needs a fresh card waits for the one who fetches it.
@@ -132,6 +136,7 @@ impl Replica {
             .version(Version::Any)
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
+            .room(hub.answers().part())
             // Whoever hands tasks over may do so: they are followed.
             .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
             // A turn counts its calls, and so do breakers and the budget.
@@ -164,6 +169,8 @@ impl Replica {
             reference,
             origin: None,
             kept,
+            doubted: AtomicBool::new(false),
+            unattended: false,
             first_version: AtomicBool::new(false),
             fetching,
             keeper,
@@ -183,6 +190,12 @@ impl Replica {
             origin.set_fragment(None);
             self.origin = Some(Reference::Origin(origin));
         }
+        self
+    }
+
+    /// The same, where nobody calls [`super::RemoteAgent::refresh`] for it.
+    pub(super) fn unattended(mut self) -> Self {
+        self.unattended = true;
         self
     }
 
@@ -268,6 +281,12 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
+    /// Whether a card has a signature that holds. Who signs with keys that cannot be had in time has not signed.
+    pub(super) async fn is_vouched_for(&self, found: &Found) -> bool {
+        let voucher = tokio::time::timeout(CARD_TIME, vouch(&self.client, found)).await;
+        voucher.is_ok_and(|voucher| voucher.signer.is_some())
+    }
+
     /// The interface that is called, as far as it is known.
     pub(super) fn endpoint(&self) -> Option<String> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
@@ -280,8 +299,7 @@ impl Replica {
         let offers = |card: &AgentCard| {
             card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, endpoint.as_str()))
         };
-        let known = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
-        if let Some(agent) = known {
+        if let Some(agent) = self.called() {
             return offers(agent.card());
         }
         if let Some(found) = self.keeper.as_ref().and_then(|keeper| keeper.kept()) {
@@ -294,9 +312,10 @@ impl Replica {
         home && self.agent().await.is_ok_and(|agent| offers(agent.card()))
     }
 
-    /// The agent by its card. A card that is old is fetched again; where that fails, the old one has to do.
+    /// The agent by its card. One that is there is used at once, however old: whoever serves us fetches it anew behind
+    /// everybody's back, and an agent whose card hangs can be called all the same.
     async fn agent(&self) -> Result<Agent, Error> {
-        match self.fresh() {
+        match self.at_hand() {
             Some(agent) => Ok(agent),
             None => Box::pin(self.fetch()).await,
         }
@@ -304,15 +323,19 @@ impl Replica {
 
     async fn fetch(&self) -> Result<Agent, Error> {
         let _fetching = self.fetching.lock().await;
-        if let Some(agent) = self.fresh() {
+        if let Some(agent) = self.at_hand() {
             return Ok(agent);
         }
-        let old = self.kept.read().unwrap_or_else(PoisonError::into_inner).clone().map(|(_, agent)| agent);
+        let is_enough = !self.unattended && !self.doubted.load(Ordering::Relaxed);
+        if is_enough && let Some(agent) = self.remembered() {
+            self.keep(agent.clone());
+            return Ok(agent);
+        }
+        let old = self.called();
         let (passage, _room) = self.pass()?;
         let found = self.connect().await;
         passage.judge(found.as_ref().err());
-        let kept = || self.by_open_way(self.keeper.as_ref()?.kept()?).ok();
-        match (found, old.or_else(kept)) {
+        match (found, old.or_else(|| self.remembered())) {
             (Ok(agent), _) => {
                 self.keep(agent.clone());
                 Ok(agent)
@@ -325,15 +348,32 @@ impl Replica {
         }
     }
 
-    /// The agent of a card that is still believed.
-    fn fresh(&self) -> Option<Agent> {
+    /// The agent as it is called, unless that is in doubt.
+    fn at_hand(&self) -> Option<Agent> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|(since, _)| since.elapsed() < CARD_FRESH).map(|(_, agent)| agent.clone())
+        let fresh = |since: Instant| !self.unattended || since.elapsed() < CARD_FRESH;
+        let (_, agent) = kept.as_ref().filter(|(since, _)| fresh(*since) && !self.doubted.load(Ordering::Relaxed))?;
+        Some(agent.clone())
     }
 
-    /// Forgets the card: the next line is made from a fresh one.
+    /// The agent as it was called last.
+    fn called(&self) -> Option<Agent> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, agent)| agent.clone())
+    }
+
+    /// The agent of the card that counts, as it was left by whoever ran before us.
+    fn remembered(&self) -> Option<Agent> {
+        self.by_open_way(self.keeper.as_ref()?.kept()?).ok()
+    }
+
+    /// Forgets how it is called: the next line is made from the card that counts.
     pub(super) fn hang_up(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The next line is made from a fresh card, if there is one.
+    pub(super) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn speak_the_first_version(&self, agent: Agent) {
@@ -418,6 +458,7 @@ impl Replica {
     }
 
     fn keep(&self, agent: Agent) {
+        self.doubted.store(false, Ordering::Relaxed);
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), agent));
     }
 }

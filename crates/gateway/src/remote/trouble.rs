@@ -78,7 +78,7 @@ pub(crate) fn is_put_off(error: &Error) -> bool {
 /// Whether there was an answer that says nothing about what became of the request.
 pub(super) fn is_unreadable(error: &Error) -> bool {
     match error {
-        Error::TooLarge { .. } => true,
+        Error::TooLarge { .. } | Error::Crowded => true,
         Error::Fault { fault, transport, .. } => match (fault.code(), transport) {
             (Code::InvalidAgentResponse, Some(TransportCode::Http(status))) => !(300..500).contains(status),
             (Code::InvalidAgentResponse, _) => true,

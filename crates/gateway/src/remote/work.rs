@@ -207,12 +207,15 @@ impl<'a> Work<'a> {
             }
         }
         self.known.tried = true;
+        let names = line.agent().dialect().reach().client_names_tasks && self.known.task.is_none();
+        self.known.named = names.then(|| TaskRef::parse(&self.known.message).ok()).flatten();
         self.put_down(None);
         if !self.cx.is_brief() {
             self.cx.commit().await?;
         }
         let continues = line.agent().dialect().reach().continues;
         let mut request = send_message(self.message(continues));
+        request.alias = self.known.named.as_ref().map(|name| name.to_string().into());
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
             return match Box::pin(line.stream(request, self.follow())).await {
@@ -302,6 +305,13 @@ impl<'a> Work<'a> {
             let task = line.task(&task).await.map_err(|error| self.later(error))?;
             // It asked and asks no more: somebody has answered it, and it is nobody's but ours.
             return Ok((heard(&task) || !task.status.state.is_interrupted()).then_some(task));
+        }
+        if let Some(named) = self.known.named.clone() {
+            return match line.task(&named).await {
+                Ok(task) => Ok(Some(task)),
+                Err(error) if error.is_passing() => Err(error.into()),
+                Err(_) => Ok(None),
+            };
         }
         if !line.agent().dialect().reach().lists_tasks || self.known.chooses_context {
             return Ok(None);
@@ -498,7 +508,7 @@ impl<'a> Work<'a> {
 
     /// Nobody waits for what they do from here on, and they are told so until they have heard it.
     pub(super) fn leave(&mut self) {
-        if self.known.task.is_some() {
+        if self.known.theirs().is_some() {
             self.cx.set_checkpoint(self.known.write());
             self.cx.owe_cancel();
         }

@@ -3,8 +3,8 @@
 use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
 use sabir_gateway::{Credentials, Egress, Hub, Onward, Patience, Place, RemoteAgent, Rules, Upstream};
 use sabir_proto::{
-    AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Role, SendConfiguration, SendMessage, Sent,
-    Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
+    AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Object, Role, SendConfiguration, SendMessage,
+    Sent, Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Scope, TaskLog};
@@ -104,6 +104,13 @@ impl Bench {
     /// Sends, and gives the task as it rests.
     pub(crate) async fn send(&self, text: &str) -> Task {
         self.deliver(self.request(text, None)).await.unwrap()
+    }
+
+    /// The same with metadata.
+    pub(crate) async fn send_with(&self, text: &str, metadata: Object) -> Task {
+        let mut request = self.request(text, None);
+        request.message.metadata = Some(metadata);
+        self.deliver(request).await.unwrap()
     }
 
     /// Answers a question, and gives the task as it rests.

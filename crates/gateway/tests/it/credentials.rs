@@ -4,7 +4,7 @@ use crate::agent::{Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_engine::BoxFuture;
 use sabir_gateway::{Credentials, Egress, Error, Found, Grant, Keeper, May, Terms, Upstream, Voucher};
-use sabir_proto::{Secret, TaskState};
+use sabir_proto::{Json, Object, Secret, TaskState};
 use std::sync::Arc;
 use url::Url;
 
@@ -188,4 +188,36 @@ async fn a_token_that_is_no_longer_taken_is_got_anew() {
         assert_eq!(ended.status.state, TaskState::Completed, "{}", words(&ended));
     }
     assert_eq!(issuer.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn whom_a_caller_says_he_is_goes_to_nobody() {
+    let plain = |base: &str| card(base, "{}", "");
+    let xpr = |base: &str| {
+        format!(
+            r#"{{"name":"x","description":"d","url":"{base}/a2a","version":"1","capabilities":{{}},"skills":[],
+            "defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"xpr:account":"them"}}"#
+        )
+    };
+    let settled = |_: usize, heard: &Heard| match heard.method().as_str() {
+        "SendMessage" => done(),
+        _ => Do::Result(r#"{"id":"t-1","status":{"state":"completed"}}"#.into()),
+    };
+    for stub in [Stub::start(plain, settled).await, Stub::start(xpr, settled).await] {
+        let bench = Bench::new(upstream(&stub.url)).await;
+        let said = Object::new(Json::parse(r#"{"xpr:callerAccount": "rich", "xpr:jobId": 42}"#).unwrap()).unwrap();
+        assert_eq!(bench.send_with("go", said).await.status.state, TaskState::Completed);
+        let call = stub.calls().remove(0).body;
+        assert!(call.contains("xpr:jobId") && !call.contains("rich"), "{call}");
+    }
+}
+
+#[tokio::test]
+async fn a_card_is_signed_only_where_a_signature_holds() {
+    let forged = r#","signatures":[{"protected":"eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ","signature":"AAAA"}]"#;
+    for more in ["", forged] {
+        let stub = Stub::start(move |base| card(base, "{}", more), |_, _| Do::HangUp).await;
+        let bench = Bench::new(upstream(&stub.url)).await;
+        assert!(!bench.remote.face().await.unwrap().signed, "{more}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Handing tasks over, and every half-way point of it: a crash is a runtime that is dropped and a log that is opened again.
 
+mod strangers;
 mod world;
 
 use sabir_engine::agent::Handover;
@@ -151,6 +152,26 @@ fn whoever_says_that_it_takes_none_gets_none() {
     let task = world.run(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_heard().len()), (TaskState::Failed, 0));
     assert_eq!(world.outcomes(), ["refused"]);
+}
+
+#[test]
+fn nobody_is_sent_where_nobody_follows() {
+    for (looks, made) in [(0, 0), (1, 1)] {
+        let world = World::new();
+        world.insecure_after(looks);
+        let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
+        assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, made));
+        assert!(task.status.message.unwrap().joined_text().contains("without TLS"));
+        assert_eq!(world.outcomes(), ["insecure"]);
+        if made > 0 {
+            assert_eq!(world.b_only().status.state, TaskState::Canceled);
+        }
+    }
+    // Whoever does not follow is shown the work all the same.
+    let world = World::new();
+    world.insecure_after(0);
+    let task = world.run(async |a| a.send("my money", false).await.rest().await);
+    assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod credentials;
 mod delegate;
 mod egress;
 mod envoy;
+mod first_version;
 mod handoff;
 mod onward;
 mod outbound;

@@ -179,7 +179,7 @@ async fn who_speaks_another_version_overnight_is_discovered_anew_and_once() {
     .await;
     let bench = Bench::new(upstream(&stub.url)).await;
     // Its card is known as 0.3; then it becomes 1.0.
-    bench.remote.card().await.unwrap();
+    bench.remote.refresh().await.unwrap();
     changed.store(true, Ordering::Relaxed);
     let done = bench.send("go").await;
     assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));

@@ -1,10 +1,10 @@
 //! Cards with several interfaces, of which some lead nowhere.
 
-use crate::agent::{Do, Heard, Stub, card, task};
+use crate::agent::{After, Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_client::{Credentials, Secret};
 use sabir_engine::BoxFuture;
-use sabir_gateway::{Error, Found, Keeper, May, Rules, Upstream, Voucher};
+use sabir_gateway::{Error, Found, Keeper, May, Place, Rules, Unfit, Upstream, Voucher};
 use sabir_proto::TaskState;
 use std::sync::{Arc, Mutex};
 
@@ -98,4 +98,58 @@ async fn the_next_interface_is_none_where_our_credentials_may_not_go() {
     let bench = Bench::new(Upstream { credentials, ..upstream(&stub.url) }).await;
     assert_eq!(bench.send("go").await.status.state, TaskState::Failed);
     assert!(thief.heard().is_empty());
+}
+
+#[tokio::test]
+async fn a_card_with_interfaces_without_end_is_not_looked_through() {
+    for (more, fits) in [(63, true), (64, false)] {
+        let show = move |base: &str| {
+            let one = format!(r#"{{"url":"{base}/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}},"#);
+            let list = r#""supportedInterfaces":["#;
+            card(base, "{}", "").replace(list, &format!("{list}{}", one.repeat(more)))
+        };
+        let stub = Stub::start(show, |_, _| Do::Error(-32601, "nothing here")).await;
+        let bench = Bench::new(upstream(&stub.url)).await;
+        let scout = bench.remote.scout();
+        let found = scout.find().await.unwrap();
+        assert_eq!(scout.check(&found, &[]).await.is_ok(), fits, "{more} more");
+        // However many there are, few are called.
+        assert!(matches!(scout.try_out(&found).await, Err(Unfit::Silent(tried)) if tried.len() == 8));
+        assert_eq!(stub.calls().len(), 8);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_whose_card_hangs_is_called_by_the_one_that_is_kept() {
+    let stub = Stub::bare(|_, heard| match heard.method().as_str() {
+        "SendMessage" => Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED"))),
+        _ => Do::Stream(Vec::new(), After::Silence),
+    })
+    .await;
+    let kept = Found::read(card(&stub.url, "{}", "").as_bytes(), None, "stub").unwrap();
+    let keeper = Arc::new(Kept(Mutex::new(Some(kept))));
+    let bench = Bench::new(Upstream { keeper: Some(keeper), ..upstream(&stub.url) }).await;
+    for _ in 0..2 {
+        let done = bench.send("go").await;
+        assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+    }
+    let asked: Vec<String> = stub.heard().iter().map(Heard::method).collect();
+    assert_eq!(asked, ["SendMessage", "SendMessage"], "nobody has waited for its card");
+}
+
+#[tokio::test]
+async fn cards_are_fetched_anew_for_every_place() {
+    let answer = |_: usize, _: &Heard| Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")));
+    let (one, other) = (
+        Stub::start(|base| card(base, "{}", ""), answer).await,
+        Stub::start(|base| card(base, "{}", ""), answer).await,
+    );
+    let places = vec![Place::only(&one.url), Place::only(&other.url)];
+    let bench = Bench::new(Upstream { places, ..upstream(&one.url) }).await;
+    for rounds in 1..3 {
+        bench.remote.refresh().await.unwrap();
+        assert_eq!((one.heard().len(), other.heard().len()), (rounds, rounds));
+    }
+    bench.send("go").await;
+    assert_eq!(one.heard().len() + other.heard().len(), 5, "a call asks for none");
 }

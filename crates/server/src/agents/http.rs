@@ -94,6 +94,7 @@ impl Http {
         };
         let policy = written_down(ground.egress.policy(), url.as_str());
         let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
+        let endpoint = endpoint.room(ground.answers.part());
         Ok(Self { endpoint, url, bearer, headers, idempotent: config.idempotent, config: http })
     }
 
@@ -223,6 +224,7 @@ pub(super) fn unheard(error: &Error) -> Failure {
     Failure(match error {
         Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
         Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
+        Error::Crowded => "there was no room for the answer of the endpoint behind this agent; try again later".into(),
         Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
         Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
         _ => "the endpoint behind this agent cannot be reached".into(),

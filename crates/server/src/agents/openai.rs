@@ -91,6 +91,7 @@ impl Openai {
         };
         let policy = written_down(ground.egress.policy(), url.as_str());
         let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
+        let endpoint = endpoint.room(ground.answers.part());
         let tools = Tools::new(&openai, ground)?;
         Ok(Self { endpoint, url, key, idempotent: config.idempotent, parameters, tools, config: openai })
     }

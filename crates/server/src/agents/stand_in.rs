@@ -8,6 +8,7 @@ use crate::config::push::EgressConfig;
 use crate::host::TokioHost;
 use sabir_engine::watch::Item;
 use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
+use sabir_gateway::Capacity;
 use sabir_guard::entrance::Secrets;
 use sabir_proto::{
     AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
@@ -158,7 +159,8 @@ pub(super) fn made_among(
     egress: &EgressConfig,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     let cancel_grace = Duration::from_secs(1);
-    let ground = super::Ground { cancel_grace, ledger: None, secrets: &Told, egress, roster };
+    let ground =
+        super::Ground { cancel_grace, ledger: None, secrets: &Told, egress, answers: &Capacity::default(), roster };
     super::make(config, &ground, None)
 }
 

@@ -86,7 +86,7 @@ impl Elsewhere {
     pub(crate) async fn follow(self: Arc<Self>, cards: Weak<Cards>) {
         let mut pause = PAUSE_MIN;
         loop {
-            let told = self.remote.card().await;
+            let told = self.remote.refresh().await;
             let Some(cards) = cards.upgrade() else { return };
             pause = match told {
                 Ok(_) => {

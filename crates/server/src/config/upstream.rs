@@ -1,7 +1,7 @@
 //! What an `[[agent]]` of `kind = "a2a"` may say about the agent it stands for.
 
 use sabir_gateway::{Place, Rules};
-use sabir_guard::config::Reference;
+use sabir_guard::config::{DerivationConfig, Reference};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -89,8 +89,21 @@ pub struct CredentialsConfig {
     pub xpr: Option<AccountConfig>,
     /// Tokens of agent-native.
     pub native: Option<NativeConfig>,
+    /// Envelopes to a booking network are signed, beside what else is shown.
+    pub agnt: Option<SealConfig>,
     /// A certificate.
     pub tls: Option<CertificateConfig>,
+}
+
+/// `[agent.credentials.agnt]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealConfig {
+    /// The key that both sides have.
+    pub signing_key: Reference,
+    /// How its text becomes a key.
+    #[serde(default)]
+    pub derivation: DerivationConfig,
 }
 
 /// `[agent.credentials.basic]`

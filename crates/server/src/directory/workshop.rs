@@ -146,6 +146,7 @@ impl Workshop {
                     ledger: self.ledger.as_ref(),
                     secrets: gate.secrets(),
                     egress: &config.egress,
+                    answers: self.hub.answers(),
                     roster: &self.roster,
                 };
                 agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?

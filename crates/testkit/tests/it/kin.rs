@@ -356,7 +356,8 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     // What an agent here tells one elsewhere …
     let told = Arc::new(Mutex::new(String::new()));
     desk.move_in([resident("herald", Herald(told.clone()))]);
-    drop(send_claiming(&mut desk, "herald", "x", r#"{"root": "theirs", "hops": 3, "path": ["far#1"]}"#).unwrap());
+    let claimed = r#"{"root": "theirs", "hops": 3, "path": ["far#1"]}"#;
+    let open = send_claiming(&mut desk, "herald", "ask", claimed).unwrap();
     let told = told.lock().unwrap().clone();
     assert!(told.starts_with(r#"{"hops":4,"path":["far#1","herald#"#), "{told}");
     assert!(told.ends_with(r#""],"root":"theirs"}"#), "{told}");
@@ -366,6 +367,9 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
         matches!(&back, Err(Fault::UnsupportedOperation(why)) if why.contains("agent herald is waiting")),
         "{back:?}"
     );
+    // Once it waits for nothing any more, this is no circle.
+    assert_eq!(desk.send("herald", "done", Some(&open)).status.state, TaskState::Completed);
+    assert!(send_claiming(&mut desk, "herald", "x", &told).is_ok());
     assert!(send_claiming(&mut desk, "boss", "echo: x", &told).is_ok());
     let child = boss.children.lock().unwrap()[0];
     let log = desk.log.clone();
@@ -380,13 +384,13 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     }
 }
 
-/// Writes down what it would tell an agent elsewhere.
+/// Writes down what it would tell an agent elsewhere, and asks something where it is told to.
 struct Herald(Arc<Mutex<String>>);
 
 impl Agent for Herald {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         *self.0.lock().unwrap() = cx.lineage_for_others().unwrap().get(LINEAGE).unwrap().to_string();
-        Ok(Ending::complete())
+        Ok(if cx.message().joined_text() == "ask" { Ending::AskInput(Vec::new()) } else { Ending::complete() })
     }
 }
 

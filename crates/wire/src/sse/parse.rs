@@ -125,6 +125,11 @@ impl Parser {
         self.event.bytes > 0 || (!rest.is_empty() && rest[0] != b':')
     }
 
+    /// Bytes that are held for an event whose end has not come.
+    pub fn held(&self) -> usize {
+        self.event.bytes + self.rest().len()
+    }
+
     fn advance(&mut self) -> Result<Option<Frame>, Unreadable> {
         loop {
             if self.after_cr && self.line < self.buffer.len() {

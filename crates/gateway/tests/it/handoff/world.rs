@@ -1,9 +1,10 @@
 //! Two servers without sockets: ours, which crashes, and another, which does not.
 
+use crate::bench::upstream;
 use sabir_engine::agent::{Agent, AnyAgent, Context, Ending, Failure, Handover, Nature, Recovery};
 use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
-use sabir_gateway::Error;
 use sabir_gateway::handoff::{Attempt, Desk, Face, Handing, Ledger, Peer, Taken, Unaware};
+use sabir_gateway::{Error, Hub, RemoteAgent};
 use sabir_guard::policy::lattice::Capabilities;
 use sabir_proto::transfer::{Hop, Incoming};
 use sabir_proto::{
@@ -147,6 +148,8 @@ struct Road {
     forget: AtomicBool,
     holds: AtomicBool,
     accepts: AtomicBool,
+    /// How many looks at its card find it where callers follow, and one more.
+    followed: AtomicU64,
     /// Everything that was sent there, whether or not it was recognised.
     sent: Mutex<Vec<Message>>,
 }
@@ -211,6 +214,7 @@ impl Peer for Billing {
                 recognises: false,
                 digest: "d".into(),
                 signed: false,
+                followed: road.followed.load(Ordering::Relaxed) > road.faces.load(Ordering::Relaxed),
             })
         })
     }
@@ -246,6 +250,30 @@ impl Peer for Billing {
     }
 }
 
+/// An agent that is reached over the wire, as those of a configuration are.
+struct Stranger(RemoteAgent);
+
+impl Stranger {
+    fn at(url: &str) -> Self {
+        let hub = Hub::new(sabir_gateway::Metrics::default());
+        Self(RemoteAgent::new(upstream(url), &hub).unwrap())
+    }
+}
+
+impl Peer for Stranger {
+    fn face(&self) -> BoxFuture<'_, Result<Face, Error>> {
+        Box::pin(self.0.face())
+    }
+
+    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
+        Box::pin(self.0.hand("", message))
+    }
+
+    fn cancel(&self, _: TaskId, id: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.0.take_back("", id))
+    }
+}
+
 struct Books {
     outcomes: Mutex<Vec<&'static str>>,
     log: Arc<MemoryLog>,
@@ -278,6 +306,8 @@ pub(crate) struct World {
     unaware: Unaware,
     /// The other agent as a resident of ours, for callers that do not follow.
     pub(crate) relayed: Arc<dyn AnyAgent>,
+    /// Where an agent is that knows nothing of us, in place of the other server.
+    stranger: Option<String>,
     _theirs: Runtime,
 }
 
@@ -315,11 +345,20 @@ impl World {
             forget: AtomicBool::new(false),
             holds: AtomicBool::new(true),
             accepts: AtomicBool::new(true),
+            followed: AtomicU64::new(u64::MAX),
             sent: Mutex::default(),
         });
         let log = Arc::new(MemoryLog::new());
         let books = Arc::new(Books { outcomes: Mutex::default(), log: log.clone() });
-        Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), _theirs: theirs }
+        Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), stranger: None, _theirs: theirs }
+    }
+
+    /// One whose other agent is behind this URL, and its threads.
+    pub(crate) fn with_stranger<T>(stranger: impl AsyncFnOnce() -> (String, T)) -> (Self, T) {
+        let mut world = Self::new();
+        let (url, stub) = world.road.handle.block_on(stranger());
+        world.stranger = Some(url);
+        (world, stub)
     }
 
     pub(crate) fn tricks(&self, tricks: impl IntoIterator<Item = Trick>) {
@@ -332,6 +371,11 @@ impl World {
 
     pub(crate) fn without_handoffs(&self) {
         self.road.accepts.store(false, Ordering::Relaxed);
+    }
+
+    /// From so many looks at its card on it is where nobody follows.
+    pub(crate) fn insecure_after(&self, looks: u64) {
+        self.road.followed.store(looks + 1, Ordering::Relaxed);
     }
 
     /// How many events of a task of ours have this in them.
@@ -353,8 +397,11 @@ impl World {
     }
 
     pub(crate) fn desk(&self) -> Desk {
-        let targets: BTreeMap<String, Arc<dyn Peer>> =
-            BTreeMap::from([("billing".to_owned(), Arc::new(Billing(self.road.clone())) as Arc<dyn Peer>)]);
+        let peer: Arc<dyn Peer> = match &self.stranger {
+            Some(url) => Arc::new(Stranger::at(url)),
+            None => Arc::new(Billing(self.road.clone())),
+        };
+        let targets = BTreeMap::from([("billing".to_owned(), peer)]);
         Desk {
             agent: AgentName::parse("triage").unwrap(),
             endpoint: "https://a.example".into(),

@@ -93,5 +93,6 @@ fn face(served: &Served) -> Face {
         Some(interface) => (&*interface.url, &*interface.protocol_binding),
         None => ("", ""),
     };
-    Face { holds: true, recognises: true, ..Face::of(&card, endpoint, binding) }
+    // Whoever is sent there has come to this very server before.
+    Face { holds: true, recognises: true, followed: true, ..Face::of(&card, endpoint, binding) }
 }

@@ -53,6 +53,7 @@ impl Server {
                 let timeouts = Timeouts { answer: patience, idle: patience, ..Timeouts::default() };
                 let policy = written_down(ground.egress.policy(), url.as_str());
                 let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| place(e.to_string()))?;
+                let endpoint = endpoint.room(ground.answers.part());
                 Way::Web(Web::new(endpoint, url, token.map_err(place)?, limits.answer_bytes_max))
             }
         };

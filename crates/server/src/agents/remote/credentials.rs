@@ -3,8 +3,10 @@
 use super::written_down;
 use crate::config::agent::AgentConfig;
 use crate::config::upstream::{CertificateConfig, CredentialsConfig};
-use sabir_gateway::{Account, Authorise, Credentials, Egress, Grant, Issuer, Organisation, Terms, Tls};
-use sabir_guard::config::Reference;
+use sabir_gateway::{
+    Account, Authorise, Credentials, Derivation, Egress, EnvelopeKey, Grant, Issuer, Organisation, Terms, Tls,
+};
+use sabir_guard::config::{DerivationConfig, Reference};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::Secret;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -
     let mut shown = Shown::default();
     shown.credentials.bearer = maybe("bearer", &config.bearer)?;
     shown.credentials.api_key = maybe("api_key", &config.api_key)?;
-    let Some(CredentialsConfig { origins, basic, oauth, xpr, native, tls }) = &config.credentials else {
+    let Some(CredentialsConfig { origins, basic, oauth, xpr, native, agnt, tls }) = &config.credentials else {
         return Ok(shown);
     };
     shown.origins.clone_from(origins);
@@ -63,6 +65,16 @@ pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -
         signer = Some(Arc::new(issuer));
     }
     shown.credentials.signer = signer;
+    if let Some(agnt) = agnt {
+        let key = find("credentials.agnt.signing_key", &agnt.signing_key)?;
+        let derivation = match agnt.derivation {
+            DerivationConfig::Raw => Derivation::Raw,
+            DerivationConfig::Hex => Derivation::Hex,
+            DerivationConfig::Hkdf => Derivation::Hkdf,
+        };
+        let key = EnvelopeKey::new(&key, derivation).map_err(|e| format!("credentials.agnt.signing_key: {e}"))?;
+        shown.credentials.seal = Some(Arc::new(key));
+    }
     if let Some(CertificateConfig { cert, key, ca }) = tls {
         let pem = |secret: Secret| secret.expose().as_bytes().to_vec();
         shown.tls.ca = maybe("credentials.tls.ca", ca)?.map(pem);

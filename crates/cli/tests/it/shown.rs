@@ -1,0 +1,193 @@
+//! What a hub shows to agents elsewhere, taken by servers that look at it: what is right opens the door, what is wrong is a
+//! plain failure, and the secret is nowhere but on the wire.
+
+use crate::ask::{saying, state};
+use crate::authority::Authority;
+use crate::federation::{self, SIGNING_KEY};
+use crate::sabir::{AGENTS, Home, Sabir};
+use crate::stub::{self, Asked, Told};
+use crate::tls::secured;
+use base64::Engine as _;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Two throwaway keys of accounts, and what a chain knows of the first.
+const KEY: &str = "PVT_K1_2tXumTBRQcNb9rZL8JAexESF7VDpnvekhB2cfxE46AbMdV974X";
+const OTHER_KEY: &str = "PVT_K1_2Ma8oix3p74g5awiJzWKGQJxWFnPjTBJ9a5UxfunNmmT1WfoMP";
+const PUBLIC_KEY: &str = "PUB_K1_7ihbNXZJ7HJF6EnNvzy8CHPDBmdsuRaxZMxnKxrahJ3HF1CAr5";
+
+/// A hub with one agent elsewhere, whose secrets are in files. It says everything that it can say.
+fn hub(url: &str, credentials: &str, secrets: &[(&str, &str)]) -> Sabir {
+    let home = Home::new(&format!(
+        "[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{url}\"\ndefault = true\n{credentials}\n\
+         [agent.continuation]\nattempts = 1\npoll_ms = 50\n[debug]\nwire = \"all\"\n"
+    ));
+    for (name, secret) in secrets {
+        fs::write(home.path(name), secret).unwrap();
+    }
+    let mut command = home.command();
+    command.env("SABIR_LOG", "trace");
+    Sabir::run(&home, command)
+}
+
+/// What the agent elsewhere makes of a message, in a state and words.
+fn sent(hub: &Sabir) -> (String, String) {
+    let task = hub.send("/", &saying("hello"));
+    let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
+    (state(&task).to_owned(), words)
+}
+
+#[track_caller]
+fn works(hub: &Sabir) {
+    let (state, words) = sent(hub);
+    assert_eq!(state, "TASK_STATE_COMPLETED", "{words}");
+}
+
+/// It fails, and the caller is told no more than that.
+#[track_caller]
+fn fails(hub: &Sabir, why: &str) {
+    let (state, words) = sent(hub);
+    assert_eq!(state, "TASK_STATE_FAILED", "{words}");
+    assert!(words.contains(why), "{words}");
+}
+
+/// Whether something stands in a file below a directory.
+fn holds(directory: &Path, secret: &[u8]) -> bool {
+    fs::read_dir(directory).into_iter().flatten().map_while(Result::ok).any(|entry| match entry.path() {
+        path if path.is_dir() => holds(&path, secret),
+        path => fs::read(path).is_ok_and(|bytes| bytes.windows(secret.len()).any(|part| part == secret)),
+    })
+}
+
+/// Stops a hub and looks at all that it has left behind.
+#[track_caller]
+fn kept_secret(hub: Sabir, secrets: &[&str]) {
+    let said = hub.said();
+    assert!(said.contains("TRACE"), "it was not asked to say everything");
+    let home: Arc<Home> = hub.stop();
+    for secret in secrets {
+        assert!(!said.contains(secret), "{secret} is in the log");
+        assert!(!holds(&home.data(), secret.as_bytes()), "{secret} is in the data");
+    }
+}
+
+const REFUSED: &str = "did not accept our credentials";
+
+#[test]
+fn a_name_and_a_password() {
+    let authority = Authority::new();
+    fs::write(authority.path("password"), "open-sesame-7").unwrap();
+    let lines = format!(
+        "[auth]\naccept = [\"basic\"]\n[auth.basic]\nuser = [{{ name = \"hub\", password = \"file:{}\" }}]",
+        authority.path("password").display()
+    );
+    let far = secured(&authority, &lines, AGENTS);
+    let shown = format!(
+        "[agent.credentials.basic]\nuser = \"hub\"\npassword = \"file:password\"\n[agent.credentials.tls]\nca = \"file:{}\"\n",
+        authority.root().display()
+    );
+    let url = format!("https://{}", far.address);
+    let together = |password: &str| base64::engine::general_purpose::STANDARD.encode(format!("hub:{password}"));
+    let good = hub(&url, &shown, &[("password", "open-sesame-7")]);
+    works(&good);
+    kept_secret(good, &["open-sesame-7", &together("open-sesame-7")]);
+    let bad = hub(&url, &shown, &[("password", "close-sesame-7")]);
+    fails(&bad, REFUSED);
+    kept_secret(bad, &["close-sesame-7", &together("close-sesame-7")]);
+}
+
+#[test]
+fn a_certificate() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let lines =
+        format!("client_ca = \"file:{}\"\n[auth]\naccept = [\"mtls\"]\n[auth.mtls]", authority.root().display());
+    let far = secured(&authority, &lines, AGENTS);
+    let url = format!("https://{}", far.address);
+    let (good, foreign) = (authority.client("good"), stranger.client("foreign"));
+    let root = authority.root();
+    let with = |pair: Option<&crate::authority::Pair>| {
+        let identity = pair
+            .map(|pair| format!("cert = \"file:{}\"\nkey = \"file:{}\"\n", pair.cert.display(), pair.key.display()));
+        let shown =
+            format!("[agent.credentials.tls]\nca = \"file:{}\"\n{}", root.display(), identity.unwrap_or_default());
+        hub(&url, &shown, &[])
+    };
+    let key = |pair: &crate::authority::Pair| fs::read_to_string(&pair.key).unwrap().lines().nth(1).unwrap().to_owned();
+    let known = with(Some(&good));
+    works(&known);
+    kept_secret(known, &[&key(&good)]);
+    // One that nobody there knows does not even get to ask.
+    let unknown = with(Some(&foreign));
+    fails(&unknown, "the agent did not respond in time");
+    kept_secret(unknown, &[&key(&foreign)]);
+    fails(&with(None), REFUSED);
+    // Whom we do not know ourselves is not called at all.
+    let shown = format!("[agent.credentials.tls]\nca = \"file:{}\"\n", stranger.root().display());
+    fails(&hub(&url, &shown, &[]), "the agent did not respond in time");
+}
+
+#[test]
+fn a_signature_of_an_account() {
+    let chain = stub::serve(|asked: &Asked| -> Told {
+        let auth = json!({"threshold": 1, "keys": [{"key": PUBLIC_KEY, "weight": 1}], "accounts": [], "waits": []});
+        let account = asked.json()["account_name"].clone();
+        let found = json!({"account_name": account, "permissions": [{"perm_name": "active", "parent": "owner", "required_auth": auth}]});
+        (200, "application/json", found.to_string())
+    });
+    let far = Sabir::start(&format!(
+        "{AGENTS}\n[auth]\naccept = [\"xpr\"]\n[auth.xpr]\nrpc_url = \"{chain}\"\nregistration = false\n"
+    ));
+    let shown = "[agent.credentials.xpr]\naccount = \"alice\"\nkey = \"file:key\"\n";
+    let url = format!("http://{}", far.address);
+    let good = hub(&url, shown, &[("key", KEY)]);
+    works(&good);
+    works(&good);
+    // A signature serves once more, to whoever finds it in time.
+    kept_secret(good, &[KEY, "SIG_K1_"]);
+    let bad = hub(&url, shown, &[("key", OTHER_KEY)]);
+    fails(&bad, REFUSED);
+    kept_secret(bad, &[OTHER_KEY]);
+}
+
+#[test]
+fn a_token_of_agent_native() {
+    let home = Home::new(&format!("{AGENTS}\n[auth]\naccept = [\"jwt\"]\n[auth.jwt]\nsecret = \"file:secret\"\n"));
+    fs::write(home.path("secret"), "a-secret-that-two-servers-share-7").unwrap();
+    let far = Sabir::at(&home);
+    let shown = "[agent.credentials.native]\nemail = \"hub@example.com\"\nsecret = \"file:secret\"\n";
+    let url = format!("http://{}", far.address);
+    let good = hub(&url, shown, &[("secret", "a-secret-that-two-servers-share-7")]);
+    works(&good);
+    // A token begins like this, whatever it says.
+    kept_secret(good, &["a-secret-that-two-servers-share-7", "Bearer eyJ"]);
+    let bad = hub(&url, shown, &[("secret", "a-secret-that-only-one-of-them-has")]);
+    fails(&bad, REFUSED);
+    kept_secret(bad, &["a-secret-that-only-one-of-them-has", "Bearer eyJ"]);
+}
+
+#[test]
+fn a_signature_of_a_booking_network() {
+    let network = federation::row(&["a"]).remove(0);
+    let key = network.issue("hub", &["--require-signature"]);
+    let _network = network.start();
+    let url = format!("{}/a2a/v1?from=hub", network.url());
+    let shown = |signed: &str| format!("bearer = \"file:bearer\"\n{signed}");
+    let signing = "[agent.credentials.agnt]\nsigning_key = \"file:sign\"\n";
+    let good = hub(&url, &shown(signing), &[("bearer", &key), ("sign", SIGNING_KEY)]);
+    works(&good);
+    works(&good);
+    kept_secret(good, &[&key, SIGNING_KEY]);
+    let other = "a-signing-key-of-no-network-at-all-7";
+    let bad = hub(&url, &shown(signing), &[("bearer", &key), ("sign", other)]);
+    fails(&bad, REFUSED);
+    kept_secret(bad, &[&key, other]);
+    // The key alone is not enough.
+    fails(&hub(&url, &shown(""), &[("bearer", &key)]), REFUSED);
+    // What signs envelopes is not for agents that take none.
+    let far = Sabir::start(AGENTS);
+    let misplaced = hub(&format!("http://{}", far.address), signing, &[("sign", SIGNING_KEY)]);
+    fails(&misplaced, "cannot be called");
+    kept_secret(misplaced, &[SIGNING_KEY]);
+}
