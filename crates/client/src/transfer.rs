@@ -81,6 +81,12 @@ pub fn is_interface_of(transfer: &Transfer, found: &Found) -> bool {
     found.card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, &transfer.agent_endpoint))
 }
 
+/// The card without other interfaces than the one that a task went to: nobody else is shown the claim to it.
+pub fn only_interface_of(transfer: &Transfer, mut found: Found) -> Found {
+    found.card.supported_interfaces.retain(|interface| same_agent(&interface.url, &transfer.agent_endpoint));
+    found
+}
+
 impl Client {
     /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the server
     /// that names it: whoever hands a task over chooses where the next line leads.
@@ -96,6 +102,7 @@ impl Client {
             let words = format!("the card found there does not offer {}", transfer.agent_endpoint);
             return Err(Error::Usage(words));
         }
+        let found = only_interface_of(transfer, found);
         let claim = transfer.claim_secret.clone();
         self.agent_with(found, &Credentials { claim, ..credentials.clone() })
     }

@@ -29,7 +29,7 @@ use sabir_store::{Continuation, Effect, Scope};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// Something that answers messages.
@@ -281,6 +281,8 @@ pub struct Context {
 pub(crate) struct TurnInfo {
     pub(crate) task: TaskId,
     pub(crate) scope: Arc<Scope>,
+    /// Whose the task is by the time it is let go of, where somebody else made it.
+    pub(crate) adopted_by: OnceLock<Arc<Scope>>,
     pub(crate) context: ContextId,
     pub(crate) turn: u64,
     pub(crate) attempt: u32,
@@ -300,6 +302,22 @@ pub(crate) struct TurnInfo {
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
     pub(crate) core: Arc<Core>,
+}
+
+impl TurnInfo {
+    /// For whom the agent works.
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        self.adopted_by.get().unwrap_or(&self.scope)
+    }
+
+    /// Looks whose the task is now: whoever made it may have made it for somebody else.
+    pub(crate) async fn look_for_whom(&self) {
+        if let Ok(Some(owner)) = self.core.log.owner(self.task).await
+            && owner != self.scope
+        {
+            let _ = self.adopted_by.set(owner);
+        }
+    }
 }
 
 impl fmt::Debug for TurnInfo {
@@ -335,12 +353,12 @@ impl Context {
 
     /// The tenant the caller named; none where its name only told which agent was meant.
     pub fn tenant(&self) -> &Tenant {
-        &self.turn.scope.tenant
+        &self.turn.scope().tenant
     }
 
     /// Who is calling, as the door has recognised it; whatever a message claims about its sender.
     pub fn caller(&self) -> &Caller {
-        &self.turn.scope.caller
+        &self.turn.scope().caller
     }
 
     /// What tools may do on this turn. An agent that has tools must keep to it, and hand it on to whatever it starts.

@@ -20,7 +20,7 @@ use sabir_proto::{
     TaskState, TaskStatus, Terms, View, transfer,
 };
 use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryMark, Scope, Step};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 /// Where a send says how much history it wants.
@@ -507,6 +507,7 @@ impl<'a> Incoming<'a> {
         let info = TurnInfo {
             task: id,
             scope: self.scope.clone(),
+            adopted_by: OnceLock::new(),
             context: context.clone(),
             turn: number.0.0,
             attempt: number.1,

@@ -113,18 +113,22 @@ impl Engine {
         let &TaskRef::Id(id) = task else { return Ok(()) };
         let read = |error| self.core.store_fault("looking whose a task is", &error);
         let Some(owner) = self.core.log.owner(id).await.map_err(read)? else { return Ok(()) };
-        let elsewhere = owner.tenant != scope.tenant || owner.agent != scope.agent;
-        if owner == *scope || elsewhere || scope.caller == Caller::anonymous() {
+        if owner.tenant != scope.tenant || owner.agent != scope.agent || scope.caller == Caller::anonymous() {
             return Ok(());
         }
-        let stored = self.core.log.load(id).await.map_err(read)?;
-        let first = stored.as_ref().and_then(first_message).and_then(|message| read_context(&message));
-        if !first.and_then(|context| context.claim_digest).is_some_and(|digest| claim.fits(&digest)) {
+        let Some(stored) = self.core.log.load(id).await.map_err(read)? else { return Ok(()) };
+        let digest = first_message(&stored).and_then(|message| read_context(&message)?.claim_digest);
+        if stored.is_adopted || stored.is_child || !digest.is_some_and(|digest| claim.fits(&digest)) {
             return Ok(());
         }
         match self.core.log.append(Step::bare(id, vec![Effect::Adopt(scope.clone())])).await {
             Ok(()) => {
                 tracing::info!(task = %id, "a task that was handed over has gone to whom it is for");
+                if owner != *scope {
+                    self.core.live.enter(id).hand_on();
+                }
+                // The claim is told only once the sender has let go, and the sender cannot say so any more.
+                self.claim_held(&stored);
                 Ok(())
             }
             // It has gone to somebody else before.

@@ -160,7 +160,7 @@ impl Context {
     }
 
     fn scope_at(&self, agent: &AgentName) -> Arc<Scope> {
-        let Scope { tenant, caller, .. } = &*self.turn.scope;
+        let Scope { tenant, caller, .. } = &**self.turn.scope();
         Arc::new(Scope { tenant: tenant.clone(), caller: caller.clone(), agent: agent.clone() })
     }
 }

@@ -51,6 +51,8 @@ struct State {
     running: bool,
     /// The owner cannot go on for now, and waits for the store.
     put_off: bool,
+    /// How often the task changed hands while somebody was here.
+    hands: u32,
     order: Option<Order>,
     runner: Option<Waker>,
     /// Who waits for news. A list, since most tasks have one watcher and a tree's first node has room for eleven.
@@ -80,6 +82,8 @@ pub(crate) struct LiveRef {
     live: Arc<Live>,
     /// Who owned it when this share was taken.
     owner: u64,
+    /// How often it had changed hands then.
+    hands: u32,
     watcher: Option<u64>,
 }
 
@@ -106,10 +110,10 @@ impl LiveMap {
         let live = shard.entry(id).or_default().clone();
         let mut state = live.lock();
         state.users += 1;
-        let owner = state.owner;
+        let (owner, hands) = (state.owner, state.hands);
         drop(state);
         drop(shard);
-        LiveRef { map: self.clone(), id, live, owner, watcher: None }
+        LiveRef { map: self.clone(), id, live, owner, hands, watcher: None }
     }
 
     /// How many agents are at work.
@@ -221,6 +225,13 @@ impl LiveRef {
         }
     }
 
+    /// The task has gone to another caller: for whoever watches it so far, it is not there any more.
+    pub(crate) fn hand_on(&self) {
+        let mut state = self.live.lock();
+        state.hands += 1;
+        state.wake_watchers();
+    }
+
     pub(crate) const fn id(&self) -> TaskId {
         self.id
     }
@@ -293,6 +304,9 @@ impl LiveRef {
     /// What a watcher at `cursor` finds: events, the need to read the log, an end, or nothing yet.
     pub(crate) fn poll_events(&mut self, cursor: Seq, cx: &std::task::Context<'_>) -> Found {
         let mut state = self.live.lock();
+        if state.hands != self.hands {
+            return Found::Failed(Fault::TaskNotFound(self.id.into()));
+        }
         if state.head > cursor {
             // The head may be ahead of the ring: whoever joined after a commit and before its runner published it has
             // read that head in the log.
@@ -362,6 +376,9 @@ impl LiveRef {
     async fn wait<T>(&mut self, mut check: impl FnMut(&State) -> Option<T>) -> Result<T, Fault> {
         poll_fn(|cx| {
             let mut state = self.live.lock();
+            if state.hands != self.hands {
+                return Poll::Ready(Err(Fault::TaskNotFound(self.id.into())));
+            }
             if let Some(found) = check(&state) {
                 return Poll::Ready(Ok(found));
             }

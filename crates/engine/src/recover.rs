@@ -25,7 +25,7 @@ use crate::runner::Runner;
 use crate::turn::Turn;
 use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
 use sabir_store::{StoreError, Stored};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How many unfinished tasks, or events of one, are read at a time.
 const PAGE: usize = 256;
@@ -166,6 +166,7 @@ impl Engine {
         let info = TurnInfo {
             task: stored.id,
             scope: stored.scope.clone(),
+            adopted_by: OnceLock::new(),
             context: task.context_id.clone(),
             turn: number.0.0,
             attempt: number.1,

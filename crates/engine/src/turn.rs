@@ -254,6 +254,7 @@ impl Turn {
             None => Box::pin(async move { worker.any_turn(&mut cx).await }),
             Some(held) => Box::pin(async move {
                 if held.await {
+                    cx.turn.look_for_whom().await;
                     worker.any_turn(&mut cx).await
                 } else {
                     Ok(Ending::Cancel(agent::words(hold::EXPIRED)))

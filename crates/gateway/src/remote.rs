@@ -50,7 +50,7 @@ use line::Line;
 use onward::Strangers;
 pub use onward::{Acquaintances, Onward};
 use replica::{Bulkhead, Replica};
-use sabir_client::{Credentials, Egress, Error, Pace, Profile, Tls};
+use sabir_client::{Capacity, Credentials, Egress, Error, Pace, Profile, Tls};
 use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
@@ -139,6 +139,7 @@ pub struct RemoteAgent {
     replicas: Vec<Arc<Replica>>,
     budget: Budget,
     bulkhead: Arc<Bulkhead>,
+    answers: Capacity,
     hub: Arc<Hub>,
     strangers: Strangers,
 }
@@ -147,13 +148,16 @@ impl RemoteAgent {
     /// Stands for an agent. Nothing is asked of it yet; what is wrong with the settings is said here.
     pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
         let bulkhead = Arc::new(Bulkhead::new(upstream.bulkhead));
-        let make = |place: &Place| Replica::new(&upstream, place, hub, bulkhead.clone()).map(Arc::new);
+        // One share of what may be answered, however many places the agent has.
+        let answers = hub.answers().part();
+        let make =
+            |place: &Place| Replica::new(&upstream, place, hub, (bulkhead.clone(), answers.clone())).map(Arc::new);
         let replicas = upstream.places.iter().map(make).collect::<Result<Vec<_>, _>>()?;
         if replicas.is_empty() {
             return Err(Error::Usage("an agent elsewhere is at some place".into()));
         }
         let (hub, strangers) = (hub.clone(), Strangers::default());
-        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, hub, strangers })
+        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, answers, hub, strangers })
     }
 
     /// Fetches the cards of all places, by which they are called from then on; gives the first one. Whoever calls the agent

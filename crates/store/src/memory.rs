@@ -110,6 +110,7 @@ impl Row {
             tail: self.events.iter().filter(|e| e.seq > from).cloned().collect(),
             progress: self.progress.clone(),
             is_child: self.kin.is_some(),
+            is_adopted: self.adopted,
         }
     }
 }
@@ -169,7 +170,7 @@ impl Inner {
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut cancel, mut booked) = (None, Vec::new());
+        let (mut cancel, mut booked, mut adopted) = (None, Vec::new(), false);
         for effect in step.effects {
             match effect {
                 Effect::Key { mark, at, until } => {
@@ -205,8 +206,9 @@ impl Inner {
                     aliases.insert(named, step.task);
                 }
                 Effect::Adopt(_) if row.adopted => return Err(AppendError::Stale),
+                Effect::Adopt(by) if by == row.scope => row.adopted = true,
                 Effect::Adopt(by) => {
-                    (row.scope, row.adopted) = (by, true);
+                    (row.scope, row.adopted, adopted) = (by, true, true);
                     late.iter_mut().for_each(|(late, _)| *late = None);
                     deleted.extend(std::mem::take(&mut row.pushes).into_keys());
                 }
@@ -260,7 +262,7 @@ impl Inner {
             *self.spent.entry(root).or_default() += micros;
         }
         self.aliases.extend(aliases);
-        if row.adopted {
+        if adopted {
             self.aliases.retain(|(scope, _), task| *task != step.task || *scope == row.scope);
         }
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());

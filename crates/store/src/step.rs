@@ -160,8 +160,8 @@ pub enum Effect {
         /// The task it was seen to name; `None` for nobody.
         was: Option<TaskId>,
     },
-    /// Gives the task to another owner, for whom it was made. What the first one called it, and where it wanted to be told of
-    /// it, is gone. Refused with [`crate::AppendError::Stale`] if it was given away before.
+    /// Gives the task to whoever it was made for. Where that is another owner, what the first one called it, and where it
+    /// wanted to be told of it, is gone. Refused with [`crate::AppendError::Stale`] if it was given to somebody before.
     Adopt(Arc<Scope>),
     /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
     /// that settles waits for nobody, whatever its step says.

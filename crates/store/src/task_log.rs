@@ -44,6 +44,8 @@ pub struct Stored {
     pub progress: Progress,
     /// It was opened for another task; [`Family::kin`] knows which.
     pub is_child: bool,
+    /// It was given to whoever it was made for.
+    pub is_adopted: bool,
 }
 
 impl Stored {

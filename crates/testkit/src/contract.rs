@@ -81,7 +81,8 @@ promises! {
         a_late_registration_is_owed_what_follows_or_the_last_turn, whoever_delivers_is_woken,
         much_of_one_lane_hides_no_other, neighbours_that_were_given_up_alike_are_one_letter,
         what_waits_goes_where_its_registration_leads;
-    adoption: a_task_changes_hands_once_and_whole, a_settled_task_changes_hands;
+    adoption: a_task_changes_hands_once_and_whole, a_settled_task_changes_hands,
+        a_task_that_is_given_to_its_owner_stays_as_it_is;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
     kin: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,

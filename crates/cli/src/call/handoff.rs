@@ -4,7 +4,7 @@ use super::Session;
 use super::report::strange;
 use crate::problem::{Outcome, Problem, Stop};
 use crate::render::Node;
-use sabir_client::{Agent, Credentials, Trail, is_interface_of};
+use sabir_client::{Agent, Credentials, Trail, is_interface_of, only_interface_of};
 use sabir_proto::{TheirTask, Transfer};
 
 impl Session {
@@ -33,7 +33,7 @@ impl Session {
         if !is_interface_of(transfer, &found) {
             return Err(strange("the card at the agent that has the task now does not offer its address").into());
         }
-        let found = self.believe(found).await?.into_found();
+        let found = only_interface_of(transfer, self.believe(found).await?.into_found());
         let tokens = self.stored_tokens(&found).await?.into_iter().collect();
         let credentials = Credentials { tokens, claim: transfer.claim_secret.clone(), ..Credentials::default() };
         self.following(credentials).and_then(|client| client.agent(found)).map_err(|error| self.failed(error).into())

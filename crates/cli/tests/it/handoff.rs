@@ -5,6 +5,7 @@ use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
 use crate::tool::Desk;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 const HANDOFF: &str = "urn:sabir:ext:handoff:v1";
 const LITERAL: &str = "urn:sabir:ext:handoff:v1:literal";
@@ -458,6 +459,47 @@ fn elsewhere_the_task_is_whose_it_can_be_shown_to_be() {
     let get = Request::post("/", envelope("GetTask", &json!({"id": transfer["task_id"]})));
     let kept = billing.ask(&get.with("Authorization", format!("Bearer {ana}"))).json();
     assert_eq!(kept["result"]["id"], transfer["task_id"], "also after a crash: {kept}");
+}
+
+#[test]
+fn whoever_shows_the_claim_first_has_the_task_and_nobody_after() {
+    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let [desk, ana] = ["desk", "ana"].map(|name| key(&home, name));
+    let billing = Sabir::at(&home);
+    let word = "0123456789abcdef0123456789abcdef";
+    let digest: String = Sha256::digest(word).iter().map(|byte| format!("{byte:02x}")).collect();
+    let made = |number: u8| {
+        creation(
+            true,
+            &json!({"transfer_id": format!("0198aaaa-0000-7000-8000-00000000002{number}"), "originating_agent": "https://a.example",
+                "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": [],
+                "claim_digest": digest}),
+        )
+    };
+    let call = |method: &str, params: &Value, who: &str| {
+        Request::post("/", envelope(method, params)).with("Authorization", format!("Bearer {who}"))
+    };
+    let claiming = |request: Request| request.with("Sabir-Handoff-Claim", word);
+
+    // The sender listens. The caller comes with something to say, and not to look.
+    let mut listening = billing.open(&call("SendStreamingMessage", &made(1), &desk));
+    let task = listening.next().unwrap().event()["task"].clone();
+    assert_eq!(state(&task), "TASK_STATE_SUBMITTED");
+    billing.ask(&claiming(call("SendMessage", &answering(&task, "and hurry"), &ana)));
+    let last = listening.rest().last().expect("the stream ends").data.clone();
+    assert_eq!(last["error"]["code"], -32001, "it is not the sender's any more: {last}");
+    let get = json!({"id": task["id"]});
+    eventually("it has begun, and ended", || {
+        let got = billing.ask(&call("GetTask", &get, &ana)).json();
+        state(&got["result"]) == "TASK_STATE_COMPLETED"
+    });
+
+    // Shown by whom it belongs to anyway, it is used up as well.
+    let task = billing.ask(&call("SendMessage", &made(2), &desk)).json()["result"]["task"].clone();
+    let get = json!({"id": task["id"]});
+    assert_eq!(billing.ask(&claiming(call("GetTask", &get, &desk))).json()["result"]["id"], task["id"]);
+    assert_eq!(billing.ask(&claiming(call("GetTask", &get, &ana))).json()["error"]["code"], -32001);
+    assert_eq!(billing.ask(&call("GetTask", &get, &desk)).json()["result"]["id"], task["id"]);
 }
 
 #[test]

@@ -29,6 +29,8 @@ impl Context {
         };
         let mut context = own.unwrap_or(came);
         context.scope = Some(granted);
+        // What shows whose the task is, is about that task alone.
+        context.claim_digest = None;
         Incoming::Create { context: Box::new(context), hold: false }.stamp(said);
         Ok(())
     }

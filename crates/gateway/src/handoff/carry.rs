@@ -48,8 +48,8 @@ pub(super) async fn begin(
         return Ok(Ending::fail(format!("the task was not handed over to {}: {INSECURE}", order.to)));
     }
     let (hold, transfer_id) = (face.holds, context.transfer_id.clone());
-    // The task will be ours there: whoever holds it gives it to the caller that it is for.
-    let claim = hold.then(|| Claim::of_bits([cx.random(), cx.random()]));
+    // Elsewhere the task will be ours: whoever holds it gives it to the caller that it is for.
+    let claim = (hold && !face.here).then(|| Claim::of_bits([cx.random(), cx.random()]));
     context.claim_digest = claim.as_ref().map(Claim::digest);
     let mut message = Message {
         message_id: MessageId::parse(&transfer_id)?,

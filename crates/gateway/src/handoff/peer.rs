@@ -22,6 +22,8 @@ pub struct Face {
     pub holds: bool,
     /// Whether it recognises a message that it has seen before, or does no harm by taking it twice.
     pub recognises: bool,
+    /// Whether it is an agent of this server, where the task is its caller's from the beginning.
+    pub here: bool,
     /// The digest of its card.
     pub digest: String,
     /// Whether it has a signature that was checked and holds.
@@ -61,6 +63,7 @@ impl Face {
             accepts: accepts.unwrap_or(true),
             holds: accepts.unwrap_or(false),
             recognises: false,
+            here: false,
             digest: sabir_proto::digest::hex(&digest),
             // What a card says of itself proves nothing; whoever checks it knows better.
             signed: false,

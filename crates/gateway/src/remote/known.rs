@@ -60,6 +60,8 @@ pub(super) struct Moved {
     pub(super) by: Option<String>,
     /// What the task was called where it came from.
     pub(super) from: TaskRef,
+    /// The name of the handoff.
+    pub(super) transfer: String,
     /// What shows there that it is ours, until it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) claim: Option<Claim>,

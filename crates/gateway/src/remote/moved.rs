@@ -56,7 +56,8 @@ impl RemoteAgent {
         (known.last, known.streamed, known.attempts) = (None, false, 0);
         known.shown.hand_on();
         let claim = transfer.claim_secret.clone();
-        known.moved = Some(Moved { endpoint, by, from, claim, found: false, trail });
+        let transfer = transfer.transfer_id.clone();
+        known.moved = Some(Moved { endpoint, by, from, transfer, claim, found: false, trail });
         Ok(())
     }
 
@@ -67,7 +68,7 @@ impl RemoteAgent {
             return Ok(None);
         }
         let task = line.claimed(task, moved.claim.as_ref()).await?;
-        if moved.by.is_some() && !came_from(&task, &moved.from) {
+        if moved.by.is_some() && !came_from(&task, &moved.from, &moved.transfer) {
             return Err(Error::Usage("the task there does not say that it came from here".into()));
         }
         (moved.found, moved.claim) = (true, None);
@@ -108,6 +109,14 @@ impl Work<'_> {
             Err(error) => return Err(unfollowed(error)),
         };
         let arrived = self.remote.arrive(&line, &mut self.known).await.map_err(unfollowed)?;
+        if let Some(task) = &arrived
+            && !self.known.sent
+            && !task.status.state.is_interrupted()
+        {
+            // It asked where it was, and does not ask here.
+            self.tell(self.cx.gap("what was answered was not passed on: the task went elsewhere and asks no more"))
+                .await?;
+        }
         if let Some(task) = arrived
             && (self.known.sent || !task.status.state.is_interrupted())
             && let Some(ending) = self.task(task).await?
@@ -163,10 +172,11 @@ pub(super) fn refusal(error: &Error) -> String {
     }
 }
 
-/// Whether a task says that it was handed over by this one.
-fn came_from(task: &TheirTask, from: &TaskRef) -> bool {
+/// Whether a task says that it was handed over by this one, in this handoff.
+fn came_from(task: &TheirTask, from: &TaskRef, transfer: &str) -> bool {
     let said = task.metadata.as_ref().and_then(|metadata| metadata.get(HANDOFF));
-    said.is_some_and(|said| said["transferred_from"]["task_id"] == *from.to_string())
+    let said = said.map(|said| said["transferred_from"].clone()).unwrap_or_default();
+    said["task_id"] == *from.to_string() && said["transfer_id"] == *transfer && !transfer.is_empty()
 }
 
 /// Who has the task now, for our caller.

@@ -119,7 +119,8 @@ impl RemoteAgent {
             ..self.upstream.clone()
         };
         let name = format!("{}@handed-over", self.upstream.name);
-        let stranger = Replica::named(&name, &stranger, &place, &self.hub, self.bulkhead.clone())?;
+        let stranger =
+            Replica::named(&name, &stranger, &place, &self.hub, (self.bulkhead.clone(), self.answers.clone()))?;
         Ok(stranger.or_at_its_origin().unattended())
     }
 }
@@ -143,9 +144,10 @@ impl Threshold {
         if found.card.supported_interfaces.iter().filter_map(leads).any(|url| is_ours(&url, &self.ours)) {
             return Err("the card there leads back to this server".into());
         }
-        found.card.supported_interfaces.retain(|interface| leads(interface).is_some_and(|url| is_private(&url)));
-        let is_named = |url: Url| same_agent(url.as_str(), &self.endpoint);
-        if !found.card.supported_interfaces.iter().filter_map(leads).any(is_named) {
+        // It is the one that was named that is called, and no other of the card.
+        let is_named = |url: Url| is_private(&url) && same_agent(url.as_str(), &self.endpoint);
+        found.card.supported_interfaces.retain(|interface| leads(interface).is_some_and(is_named));
+        if found.card.supported_interfaces.is_empty() {
             return Err("the card there does not offer it".into());
         }
         Ok(found)

@@ -10,14 +10,14 @@ use crate::keeper::Keeper;
 use crate::keeper::by_way;
 use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
-use sabir_client::{Agent, Audience, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
+use sabir_client::{Agent, Audience, Capacity, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::card::Interface;
 use sabir_proto::transfer::same_agent;
 use sabir_proto::{AgentCard, Fault, HANDOFF, HANDOFF_LITERAL};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use url::Url;
+use url::{Origin, Url};
 
 /// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
 const CARD_TIME: Duration = Duration::from_secs(10);
@@ -77,6 +77,8 @@ pub(super) struct Replica {
     checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
+    /// Where it was said to be.
+    homes: Vec<Origin>,
     /// Where its card is looked for as well: of some only an interface is known, and their cards are at their origin.
     origin: Option<Reference>,
     kept: RwLock<Option<(Instant, Agent)>>,
@@ -102,7 +104,7 @@ impl Replica {
         upstream: &Upstream,
         place: &Place,
         hub: &Arc<Hub>,
-        bulkhead: Arc<Bulkhead>,
+        (bulkhead, answers): (Arc<Bulkhead>, Capacity),
     ) -> Result<Self, Error> {
         // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (Reference::parse(&place.url)?, upstream.places.len()) {
@@ -112,7 +114,7 @@ impl Replica {
             }
             _ => upstream.name.clone(),
         };
-        Self::named(&name, upstream, place, hub, bulkhead)
+        Self::named(&name, upstream, place, hub, (bulkhead, answers))
     }
 
     /// The same under a name of its own in metrics.
@@ -121,7 +123,7 @@ impl Replica {
         upstream: &Upstream,
         place: &Place,
         hub: &Arc<Hub>,
-        bulkhead: Arc<Bulkhead>,
+        (bulkhead, answers): (Arc<Bulkhead>, Capacity),
     ) -> Result<Self, Error> {
         let reference = Reference::parse(&place.url)?;
         if matches!(reference, Reference::File(_)) {
@@ -136,7 +138,7 @@ impl Replica {
             .version(Version::Any)
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
-            .room(hub.answers().part())
+            .room(answers)
             // Whoever hands tasks over may do so: they are followed.
             .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
             // A turn counts its calls, and so do breakers and the budget.
@@ -153,6 +155,12 @@ impl Replica {
         if let (true, Reference::Origin(home) | Reference::At(home)) = (shows, &reference) {
             client = client.audience(Audience::new(home.clone(), upstream.origins.clone()));
         }
+        let homes = match &reference {
+            Reference::Origin(home) | Reference::At(home) => vec![home.origin()],
+            Reference::File(_) => Vec::new(),
+        };
+        let beside = upstream.origins.iter().filter_map(|beside| Url::parse(beside).ok()).map(|url| url.origin());
+        let homes = homes.into_iter().chain(beside).collect();
         let client = client.build()?;
         let circuit = hub.circuit(&upstream.name, name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
@@ -167,6 +175,7 @@ impl Replica {
             checks,
             client,
             reference,
+            homes,
             origin: None,
             kept,
             doubted: AtomicBool::new(false),
@@ -293,9 +302,12 @@ impl Replica {
         kept.as_ref().map(|(_, agent)| agent.interface().url.clone())
     }
 
-    /// Whether this is an interface of the agent here. Its card is fetched for that only where the host is the same: who
-    /// asks may not be somebody who should have cards fetched.
+    /// Whether this is an interface of the agent here: at the host where it was said to be, or at one of those that may see
+    /// what it is shown. A card may name any other, and so pose as whoever is there.
     pub(super) async fn is_at(&self, endpoint: &Url) -> bool {
+        if !self.homes.iter().any(|home| *home == endpoint.origin()) {
+            return false;
+        }
         let offers = |card: &AgentCard| {
             card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, endpoint.as_str()))
         };
@@ -305,11 +317,7 @@ impl Replica {
         if let Some(found) = self.keeper.as_ref().and_then(|keeper| keeper.kept()) {
             return offers(&found.card);
         }
-        let home = match &self.reference {
-            Reference::Origin(url) | Reference::At(url) => url.origin() == endpoint.origin(),
-            Reference::File(_) => false,
-        };
-        home && self.agent().await.is_ok_and(|agent| offers(agent.card()))
+        self.agent().await.is_ok_and(|agent| offers(agent.card()))
     }
 
     /// The agent by its card. One that is there is used at once, however old: whoever serves us fetches it anew behind
@@ -389,9 +397,10 @@ impl Replica {
             None => self.by_open_way(found)?,
             Some(keeper) => {
                 let voucher = vouch(&self.client, &found).await;
-                // What is seen first is pinned, so it is tried out before. Who vouches for nothing is not even asked.
+                // What is seen first is pinned, so it is tried out before. Who vouches for nothing is not even asked, and of
+                // a stranger's card only the interface that was named.
                 let found = match keeper.kept() {
-                    None if !voucher.wrong => self.tried_out(found).await,
+                    None if !voucher.wrong && !self.unattended => self.tried_out(found).await,
                     _ => found,
                 };
                 let may = |found: &Found| self.client.admit(found).map_err(|error| error.to_string());

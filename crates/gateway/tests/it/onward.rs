@@ -48,7 +48,7 @@ enum Form {
 }
 
 fn transferred(task: &str, to: &str, their: &str, form: Form) -> Value {
-    let transfer = json!({"agent_endpoint": to, "task_id": their, "reason": "A refund"});
+    let transfer = json!({"agent_endpoint": to, "task_id": their, "reason": "A refund", "transfer_id": "x-1"});
     let status = match form {
         Form::Urn => json!({"state": "TASK_STATE_COMPLETED", "message": {"messageId": "went", "role": "ROLE_AGENT",
             "parts": [{"text": "gone"}], "extensions": [HANDOFF],
@@ -65,7 +65,7 @@ fn theirs(state: &str, texts: &[&str]) -> Value {
     let parts: Vec<Value> = texts.iter().map(|text| json!({"text": text})).collect();
     let artifacts = if parts.is_empty() { json!([]) } else { json!([{"artifactId": "a", "parts": parts}]) };
     json!({"id": "t-b", "contextId": "c-b", "artifacts": artifacts,
-        "metadata": {HANDOFF: {"transferred_from": {"agent": "a", "task_id": "t-a"}}},
+        "metadata": {HANDOFF: {"transferred_from": {"agent": "a", "task_id": "t-a", "transfer_id": "x-1"}}},
         "status": {"state": format!("TASK_STATE_{state}"), "message": {"messageId": format!("b-{state}"),
             "role": "ROLE_AGENT", "parts": [{"text": format!("b is {state}")}]}}})
 }
@@ -617,4 +617,40 @@ async fn a_card_at_the_origin_of_the_receiver_is_found() {
     let a = giver(rpc(&b), Form::Urn).await;
     let done = Bench::new(upstream(&a.url)).await.send("go").await;
     assert_eq!((done.status.state, texts(&done)), (TaskState::Completed, vec!["made by b"]), "{}", words(&done));
+}
+
+/// A card that names another address before its own.
+fn naming(base: &str, other: &str) -> String {
+    let mut card: Value = serde_json::from_str(&hands_over(base, false, "")).unwrap();
+    let interfaces = card["supportedInterfaces"].as_array_mut().unwrap();
+    let mut first = interfaces[0].clone();
+    first["url"] = json!(other);
+    interfaces.insert(0, first);
+    card.to_string()
+}
+
+#[tokio::test]
+async fn a_card_that_names_somebody_elses_address_is_not_taken_for_them() {
+    let b = receiver(&["COMPLETED"]).await;
+    let there = rpc(&b);
+    let other = there.clone();
+    let poser = agent_with(move |base| naming(base, &other), |_, heard| panic!("{heard:?}")).await;
+    let remote = RemoteAgent::new(upstream(&poser.url), &Hub::new(Metrics::default())).unwrap();
+    assert!(remote.is_at(&Url::parse(&rpc(&poser)).unwrap()).await, "its own");
+    assert!(!remote.is_at(&Url::parse(&there).unwrap()).await);
+}
+
+#[tokio::test]
+async fn of_a_strangers_card_the_interface_that_was_named_is_called_and_no_other() {
+    let bystander = agent(false, |_, heard| panic!("{heard:?}")).await;
+    let other = rpc(&bystander);
+    let b = agent_with(
+        move |base| naming(base, &other),
+        |_, _| Do::Result(theirs("COMPLETED", &["made by b"]).to_string()),
+    )
+    .await;
+    let a = giver(rpc(&b), Form::Urn).await;
+    let done = Bench::new(upstream(&a.url)).await.send("go").await;
+    assert_eq!((done.status.state, texts(&done)), (TaskState::Completed, vec!["made by b"]), "{}", words(&done));
+    assert!(methods(&bystander).is_empty());
 }

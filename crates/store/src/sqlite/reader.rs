@@ -54,7 +54,7 @@ pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
 }
 
-const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child";
+const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child, adopted";
 
 impl Reader {
     /// Several statements on one view of the file.
@@ -115,7 +115,8 @@ impl Reader {
         let attempt = row.get::<_, Option<u32>>(6)?.unwrap_or(0);
         let progress = Progress { turn, attempt, checkpoint: None };
         let (id, is_child) = (task_id(row.get(0)?, row.get(1)?), row.get::<_, Option<i64>>(10)?.is_some());
-        Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child }))
+        let is_adopted = row.get::<_, Option<i64>>(11)?.is_some();
+        Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child, is_adopted }))
     }
 
     /// What an unsettled task has outside its row.

@@ -489,6 +489,9 @@ impl Writer {
         let to = self.shared.scopes.intern(&self.connection, by)?;
         let sql = "UPDATE task SET scope = ?2, adopted = 1 WHERE k = ?1";
         self.connection.prepare_cached(sql)?.execute((k, to))?;
+        if was == to {
+            return Ok(Ok(()));
+        }
         let sql = "UPDATE move SET scope = ?3 WHERE scope = ?2 AND k = ?1";
         self.connection.prepare_cached(sql)?.execute((k, was, to))?;
         self.connection.prepare_cached("DELETE FROM alias WHERE k = ?1 AND scope <> ?2")?.execute((k, to))?;

@@ -42,6 +42,19 @@ pub(super) fn a_task_changes_hands_once_and_whole(bench: &mut dyn Bench) {
     assert_eq!(bench.log().refused(adopt(&stranger, &bob)), AppendError::Stale, "there is no such task");
 }
 
+pub(super) fn a_task_that_is_given_to_its_owner_stays_as_it_is(bench: &mut dyn Bench) {
+    let (mut author, ann, bob) = (Author::new(9), owner("ann"), owner("bob"));
+    let mut story = author.story(&ann);
+    let named = Effect::Alias { name: "a".into(), was: None };
+    let opening = story.open(&mut author, &[News::Status(TaskState::Working)]);
+    bench.log().put(Step { effects: vec![named, registers("p", 3)], ..opening });
+    bench.log().put(adopt(&story, &ann));
+    assert_eq!(wait(bench.log().alias(&ann, "a")), Ok(Some(story.id())));
+    assert_eq!(wait(bench.log().pushes(story.id())).map(|pushes| pushes.len()), Ok(1));
+    assert!(bench.log().stored(story.id()).expect("the task").is_adopted);
+    assert_eq!(bench.log().refused(adopt(&story, &bob)), AppendError::Stale, "and is nobody else's from then on");
+}
+
 pub(super) fn a_settled_task_changes_hands(bench: &mut dyn Bench) {
     let (mut author, ann, bob) = (Author::new(9), owner("ann"), owner("bob"));
     let mut story = author.story(&ann);

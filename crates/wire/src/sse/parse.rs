@@ -11,6 +11,8 @@ use std::mem;
 
 /// Bytes of one event, unless said otherwise: the largest task our own server keeps, and an envelope around it.
 pub const EVENT_BYTES_MAX: usize = 65 << 20;
+/// How much room is kept between two events.
+const KEPT_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -125,9 +127,19 @@ impl Parser {
         self.event.bytes > 0 || (!rest.is_empty() && rest[0] != b':')
     }
 
-    /// Bytes that are held for an event whose end has not come.
-    pub fn held(&self) -> usize {
-        self.event.bytes + self.rest().len()
+    /// Bytes that are held: for an event whose end has not come, and the room that was made for those before it.
+    pub const fn held(&self) -> usize {
+        self.event.bytes + self.buffer.capacity()
+    }
+
+    /// Gives back what a large event needed, once there is no more of it.
+    fn shrink(&mut self) {
+        if self.buffer.capacity() > KEPT_BYTES && self.rest().len() <= KEPT_BYTES / 2 {
+            self.buffer.drain(..self.line);
+            self.seen -= self.line;
+            self.line = 0;
+            self.buffer.shrink_to(KEPT_BYTES);
+        }
     }
 
     fn advance(&mut self) -> Result<Option<Frame>, Unreadable> {
@@ -144,6 +156,7 @@ impl Parser {
                 return if self.event.bytes + self.rest().len() > self.limit {
                     Err(Unreadable::TooLong(self.limit))
                 } else {
+                    self.shrink();
                     Ok(None)
                 };
             };
@@ -369,5 +382,20 @@ mod tests {
                 while let Ok(Some(_)) = parser.next() {}
             }
         }
+    }
+
+    #[test]
+    fn what_a_large_event_needed_is_counted_and_given_back() {
+        const LARGE: usize = 4 << 20;
+        let mut parser = Parser::new(EVENT_BYTES_MAX);
+        for text in [format!("data: {}", " ".repeat(LARGE)), format!(": {}", "c".repeat(LARGE))] {
+            parser.push(text.as_bytes());
+            assert!(parser.next().unwrap().is_none() && parser.held() >= LARGE);
+            parser.push(b"\n\n");
+            while parser.next().unwrap().is_some() {}
+            assert!(parser.held() <= KEPT_BYTES, "{}", parser.held());
+        }
+        parser.push(b"data: {}\n\n");
+        assert_eq!(parser.next().unwrap().unwrap().data, "{}");
     }
 }

@@ -212,6 +212,7 @@ impl Peer for Billing {
                 accepts: road.accepts.load(Ordering::Relaxed),
                 holds: road.holds.load(Ordering::Relaxed),
                 recognises: false,
+                here: false,
                 digest: "d".into(),
                 signed: false,
                 followed: road.followed.load(Ordering::Relaxed) > road.faces.load(Ordering::Relaxed),

@@ -94,5 +94,5 @@ fn face(served: &Served) -> Face {
         None => ("", ""),
     };
     // Whoever is sent there has come to this very server before.
-    Face { holds: true, recognises: true, followed: true, ..Face::of(&card, endpoint, binding) }
+    Face { holds: true, recognises: true, followed: true, here: true, ..Face::of(&card, endpoint, binding) }
 }

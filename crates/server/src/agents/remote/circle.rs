@@ -33,11 +33,10 @@ impl Acquaintances for Circle {
                     there.push(name);
                 }
             }
-            if there.is_empty() {
-                return None;
-            }
+            // Where there are several, nobody knows whom it was handed to.
+            let [name] = <[AgentName; 1]>::try_from(there).ok()?;
             let open = self.roster.open_to(caller, None).await;
-            there.into_iter().find(|name| open.iter().any(|peer| peer.name == *name))
+            open.iter().any(|peer| peer.name == name).then_some(name)
         })
     }
 
