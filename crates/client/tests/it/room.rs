@@ -28,32 +28,34 @@ async fn agent() -> Stub {
 #[tokio::test]
 async fn who_finds_no_room_fails_alone_and_others_go_on() {
     let stub = agent().await;
-    let room = Capacity::new(2 * MIB);
+    // What an event that grows takes is up to twice its size.
+    let room = Capacity::new(3 * MIB);
     let client = client().room(room.clone()).once().build().unwrap();
     let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
     let send = |bytes: usize| agent.send(text_message(bytes.to_string()));
-    send(MIB).await.unwrap();
-    assert!(matches!(send(2 * MIB).await, Err(Error::Crowded)), "one that is larger than all the room there is");
+    send(2 * MIB).await.unwrap();
+    assert!(matches!(send(3 * MIB).await, Err(Error::Crowded)), "one that is larger than all the room there is");
     let mut stream = agent.stream(text_message("go"), Follow::default()).await.unwrap();
     let waited = tokio::time::timeout(Duration::from_millis(500), stream.next()).await;
     assert!(waited.is_err(), "the event has no end");
-    assert!(matches!(send(MIB).await, Err(Error::Crowded)), "an event that never ends takes its room");
+    assert!(matches!(send(2 * MIB).await, Err(Error::Crowded)), "an event that never ends takes its room");
     send(1000).await.unwrap();
     drop(stream);
-    send(MIB).await.unwrap();
+    send(2 * MIB).await.unwrap();
 }
 
 #[tokio::test]
 async fn clients_with_one_room_share_it() {
     let stub = agent().await;
-    let room = Capacity::new(2 * MIB);
+    // What an event that grows takes is up to twice its size.
+    let room = Capacity::new(3 * MIB);
     let connect = async |room: Capacity| {
         client().room(room).once().build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap()
     };
     let (greedy, other) = (connect(room.clone()).await, connect(room.clone()).await);
     let mut stream = greedy.stream(text_message("go"), Follow::default()).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(500), stream.next()).await.is_err());
-    let answer = other.send(text_message(MIB.to_string())).await;
+    let answer = other.send(text_message((2 * MIB).to_string())).await;
     assert!(matches!(answer, Err(Error::Crowded)), "{answer:?}");
     other.send(text_message("1000")).await.unwrap();
 }
