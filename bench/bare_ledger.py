@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """A bare program for SQLite that writes what a server wrote, in groups of the same size: what bookings cost at least.
 
-    bare_ledger.py BEFORE AFTER GROUP
+    bare_ledger.py BEFORE AFTER GROUP [--without-checkpoints]
 
 Reads from two copies of a server's database which rows it added between them, whatever the tables are, and writes the
 same rows into a copy of the first, as many bookings to a transaction as the server had, each transaction synced. Tables
 that change without growing, such as counters, are touched once in a transaction, and the slot of every booking is taken
-with an update. Rows are read into memory beforehand and written with prepared statements, table by table; checkpoints are
-left out, since the server makes them beside its writes. Prints one line of JSON.
+with an update. Rows are read into memory beforehand and written with prepared statements, table by table. What was written
+reaches the database as SQLite does it by itself, a checkpoint for every thousand pages: the server brings its rows there in
+the same time as well. `--without-checkpoints` leaves that out, for what it is that the writes alone cost. Prints one line
+of JSON.
 """
 
 import contextlib
@@ -52,12 +54,13 @@ def stretch(connection, size):
     connection.execute('PRAGMA wal_checkpoint(RESTART)').fetchall()
 
 
-def write(database, growing, standing, bookings, count):
+def write(database, growing, standing, bookings, count, checkpoints):
     """Writes it all, and gives the seconds it took."""
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute('PRAGMA journal_mode = WAL')
     connection.execute('PRAGMA synchronous = FULL')
-    connection.execute('PRAGMA wal_autocheckpoint = 0')
+    if not checkpoints:
+        connection.execute('PRAGMA wal_autocheckpoint = 0')
     stretch(connection, 8192 * max(map(len, growing.values())))
     place = {table: ', '.join('?' * len(rows[0])) for table, rows in (growing | standing).items()}
     insert = {table: f'INSERT OR REPLACE INTO "{table}" VALUES ({marks})' for table, marks in place.items()}
@@ -78,7 +81,7 @@ def write(database, growing, standing, bookings, count):
     return took
 
 
-def main(before, after, group):
+def main(before, after, group, *flags):
     changed = dict(added(before, after))
     with contextlib.closing(sqlite3.connect(after)) as connection:
         columns = [row[1] for row in connection.execute('PRAGMA table_info(booking)')]
@@ -96,7 +99,7 @@ def main(before, after, group):
     with tempfile.TemporaryDirectory(dir=pathlib.Path(before).parent) as folder:
         database = pathlib.Path(folder) / 'bare.db'
         shutil.copy(before, database)
-        seconds = write(database, growing, standing, slots, count)
+        seconds = write(database, growing, standing, slots, count, '--without-checkpoints' not in flags)
     print(
         json.dumps(
             {

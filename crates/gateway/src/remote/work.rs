@@ -29,6 +29,7 @@ use sabir_proto::{
     Answer, Code, Fault, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask,
     Timestamp,
 };
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -378,9 +379,14 @@ impl<'a> Work<'a> {
         }
         let mut numbers = Numbers::after(after);
         loop {
-            let next = match self.time_left() {
-                None => Ok(self.hear(events.next()).await),
-                Some(left) => self.hear(tokio::time::timeout(left, events.next())).await,
+            // Thousands of turns wait here. So what is waited for is in this future once, by reference in those around it,
+            // and what is done with it is not in it at all.
+            let next = {
+                let mut next = pin!(events.next());
+                match self.time_left() {
+                    None => Ok(self.hear(next.as_mut()).await),
+                    Some(left) => self.hear(tokio::time::timeout(left, next.as_mut())).await,
+                }
             };
             let Ok(next) = next else { return Ok(None) };
             let said = match next {
@@ -391,7 +397,7 @@ impl<'a> Work<'a> {
             let last = events.number().map(str::to_owned);
             match numbers.takes(last.as_deref()) {
                 Order::Next => self.broken = None,
-                Order::Unknown => self.missed(&said).await?,
+                Order::Unknown => Box::pin(self.missed(&said)).await?,
                 Order::Behind => {
                     self.doubt = true;
                     if !ends(&said) {
@@ -403,11 +409,11 @@ impl<'a> Work<'a> {
             if self.doubt
                 && ends(&said)
                 && let Some(task) = self.known.task.clone()
-                && let Some(ending) = self.compare(line, &task).await?
+                && let Some(ending) = Box::pin(self.compare(line, &task)).await?
             {
                 return Ok(Some(ending));
             }
-            match self.event(said, last).await {
+            match Box::pin(self.event(said, last)).await {
                 Ok(None) => {}
                 Ok(Some(ending)) => {
                     events.close();
