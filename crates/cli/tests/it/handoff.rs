@@ -514,10 +514,8 @@ fn an_agent_that_takes_none_takes_none() {
     assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
 }
 
-#[test]
-fn a_task_that_was_held_is_not_held_again_where_it_is_passed_on() {
-    let server = Sabir::start(
-        r#"
+/// A desk that passes everything on.
+const DESK: &str = r#"
 [[agent]]
 name = "desk"
 kind = "dispatch"
@@ -542,8 +540,36 @@ description = "Pays money back"
 tags = ["cap:billing.refund"]
 [[agent.rule]]
 do = [{ complete = "refunded" }]
-"#,
-    );
+"#;
+
+#[test]
+fn what_is_done_for_a_task_is_done_for_whoever_has_it_when_it_begins() {
+    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{DESK}"));
+    let [sender, ana, bob] = ["sender", "ana", "bob"].map(|name| key(&home, name));
+    let server = Sabir::at(&home);
+    let word = "fedcba9876543210fedcba9876543210";
+    let digest: String = Sha256::digest(word).iter().map(|byte| format!("{byte:02x}")).collect();
+    let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000031", "originating_agent": "https://a.example",
+        "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": [],
+        "claim_digest": digest});
+    let ask = |path: &str, method: &str, params: &Value, who: &str| {
+        let request = Request::post(path, envelope(method, params)).with("Authorization", format!("Bearer {who}"));
+        server.ask(&request.with("Sabir-Handoff-Claim", word)).json()
+    };
+    let made = ask("/", "SendMessage", &creation(true, &context), &sender)["result"]["task"].clone();
+    let get = json!({"id": made["id"]});
+    eventually("it is done", || state(&ask("/", "GetTask", &get, &ana)["result"]) == "TASK_STATE_COMPLETED");
+    let children = |who: &str| ask("/agents/billing", "ListTasks", &json!({}), who)["result"]["tasks"].clone();
+    assert_eq!(children(&sender), json!([]), "the sender's name is on nothing that was done");
+    let child = json!({"id": children(&ana)[0]["id"]});
+    assert!(child["id"].is_string());
+    // Whose the child is was never for the claim to say.
+    assert_eq!(ask("/agents/billing", "GetTask", &child, &bob)["error"]["code"], -32001);
+}
+
+#[test]
+fn a_task_that_was_held_is_not_held_again_where_it_is_passed_on() {
+    let server = Sabir::start(DESK);
     let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000003", "originating_agent": "https://a.example",
         "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": []});
     let made = server.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();

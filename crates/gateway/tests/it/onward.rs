@@ -230,11 +230,9 @@ async fn what_the_receiver_asks_is_answered_there_and_nowhere_else() {
     assert_eq!(said["parts"][0]["text"], "the first");
 }
 
-#[tokio::test]
-async fn an_answer_that_comes_after_the_task_went_is_said_to_the_receiver() {
-    let b = receiver(&["INPUT_REQUIRED"]).await;
-    let to = rpc(&b);
-    let a = agent(false, move |number, heard| match (number, heard.method().as_str()) {
+/// An agent that asks, and has handed the task over by the time it is answered.
+async fn asks_and_hands_over(to: String) -> Stub {
+    agent(false, move |number, heard| match (number, heard.method().as_str()) {
         (0, _) => {
             let asks = json!({"id": "t-a", "contextId": "c-a", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}});
             Do::Result(json!({ "task": asks }).to_string())
@@ -242,12 +240,31 @@ async fn an_answer_that_comes_after_the_task_went_is_said_to_the_receiver() {
         (_, "SendMessage") => Do::Error(-32004, "somebody else has it"),
         _ => Do::Result(transferred("t-a", &to, "t-b", Form::Urn).to_string()),
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_the_task_went_is_said_to_the_receiver() {
+    let b = receiver(&["INPUT_REQUIRED"]).await;
+    let a = asks_and_hands_over(rpc(&b)).await;
     let bench = Bench::new(upstream(&a.url)).await;
     let asks = bench.send("go").await;
     let done = bench.answer(&asks, "the first").await;
     assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
     assert_eq!(methods(&b), ["GetTask", "SendMessage"]);
+    assert!(Gap::of(done.metadata.as_ref()).is_none());
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_waits_for_any_more_is_said_to_be_lost() {
+    let b = receiver(&["COMPLETED"]).await;
+    let a = asks_and_hands_over(rpc(&b)).await;
+    let bench = Bench::new(upstream(&a.url)).await;
+    let asks = bench.send("go").await;
+    let done = bench.answer(&asks, "the first").await;
+    assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
+    assert_eq!(methods(&b), ["GetTask"]);
+    assert!(Gap::of(done.metadata.as_ref()).is_some(), "{:?}", done.metadata);
 }
 
 #[tokio::test]
