@@ -87,7 +87,7 @@ pub use reference::{Reference, is_loopback};
 pub use said::Said;
 pub use secret::Secret;
 pub use tls::Tls;
-pub use transfer::{Trail, is_interface_of, is_private, only_interface_of};
+pub use transfer::{Trail, is_confidential, offering};
 pub use transport::Written;
 pub use wait::{Outcome, Pace, message_text, task_text};
 

@@ -4,11 +4,11 @@
 //! first server is nobody else's business. Where to go is that server's word, so it is checked: over TLS or on this
 //! machine, an interface of the card that is found there, never the same task twice, and not for ever.
 
-use crate::{Agent, Client, Credentials, Error, Found, Reference};
+use crate::{Agent, Client, Credentials, Error, Found, Reference, is_loopback};
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX, same_agent};
 use sabir_proto::{TaskRef, Transfer};
 use serde::{Deserialize, Serialize};
-use url::{Host, Url};
+use url::Url;
 
 /// The way a task has come so far. Can be written down by whoever follows for longer than a process lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Trail {
         let endpoint = &transfer.agent_endpoint;
         let not = |why: String| Error::Usage(format!("the task is not followed to {endpoint}: {why}"));
         let url = Url::parse(endpoint).map_err(|error| not(error.to_string()))?;
-        if !is_private(&url) {
+        if !is_confidential(&url) {
             return Err(not("only https is followed".into()));
         }
         self.advance(transfer).map_err(not)?;
@@ -66,25 +66,16 @@ impl Trail {
 }
 
 /// Whether nobody on the way reads along: by TLS, or on this machine.
-pub fn is_private(url: &Url) -> bool {
-    let local = match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && local)
+pub fn is_confidential(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
-/// Whether a card is that of the agent a task went to.
-pub fn is_interface_of(transfer: &Transfer, found: &Found) -> bool {
-    found.card.supported_interfaces.iter().any(|interface| same_agent(&interface.url, &transfer.agent_endpoint))
-}
-
-/// The card without other interfaces than the one that a task went to: nobody else is shown the claim to it.
-pub fn only_interface_of(transfer: &Transfer, mut found: Found) -> Found {
-    found.card.supported_interfaces.retain(|interface| same_agent(&interface.url, &transfer.agent_endpoint));
-    found
+/// A card without other interfaces than the one that a task went to: nobody else is shown the claim to it. `None` for the
+/// card of somebody else, who does not offer it.
+pub fn offering(transfer: &Transfer, mut found: Found) -> Option<Found> {
+    let interfaces = &mut found.card.supported_interfaces;
+    interfaces.retain(|interface| same_agent(&interface.url, &transfer.agent_endpoint));
+    (!interfaces.is_empty()).then_some(found)
 }
 
 impl Client {
@@ -98,11 +89,8 @@ impl Client {
     ) -> Result<Agent, Error> {
         let reference = trail.next(transfer)?;
         let found = self.believe(self.card(&reference).await?).await?;
-        if !is_interface_of(transfer, &found) {
-            let words = format!("the card found there does not offer {}", transfer.agent_endpoint);
-            return Err(Error::Usage(words));
-        }
-        let found = only_interface_of(transfer, found);
+        let strange = || Error::Usage(format!("the card found there does not offer {}", transfer.agent_endpoint));
+        let found = offering(transfer, found).ok_or_else(strange)?;
         let claim = transfer.claim_secret.clone();
         self.agent_with(found, &Credentials { claim, ..credentials.clone() })
     }

@@ -375,10 +375,7 @@ impl Context {
     /// anybody is.
     pub fn transfer_context(&self) -> Option<TransferContext> {
         let first = self.turn.before.as_ref().and_then(|task| task.history.first());
-        match crate::hold::read(first.unwrap_or(&self.turn.message)) {
-            Ok(Some(sabir_proto::transfer::Incoming::Create { context, .. })) => Some(*context),
-            _ => None,
-        }
+        crate::hold::came_with(first.unwrap_or(&self.turn.message))
     }
 
     /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.

@@ -61,7 +61,7 @@ pub(crate) fn retry_key(incoming: &transfer::Incoming) -> Option<String> {
 
 /// Where a task came from, for its metadata.
 pub(crate) fn provenance(message: &Message) -> Option<Object> {
-    let Ok(Some(transfer::Incoming::Create { context, .. })) = read(message) else { return None };
+    let context = came_with(message)?;
     let from = serde_json::json!({
         "agent": context.originating_agent,
         "task_id": context.originating_task_id,
@@ -117,7 +117,7 @@ impl Engine {
             return Ok(());
         }
         let Some(stored) = self.core.log.load(id).await.map_err(read)? else { return Ok(()) };
-        let digest = first_message(&stored).and_then(|message| read_context(&message)?.claim_digest);
+        let digest = first_message(&stored).and_then(|message| came_with(&message)?.claim_digest);
         if stored.is_adopted || stored.is_child || !digest.is_some_and(|digest| claim.fits(&digest)) {
             return Ok(());
         }
@@ -171,9 +171,9 @@ impl Incoming<'_> {
     }
 
     fn belongs(&self, stored: &Stored, order: &transfer::Order, id: TaskId) -> Result<(), Fault> {
-        let first = first_message(stored).and_then(|message| read(&message).ok().flatten());
-        match first {
-            Some(transfer::Incoming::Create { context, .. }) if context.transfer_id == order.transfer_id => Ok(()),
+        let came = first_message(stored).and_then(|message| came_with(&message));
+        match came {
+            Some(context) if context.transfer_id == order.transfer_id => Ok(()),
             _ => {
                 let words = format!("task {id} was not handed over by this transfer");
                 Err(Fault::invalid("message.metadata.transfer_id", words))
@@ -182,8 +182,8 @@ impl Incoming<'_> {
     }
 }
 
-/// What was told with a task that was handed over.
-fn read_context(message: &Message) -> Option<TransferContext> {
+/// What was told with a task that was handed over, by the message that opened it.
+pub(crate) fn came_with(message: &Message) -> Option<TransferContext> {
     match read(message) {
         Ok(Some(transfer::Incoming::Create { context, .. })) => Some(*context),
         _ => None,

@@ -4,7 +4,7 @@ use super::Session;
 use super::report::strange;
 use crate::problem::{Outcome, Problem, Stop};
 use crate::render::Node;
-use sabir_client::{Agent, Credentials, Trail, is_interface_of, only_interface_of};
+use sabir_client::{Agent, Credentials, Trail, offering};
 use sabir_proto::{TheirTask, Transfer};
 
 impl Session {
@@ -30,10 +30,8 @@ impl Session {
         };
         let reference = trail.next(transfer).map_err(wrong)?;
         let found = self.client.card(&reference).await.map_err(|error| self.problem(error, None))?;
-        if !is_interface_of(transfer, &found) {
-            return Err(strange("the card at the agent that has the task now does not offer its address").into());
-        }
-        let found = only_interface_of(transfer, self.believe(found).await?.into_found());
+        let found = offering(transfer, self.believe(found).await?.into_found())
+            .ok_or_else(|| strange("the card at the agent that has the task now does not offer its address"))?;
         let tokens = self.stored_tokens(&found).await?.into_iter().collect();
         let credentials = Credentials { tokens, claim: transfer.claim_secret.clone(), ..Credentials::default() };
         self.following(credentials).and_then(|client| client.agent(found)).map_err(|error| self.failed(error).into())

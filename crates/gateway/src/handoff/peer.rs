@@ -1,6 +1,6 @@
 //! The agent on the other side.
 
-use sabir_client::{Error, is_private};
+use sabir_client::{Error, is_confidential};
 use sabir_engine::BoxFuture;
 use sabir_guard::policy::lattice::Capabilities;
 use sabir_proto::{AgentCard, HANDOFF, Message, TaskId, TaskRef, TheirTask};
@@ -67,7 +67,7 @@ impl Face {
             digest: sabir_proto::digest::hex(&digest),
             // What a card says of itself proves nothing; whoever checks it knows better.
             signed: false,
-            followed: Url::parse(endpoint).is_ok_and(|url| is_private(&url)),
+            followed: Url::parse(endpoint).is_ok_and(|url| is_confidential(&url)),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{Place, RemoteAgent, Upstream};
 use crate::destination::destination;
 use crate::keeper::{Keeper, May};
 use crate::scout::{Voucher, address, is_ours};
-use sabir_client::{Credentials, Egress, Error, Found, Tls, is_private};
+use sabir_client::{Credentials, Egress, Error, Found, Tls, is_confidential};
 use sabir_engine::BoxFuture;
 use sabir_proto::transfer::same_agent;
 use sabir_proto::{AgentName, Caller, Transfer};
@@ -74,7 +74,7 @@ impl RemoteAgent {
         {
             return Ok(Some(name));
         }
-        if is_private(&url) { Ok(None) } else { Err("only https is followed".into()) }
+        if is_confidential(&url) { Ok(None) } else { Err("only https is followed".into()) }
     }
 
     /// Whoever has a task that was handed over.
@@ -145,7 +145,7 @@ impl Threshold {
             return Err("the card there leads back to this server".into());
         }
         // It is the one that was named that is called, and no other of the card.
-        let is_named = |url: Url| is_private(&url) && same_agent(url.as_str(), &self.endpoint);
+        let is_named = |url: Url| is_confidential(&url) && same_agent(url.as_str(), &self.endpoint);
         found.card.supported_interfaces.retain(|interface| leads(interface).is_some_and(is_named));
         if found.card.supported_interfaces.is_empty() {
             return Err("the card there does not offer it".into());

@@ -303,24 +303,26 @@ async fn a_cancel_goes_to_whoever_has_the_task() {
     assert_eq!(methods(&a), ["SendMessage"]);
 }
 
-#[tokio::test]
-async fn a_cancel_that_finds_the_task_gone_goes_after_it() {
-    let b = receiver(&["WORKING"]).await;
-    let (to, gone) = (rpc(&b), Arc::new(AtomicBool::new(false)));
-    let goes = gone.clone();
-    let a = agent(false, move |_, heard| match heard.method().as_str() {
+/// An agent that works, and has handed the task over by the time it is asked to stop.
+async fn gone_when_canceled(gone: Value) -> Stub {
+    let goes = AtomicBool::new(false);
+    let working = json!({"id": "t-a", "contextId": "c-a", "status": {"state": "TASK_STATE_WORKING"}});
+    agent(false, move |_, heard| match heard.method().as_str() {
         "CancelTask" => {
             goes.store(true, Ordering::Relaxed);
             Do::Error(-32002, "it is over")
         }
-        "SendMessage" => {
-            let begun = json!({"id": "t-a", "contextId": "c-a", "status": {"state": "TASK_STATE_WORKING"}});
-            Do::Result(json!({ "task": begun }).to_string())
-        }
-        _ if goes.load(Ordering::Relaxed) => Do::Result(transferred("t-a", &to, "t-b", Form::Literal).to_string()),
-        _ => Do::Result(r#"{"id":"t-a","contextId":"c-a","status":{"state":"TASK_STATE_WORKING"}}"#.into()),
+        "SendMessage" => Do::Result(json!({ "task": working }).to_string()),
+        _ if goes.load(Ordering::Relaxed) => Do::Result(gone.to_string()),
+        _ => Do::Result(working.to_string()),
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_cancel_that_finds_the_task_gone_goes_after_it() {
+    let b = receiver(&["WORKING"]).await;
+    let a = gone_when_canceled(transferred("t-a", &rpc(&b), "t-b", Form::Literal)).await;
     let bench = Bench::new(upstream(&a.url)).await;
     let id = bench.begin("go").await.id;
     eventually("it has begun", async || (methods(&a).len() > 1).then_some(())).await;
@@ -590,23 +592,7 @@ async fn what_was_written_down_for_the_agent_itself_opens_no_other_door() {
 
 #[tokio::test]
 async fn a_cancel_where_nobody_may_go_says_so() {
-    let gone = Arc::new(AtomicBool::new(false));
-    let goes = gone.clone();
-    let a = agent(false, move |_, heard| match heard.method().as_str() {
-        "CancelTask" => {
-            goes.store(true, Ordering::Relaxed);
-            Do::Error(-32002, "it is over")
-        }
-        "SendMessage" => {
-            let begun = json!({"id": "t-a", "contextId": "c-a", "status": {"state": "TASK_STATE_WORKING"}});
-            Do::Result(json!({ "task": begun }).to_string())
-        }
-        _ if goes.load(Ordering::Relaxed) => {
-            Do::Result(transferred("t-a", "https://10.0.0.1/rpc", "t-b", Form::Urn).to_string())
-        }
-        _ => Do::Result(r#"{"id":"t-a","contextId":"c-a","status":{"state":"TASK_STATE_WORKING"}}"#.into()),
-    })
-    .await;
+    let a = gone_when_canceled(transferred("t-a", "https://10.0.0.1/rpc", "t-b", Form::Urn)).await;
     let bench = Bench::new(upstream(&a.url)).await;
     let id = bench.begin("go").await.id;
     eventually("it has begun", async || (methods(&a).len() > 1).then_some(())).await;
