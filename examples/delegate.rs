@@ -38,7 +38,7 @@ impl Agent for Delegate {
                 Ok(Ending::complete())
             }
             Outcome::InputRequired(ref task) | Outcome::AuthRequired(ref task) => {
-                let question = task.status.message.as_ref().map(sabir::client::message_text).unwrap_or_default();
+                let question = task.status.message.as_ref().map(sabir::Message::joined_text).unwrap_or_default();
                 let ending = match outcome {
                     Outcome::AuthRequired(_) => Ending::ask_auth(question),
                     _ => Ending::ask_input(question),

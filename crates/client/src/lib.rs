@@ -7,7 +7,7 @@
 //! let client = Client::builder().build()?;
 //! let agent = client.connect(&"https://ledger.example".parse()?).await?;
 //! match agent.send_and_wait(text_message("Reconcile March"), Pace::default()).await?.value {
-//!     Outcome::Completed(task) => println!("{}", sabir_client::task_text(&task)),
+//!     Outcome::Completed(task) => println!("{}", task.answer_text(sabir_proto::NonText::Skip)),
 //!     Outcome::InputRequired(task) => println!("{} asks something", task.id),
 //!     other => println!("it came to nothing: {}", other.text()),
 //! }
@@ -89,7 +89,7 @@ pub use secret::Secret;
 pub use tls::Tls;
 pub use transfer::{Trail, is_confidential, offering};
 pub use transport::Written;
-pub use wait::{Outcome, Pace, message_text, task_text};
+pub use wait::{Outcome, Pace};
 
 pub mod envelope;
 pub mod native_token;

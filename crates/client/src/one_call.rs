@@ -3,9 +3,9 @@
 use crate::choose::Version;
 use crate::discover::Found;
 use crate::native_token::{Issuer, Organisation};
-use crate::wait::{Outcome, Pace, message_text};
+use crate::wait::{Outcome, Pace};
 use crate::{Agent, Authorise, Client, Credentials, Egress, Error, Reference, Secret, text_message};
-use sabir_proto::{Answer, Code, Fault, Object};
+use sabir_proto::{Answer, Code, Fault, Message, Object};
 use sabir_wire::Dialect;
 use sabir_wire::card::{A2A, NATIVE};
 use serde_json::json;
@@ -119,7 +119,7 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     let text = match (agent.dialect(), outcome.task()) {
         // In this family the answer is the status, and artifacts are what was made on the way.
         (Dialect::Native, Some(task)) => {
-            let said = task.status.message.as_ref().map(message_text).filter(|text| !text.is_empty());
+            let said = task.status.message.as_ref().map(Message::joined_text).filter(|text| !text.is_empty());
             said.unwrap_or_else(|| outcome.text())
         }
         _ => outcome.text(),

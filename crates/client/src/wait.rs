@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::{Error, Note, Said};
-use sabir_proto::{Answer, Fault, Message, SendMessage, TaskRef, TaskState, TheirTask};
+use sabir_proto::{Answer, Fault, Message, NonText, SendMessage, TaskRef, TaskState, TheirTask};
 use std::time::Duration;
 
 /// How often to ask: at first, and with growing pauses later.
@@ -145,38 +145,13 @@ impl Outcome {
         matches!(self, Self::Message(_) | Self::Completed(_))
     }
 
-    /// The text of the reply: of the message, or of the artifacts, or of the last status, in this order.
+    /// The text of the answer; see [`sabir_proto::Task::answer_text`].
     pub fn text(&self) -> String {
         match self {
-            Self::Message(message) => message_text(message),
-            _ => self.task().map(task_text).unwrap_or_default(),
+            Self::Message(message) => message.joined_text(),
+            _ => self.task().map(|task| task.answer_text(NonText::Skip)).unwrap_or_default(),
         }
     }
-}
-
-/// The text parts of a message, a line each.
-pub fn message_text(message: &Message) -> String {
-    join(message.parts.iter())
-}
-
-/// What a task says: its artifacts, or its status where it has none.
-pub fn task_text(task: &TheirTask) -> String {
-    let artifacts: Vec<String> =
-        task.artifacts.iter().map(|a| join(a.parts.iter())).filter(|text| !text.is_empty()).collect();
-    if !artifacts.is_empty() {
-        return artifacts.join("\n");
-    }
-    task.status.message.as_ref().map(message_text).unwrap_or_default()
-}
-
-fn join<'a>(parts: impl Iterator<Item = &'a sabir_proto::Part>) -> String {
-    let texts: Vec<&str> = parts
-        .filter_map(|part| match &part.content {
-            sabir_proto::Content::Text(text) => Some(text.as_ref()),
-            _ => None,
-        })
-        .collect();
-    texts.join("\n")
 }
 
 impl Agent {

@@ -229,6 +229,7 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::Alias { .. }
         | Effect::Adopt(_)
         | Effect::WaitFor(_)
+        | Effect::KeepData(_)
         | Effect::OweCancel(_)
         | Effect::Spend { .. }
         | Effect::Book(_)

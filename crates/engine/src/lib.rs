@@ -5,6 +5,7 @@
 //! | [`machine`] | what a task may do next, and what an event does to it |
 //! | [`agent`] | what an author implements, and what an agent may count on |
 //! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
+//! | `conversation` | what was said in the earlier tasks of a conversation |
 //! | `alias` | names that callers give their tasks |
 //! | `runner` | one owner per live task: agent → step → log → watchers |
 //! | `owed` | tasks that cannot end while the store takes no writes |
@@ -31,6 +32,7 @@ pub mod watch;
 mod alias;
 mod begin;
 mod cancel;
+mod conversation;
 mod courier;
 mod engine;
 mod hold;
@@ -52,6 +54,7 @@ mod runner;
 mod turn;
 
 pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
+pub use conversation::{ConversationLimits, PastTask};
 pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
 pub use engine::{Engine, Presence, Resident};
 pub use host::{BoxFuture, Host};

@@ -35,8 +35,17 @@ impl Artifact {
 
     /// Merges a chunk that came with `append = true`: its parts follow ours; a name, description or metadata that it
     /// brings replaces ours, since a later chunk knows better.
+    ///
+    /// A chunk that begins with plain text extends the plain text that the artifact ends with: an agent that streams
+    /// `un`, `believ`, `able` has said one word. The parts after the first stay the parts that the agent made them.
     pub fn append(&mut self, chunk: Self) {
-        self.parts.extend(chunk.parts);
+        let mut parts = chunk.parts.into_iter().peekable();
+        if let (Some(last), Some(first)) = (self.parts.last_mut(), parts.peek())
+            && last.extend_text(first)
+        {
+            parts.next();
+        }
+        self.parts.extend(parts);
         self.name = chunk.name.or_else(|| self.name.take());
         self.description = chunk.description.or_else(|| self.description.take());
         self.metadata = chunk.metadata.or_else(|| self.metadata.take());
@@ -44,6 +53,50 @@ impl Artifact {
             if !self.extensions.contains(&uri) {
                 self.extensions.push(uri);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Content;
+
+    fn artifact(parts: Vec<Part>) -> Artifact {
+        Artifact::new(ArtifactId::parse("a").unwrap(), parts)
+    }
+
+    #[test]
+    fn streamed_text_becomes_one_part() {
+        let mut whole = artifact(vec![Part::text("un")]);
+        for chunk in ["believ", "", "able"] {
+            whole.append(artifact(vec![Part::text(chunk)]));
+        }
+        assert_eq!(whole.parts, [Part::text("unbelievable")]);
+        whole.append(artifact(vec![Part::text("!"), Part::text("Next")]));
+        assert_eq!(whole.parts, [Part::text("unbelievable!"), Part::text("Next")]);
+    }
+
+    #[test]
+    fn only_plain_text_of_one_media_type_is_extended() {
+        let typed = |media_type: &str| Part { media_type: Some(media_type.into()), ..Part::text("x") };
+        let named = Part { filename: Some("x.txt".into()), ..Part::text("x") };
+        let noted = Part { metadata: Some(serde_json::from_str("{}").unwrap()), ..Part::text("x") };
+        let raw = Part::new(Content::Raw(vec![1]));
+        for (first, then, parts) in [
+            (typed("text/markdown"), typed("text/markdown"), 1),
+            (typed("text/markdown"), typed("text/html"), 2),
+            (typed("text/markdown"), Part::text("x"), 2),
+            (named.clone(), Part::text("x"), 2),
+            (Part::text("x"), named, 2),
+            (noted.clone(), Part::text("x"), 2),
+            (Part::text("x"), noted, 2),
+            (raw.clone(), Part::text("x"), 2),
+            (Part::text("x"), raw, 2),
+        ] {
+            let mut whole = artifact(vec![first.clone()]);
+            whole.append(artifact(vec![then.clone()]));
+            assert_eq!(whole.parts.len(), parts, "{first:?} {then:?}");
         }
     }
 }

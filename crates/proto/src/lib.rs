@@ -41,6 +41,7 @@ mod reply;
 mod secret;
 mod stamp;
 mod task;
+mod text;
 
 pub use artifact::Artifact;
 pub use call::{
@@ -64,4 +65,5 @@ pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
 pub use secret::Secret;
 pub use stamp::{Stamp, Timestamp};
 pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};
+pub use text::NonText;
 pub use transfer::{HANDOFF, HANDOFF_LITERAL, Transfer, TransferContext};

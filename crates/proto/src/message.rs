@@ -109,12 +109,6 @@ impl Message {
         }
     }
 
-    /// All text parts, joined by line breaks.
-    pub fn joined_text(&self) -> String {
-        let texts: Vec<&str> = self.parts.iter().filter_map(Part::as_text).collect();
-        texts.join("\n")
-    }
-
     /// The skill this message asks for, if it says so. A2A has no member for it; ours is the extension key, and
     /// `skillId` is what others write.
     pub fn skill(&self) -> Option<String> {

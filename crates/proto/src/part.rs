@@ -51,6 +51,26 @@ impl Part {
         Self::new(Content::Data(json))
     }
 
+    /// Whether this is text and nothing else is said about it but, perhaps, its media type.
+    pub const fn is_plain_text(&self) -> bool {
+        matches!(self.content, Content::Text(_)) && self.metadata.is_none() && self.filename.is_none()
+    }
+
+    /// Whether a part that follows this one goes on with its text: both are plain text of one media type.
+    pub fn is_continued_by(&self, next: &Self) -> bool {
+        self.is_plain_text() && next.is_plain_text() && self.media_type == next.media_type
+    }
+
+    /// Adds the text of the part that follows, where that goes on with this one's; false where it does not.
+    pub(crate) fn extend_text(&mut self, next: &Self) -> bool {
+        let continues = self.is_continued_by(next);
+        match (&mut self.content, &next.content) {
+            (Content::Text(text), Content::Text(more)) if continues => text.push_str(more),
+            _ => return false,
+        }
+        true
+    }
+
     /// The text, if this is a text part.
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {

@@ -1,5 +1,6 @@
 //! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
 
+mod chunks;
 pub mod demo;
 pub(crate) mod dispatch;
 mod echo;
@@ -17,6 +18,7 @@ mod stand_in;
 use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
+pub(crate) use chunks::ChunkLimits;
 pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
@@ -38,6 +40,8 @@ use std::time::Duration;
 
 /// What agents are made from besides their own configuration.
 pub(crate) struct Ground<'a> {
+    /// How streamed text is cut into chunks.
+    pub(crate) chunks: ChunkLimits,
     /// How long commands get to clean up.
     pub(crate) cancel_grace: Duration,
     /// Where the turns of commands are written down.
@@ -87,7 +91,7 @@ pub(crate) fn make(
     let agent: Arc<dyn AnyAgent> = match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
-        Kind::Exec => Arc::new(Exec::new(config, ground.cancel_grace)?.known_to(ground.ledger.cloned())),
+        Kind::Exec => Arc::new(Exec::new(config, ground.cancel_grace, ground.chunks)?.known_to(ground.ledger.cloned())),
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
         Kind::Http => Arc::new(Http::new(config, ground)?),
         Kind::Openai => Arc::new(Openai::new(config, ground)?),

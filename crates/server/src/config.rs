@@ -240,6 +240,10 @@ pub struct LimitsConfig {
     pub rate_per_minute: u32,
     /// The same for callers without credentials where credentials are not required, from one address.
     pub anonymous_per_minute: u32,
+    /// Milliseconds that streamed text waits for more of it, the first chunk of an answer aside.
+    pub chunk_delay_ms: u64,
+    /// Bytes of streamed text that do not wait any longer.
+    pub chunk_bytes: usize,
     /// What tools of agents may do.
     pub tool_mode: ToolModeConfig,
     /// Limits by tier of a key.
@@ -313,6 +317,8 @@ impl Default for LimitsConfig {
             hold_seconds_max: engine.hold_time_max.as_secs(),
             rate_per_minute: 0,
             anonymous_per_minute: 20,
+            chunk_delay_ms: 50,
+            chunk_bytes: 512,
             tool_mode: ToolModeConfig::default(),
             tier: BTreeMap::new(),
             caller: Vec::new(),

@@ -15,6 +15,7 @@ use crate::{
     Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, Opening, OwedCancel,
     Progress, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
+use bytes::Bytes;
 use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -56,6 +57,8 @@ struct Row {
     kin: Option<Kin>,
     /// Made for its owner by another one.
     adopted: bool,
+    /// What the agent kept with the task.
+    agent_data: Option<Bytes>,
 }
 
 /// A push configuration.
@@ -81,6 +84,7 @@ impl Row {
             pushes: BTreeMap::new(),
             kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
             adopted: false,
+            agent_data: None,
         }
     }
 
@@ -214,6 +218,7 @@ impl Inner {
                 }
                 // For readers from outside, which a store in memory has none of.
                 Effect::WaitFor(_) => {}
+                Effect::KeepData(data) => row.agent_data = Some(data),
                 Effect::OweCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
                 effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
@@ -412,6 +417,10 @@ impl TaskLog for MemoryLog {
 
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
         Answer::now(Ok(self.lock().notes.get(&task).cloned().unwrap_or_default()))
+    }
+
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+        Answer::now(Ok(self.lock().tasks.get(&task).and_then(|row| row.agent_data.clone())))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

@@ -53,6 +53,7 @@ use crate::{
     Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note,
     OpenError, Outbox, Owed, OwedCancel, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
+use bytes::Bytes;
 use reader::Readers;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
@@ -306,6 +307,10 @@ impl TaskLog for SqliteLog {
 
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
         Answer::now(self.readers.with(|r| r.notes(task)))
+    }
+
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+        Answer::now(self.readers.with(|r| r.agent_data(task)))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

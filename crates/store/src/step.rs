@@ -117,7 +117,9 @@ impl Step {
     /// Roughly how many bytes it will write.
     pub fn weight(&self) -> usize {
         let events: usize = self.events.iter().map(|e| e.json.len()).sum();
-        events + self.snapshot.as_ref().map_or(0, |s| s.json.len()) + self.checkpoint.as_ref().map_or(0, Bytes::len)
+        let data = self.effects.iter().map(|effect| if let Effect::KeepData(data) = effect { data.len() } else { 0 });
+        let snapshot = self.snapshot.as_ref().map_or(0, |s| s.json.len());
+        events + snapshot + self.checkpoint.as_ref().map_or(0, Bytes::len) + data.sum::<usize>()
     }
 }
 
@@ -166,6 +168,9 @@ pub enum Effect {
     /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
     /// that settles waits for nobody, whatever its step says.
     WaitFor(Option<Box<Continuation>>),
+    /// Keeps data of the agent with the task, in place of what it kept before. Unlike the checkpoint it outlives the end of
+    /// the task: later tasks of the conversation read it, see [`crate::TaskLog::agent_data`].
+    KeepData(Bytes),
     /// Says that an agent elsewhere is yet to be told of the task's cancel; `None`, that it has been.
     OweCancel(Option<Box<OwedCancel>>),
     /// Adds to what the family of this root has spent.

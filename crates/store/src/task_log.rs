@@ -131,6 +131,9 @@ pub trait TaskLog: Outbox + Family {
     /// The notes beside a task, oldest first.
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>>;
 
+    /// What the task's agent kept with it by [`crate::Effect::KeepData`].
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>>;
+
     /// A task's push configurations, by id.
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;
 

@@ -74,7 +74,8 @@ promises! {
         explicit_keys_are_taken_until_they_expire;
     effects: push_configs_are_kept_by_id_and_bounded, what_is_owed_is_committed_with_what_it_is_owed_for,
         a_step_without_events_is_held_to_no_head,
-        a_cancel_that_is_owed_is_kept_until_it_is_paid;
+        a_cancel_that_is_owed_is_kept_until_it_is_paid,
+        what_an_agent_keeps_outlives_the_end_of_its_task;
     outbox: only_the_oldest_event_of_a_configuration_is_due, an_event_that_failed_is_due_again_with_all_its_attempts,
         an_event_that_is_given_up_lets_the_next_one_pass, a_dead_letter_can_be_tried_again_or_dropped,
         a_receiver_that_wants_no_more_is_owed_no_more, a_configuration_that_is_deleted_is_owed_nothing,

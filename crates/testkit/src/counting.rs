@@ -1,5 +1,6 @@
 //! A log that weighs what is written to it.
 
+use bytes::Bytes;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
@@ -107,6 +108,10 @@ impl TaskLog for CountingLog {
 
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
         self.inner.notes(task)
+    }
+
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+        self.inner.agent_data(task)
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

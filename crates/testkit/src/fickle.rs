@@ -1,6 +1,7 @@
 //! A log that a test can make unwilling or slow.
 
 use crate::wait::at_once;
+use bytes::Bytes;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
@@ -140,6 +141,10 @@ impl TaskLog for FickleLog {
 
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
         self.read(self.inner.notes(task))
+    }
+
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+        self.read(self.inner.agent_data(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

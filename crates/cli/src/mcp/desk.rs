@@ -5,11 +5,10 @@ use crate::call::Session;
 use crate::problem::Problem;
 use sabir_client::xpr::{Job, Registry};
 use sabir_client::{
-    Agent, Client, Credentials, Egress, Found, Pace, Reference, Version, describe_scheme, message_id, message_text,
-    send_message, task_text,
+    Agent, Client, Credentials, Egress, Found, Pace, Reference, Version, describe_scheme, message_id, send_message,
 };
 use sabir_proto::{
-    Answer, CancelTask, Content, ContextId, Json, Message, Object, Part, Role, TaskRef, Tenant, TheirTask,
+    Answer, CancelTask, Content, ContextId, Json, Message, NonText, Object, Part, Role, TaskRef, Tenant, TheirTask,
 };
 use sabir_server::config::network::Network;
 use serde_json::{Map, Value, json};
@@ -221,7 +220,7 @@ async fn answered(agent: &Agent, message: Message, patience: Duration) -> Result
     let task = match said.value {
         Answer::SentMessage(message) => {
             return Ok(
-                json!({"state": "message", "contextId": message.context_id, "text": bounded(message_text(&message))}),
+                json!({"state": "message", "contextId": message.context_id, "text": bounded(message.joined_text())}),
             );
         }
         Answer::SentTask(task) => task,
@@ -248,10 +247,10 @@ fn shown(task: &TheirTask) -> Value {
         "taskId": task.id.to_string(),
         "contextId": task.context_id,
         "state": state.name(),
-        "text": bounded(task_text(task)),
+        "text": bounded(task.answer_text(NonText::Skip)),
     });
     if state.is_interrupted() {
-        shown["question"] = json!(task.status.message.as_ref().map(message_text).unwrap_or_default());
+        shown["question"] = json!(task.status.message.as_ref().map(Message::joined_text).unwrap_or_default());
         shown["next"] = json!("Answer with send_message and this taskId.");
     }
     let kind = |part: &Part| match &part.content {

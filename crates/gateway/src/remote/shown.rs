@@ -1,13 +1,14 @@
 //! What our caller has seen of a task elsewhere.
 //!
 //! Agents that do not number their events tell their task as a whole after a break, and agents without streams always
-//! do. What is new in it is found by comparing with what was shown: an artifact is known by how many parts of it were,
-//! and by a digest over them.
+//! do. What is new in it is found by comparing with what was shown: an artifact is known by how many bytes of it were, and
+//! by a hash of them. Text that follows text counts as one text, however it was cut: some servers keep the chunks of a
+//! stream as parts, others join them.
 //!
 //! A task that is handed over goes on with artifacts of its own. One that is called like one of those before it is another
 //! one, and is told under another name.
 
-use sabir_proto::{Artifact, ArtifactId, Part, TaskStatus, TheirTask};
+use sabir_proto::{Artifact, ArtifactId, Content, Part, TaskStatus, TheirTask};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,11 +34,14 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// How much of an artifact was shown.
+/// How much of an artifact was shown: a prefix of its bytes, as [`Seen::add`] counts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seen {
-    parts: usize,
-    digest: String,
+    bytes: u64,
+    hash: u64,
+    /// Plain text of this media type was shown last, and more of it may follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 /// What of an artifact is still to be shown.
@@ -62,14 +66,10 @@ impl Shown {
         let Some(seen) = self.artifacts.get(artifact.artifact_id.as_str()) else {
             return News::Whole(artifact.clone());
         };
-        match artifact.parts.split_at_checked(seen.parts) {
-            Some((shown, rest)) if chain(Seen::default(), shown).digest == seen.digest => {
-                if rest.is_empty() {
-                    return News::None;
-                }
-                News::More(Artifact { parts: rest.to_vec(), ..artifact.clone() })
-            }
-            _ => News::Whole(artifact.clone()),
+        match seen.rest_of(&artifact.parts) {
+            Some(parts) if parts.is_empty() => News::None,
+            Some(parts) => News::More(Artifact { parts, ..artifact.clone() }),
+            None => News::Whole(artifact.clone()),
         }
     }
 
@@ -82,7 +82,9 @@ impl Shown {
     /// How much of an artifact will have been shown with this.
     pub(super) fn seen_with(&self, artifact: &Artifact, append: bool) -> Seen {
         let before = self.artifacts.get(artifact.artifact_id.as_str()).filter(|_| append);
-        chain(before.cloned().unwrap_or_default(), &artifact.parts)
+        let mut seen = before.cloned().unwrap_or_default();
+        artifact.parts.iter().for_each(|part| seen.add(part));
+        seen
     }
 
     /// Notes what was shown.
@@ -143,15 +145,59 @@ pub(super) fn digest(status: &TaskStatus) -> String {
     sabir_proto::digest::hex(&hash.finalize()[..16])
 }
 
-/// Each part is hashed with what went before it, so that a chunk adds to the digest without the beginning.
-fn chain(mut seen: Seen, parts: &[Part]) -> Seen {
-    for part in parts {
-        let mut hash = Sha256::new();
-        hash.update(seen.digest.as_bytes());
-        hash.update(json(part));
-        seen = Seen { parts: seen.parts + 1, digest: sabir_proto::digest::hex(&hash.finalize()[..16]) };
+impl Seen {
+    /// Counts a part in.
+    fn add(&mut self, part: &Part) {
+        let text = self.begin(part);
+        self.write(text.unwrap_or(&json(part)));
     }
-    seen
+
+    /// Counts in what goes before a part, and gives the text of one that is plain text. No text contains these bytes.
+    fn begin<'a>(&mut self, part: &'a Part) -> Option<&'a [u8]> {
+        let text = part.as_text().filter(|_| part.is_plain_text());
+        let media_type = text.map(|_| part.media_type.clone().unwrap_or_default());
+        if media_type.is_none() || media_type != self.text {
+            self.write(&[0xff]);
+            self.write(media_type.as_deref().unwrap_or("part").as_bytes());
+            self.write(&[0xff]);
+        }
+        self.text = media_type;
+        text.map(str::as_bytes)
+    }
+
+    /// FNV-1a, because its state is one number: a checkpoint keeps it, and the next chunk goes on from there. The upstream
+    /// could make two texts look alike to it, and would deceive only about its own answer.
+    fn write(&mut self, bytes: &[u8]) {
+        const PRIME: u64 = 0x0100_0000_01b3;
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        self.bytes += bytes.len() as u64;
+        let start = self.hash ^ BASIS;
+        self.hash = BASIS ^ bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    }
+
+    /// What follows in these parts after what was shown; `None` where that is no beginning of them.
+    fn rest_of(&self, parts: &[Part]) -> Option<Vec<Part>> {
+        let mut read = Self::default();
+        for (at, part) in parts.iter().enumerate() {
+            if read == *self {
+                return Some(parts[at..].to_vec());
+            }
+            match read.begin(part) {
+                Some(text) => {
+                    let left = usize::try_from(self.bytes.checked_sub(read.bytes)?).unwrap_or(usize::MAX);
+                    if let Some((shown, rest)) = text.split_at_checked(left).filter(|(_, rest)| !rest.is_empty()) {
+                        read.write(shown);
+                        let rest = Content::Text(String::from_utf8(rest.to_vec()).ok()?);
+                        let first = Part { content: rest, ..part.clone() };
+                        return (read == *self).then(|| [&[first], &parts[at + 1..]].concat());
+                    }
+                    read.write(text);
+                }
+                None => read.write(&json(part)),
+            }
+        }
+        (read == *self).then(Vec::new)
+    }
 }
 
 fn json(part: &Part) -> Vec<u8> {
@@ -179,14 +225,38 @@ mod tests {
         assert_eq!(shown.news(&artifact(&["1"])), News::Whole(artifact(&["1"])));
         show(&mut shown, &["1"], false);
         show(&mut shown, &["2"], true);
-        assert_eq!(shown.news(&artifact(&["1", "2"])), News::None);
+        for same in [&["1", "2"][..], &["12"], &["1", "", "2"]] {
+            assert_eq!(shown.news(&artifact(same)), News::None, "{same:?}");
+        }
         assert_eq!(shown.news(&artifact(&["1", "2", "3", "4"])), News::More(artifact(&["3", "4"])));
-        // Joined, shortened or replaced: what stands there now is told as a whole.
-        for other in [&["12"][..], &["1"], &["1", "x"], &["0", "2", "3"]] {
+        assert_eq!(shown.news(&artifact(&["123", "4"])), News::More(artifact(&["3", "4"])));
+        // Shortened or replaced: what stands there now is told as a whole.
+        for other in [&["1"][..], &["1", "x"], &["0", "2", "3"], &["", "x"], &[]] {
             assert_eq!(shown.news(&artifact(other)), News::Whole(artifact(other)), "{other:?}");
         }
         show(&mut shown, &["12"], false);
         assert_eq!(shown.news(&artifact(&["12"])), News::None);
+    }
+
+    #[test]
+    fn parts_that_are_no_plain_text_are_compared_whole() {
+        let data = |json: &str| Part::data(serde_json::from_str(json).unwrap());
+        let noted = Part { filename: Some("a.txt".into()), ..Part::text("12") };
+        let of = |parts: Vec<Part>| Artifact::new(ArtifactId::parse("a").unwrap(), parts);
+        let mut shown = Shown::default();
+        let first = of(vec![Part::text("12"), data("[1]")]);
+        shown.show(&first.artifact_id, shown.seen_with(&first, false));
+        assert_eq!(shown.news(&first), News::None);
+        let more = of(vec![Part::text("12"), data("[1]"), Part::text("3")]);
+        assert_eq!(shown.news(&more), News::More(of(vec![Part::text("3")])));
+        for other in [
+            of(vec![Part::text("12"), data("[2]")]),
+            of(vec![noted, data("[1]")]),
+            of(vec![data("[1]"), Part::text("12")]),
+            of(vec![Part::text("1"), data("[1]")]),
+        ] {
+            assert_eq!(shown.news(&other), News::Whole(other.clone()));
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use super::chunks::ChunkLimits;
 use crate::config::agent::{AgentConfig, Stdin};
 use events::Ask;
 use group::{Group, Reaper};
@@ -47,6 +48,9 @@ use tokio::task::spawn_blocking;
 pub(super) const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// Bytes of a skill's name. The caller writes it and the kernel limits variables; honest names are far shorter.
 const SKILL_BYTES_MAX: usize = 256;
+/// How long the first output of a command waits for more: one that prints its answer and exits says all of it in one chunk
+/// that is known to be the last.
+const FIRST_DELAY: Duration = Duration::from_millis(20);
 /// `EX_TEMPFAIL`: the command cannot go on without more input.
 const EXIT_ASK_INPUT: i32 = 75;
 /// `EX_NOPERM`: the command will not do it.
@@ -60,13 +64,14 @@ pub struct Exec {
     /// Variables that are passed on besides [`VARIABLES_PASSED`].
     env: Vec<String>,
     reaper: Arc<Reaper>,
+    chunks: ChunkLimits,
     /// Where turns are written down; nowhere if there is nothing beside which to do so.
     ledger: Option<Arc<Ledger>>,
 }
 
 impl Exec {
     /// `grace` is what processes get between SIGTERM and SIGKILL. The error says what is wrong with the configuration.
-    pub(crate) fn new(config: &AgentConfig, grace: Duration) -> Result<Self, String> {
+    pub(crate) fn new(config: &AgentConfig, grace: Duration, chunks: ChunkLimits) -> Result<Self, String> {
         let command = config.command.clone().unwrap_or_default();
         if command.trim().is_empty() {
             return Err("kind = \"exec\" needs a command".into());
@@ -85,7 +90,8 @@ impl Exec {
             }
         }
         let (stdin, env, reaper) = (config.stdin, config.env.clone(), Reaper::new(grace));
-        Ok(Self { command, stdin, env, reaper, ledger: None })
+        let chunks = ChunkLimits { first_delay: FIRST_DELAY.min(chunks.delay), ..chunks };
+        Ok(Self { command, stdin, env, reaper, chunks, ledger: None })
     }
 
     /// The same, with its turns written down.
@@ -137,7 +143,7 @@ impl Agent for Exec {
         let variables = self.variables(cx, &skill, &room);
         let started = Group::start(&self.command, variables, &room, &self.reaper);
         let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
-        let heard = relay(cx, &mut group, pipes).await?;
+        let heard = relay(cx, &mut group, pipes, self.chunks).await?;
         drop(group);
         if heard.status.code() == Some(0) {
             let out = room.clone();

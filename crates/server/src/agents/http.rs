@@ -13,6 +13,7 @@ mod tests;
 
 pub(super) use self::answer::complaint;
 use self::answer::{Answer, Piece};
+use super::chunks::{ChunkLimits, TextChunks};
 use super::remote::written_down;
 use super::{Ground, reveal};
 use crate::config::agent::AgentConfig;
@@ -20,7 +21,7 @@ use crate::config::http::HttpConfig;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_gateway::{Arriving, Asking, Endpoint, Error, Timeouts, Tls, outgoing};
-use sabir_proto::{Artifact, ArtifactId, Message, Object, Part, Secret};
+use sabir_proto::{ArtifactId, Message, Object, Part, Secret};
 use serde::Serialize;
 use std::time::Duration;
 use url::Url;
@@ -39,6 +40,7 @@ pub struct Http {
     bearer: Option<Secret>,
     headers: Vec<(HeaderName, Secret)>,
     idempotent: bool,
+    chunks: ChunkLimits,
     config: HttpConfig,
 }
 
@@ -68,6 +70,9 @@ struct Asked<'a> {
     caller: &'a str,
     /// `full` or `readonly`.
     tool_mode: &'a str,
+    /// What was said in earlier tasks of the conversation, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conversation: Vec<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<&'a Message>>,
 }
@@ -95,11 +100,13 @@ impl Http {
         let policy = written_down(ground.egress.policy(), url.as_str());
         let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
         let endpoint = endpoint.room(ground.answers.part());
-        Ok(Self { endpoint, url, bearer, headers, idempotent: config.idempotent, config: http })
+        let (idempotent, chunks) = (config.idempotent, ground.chunks);
+        Ok(Self { endpoint, url, bearer, headers, idempotent, chunks, config: http })
     }
 
-    fn asking(&self, cx: &Context) -> Result<Asking, Failure> {
+    async fn asking(&self, cx: &Context) -> Result<Asking, Failure> {
         let message = cx.message();
+        let past = cx.conversation_within(self.config.conversation()).await?;
         // What is being answered now is not history yet.
         let asked = cx.before().and_then(|task| task.status.message.as_ref());
         let said = cx.before().into_iter().flat_map(|task| &task.history).chain(asked);
@@ -116,6 +123,7 @@ impl Http {
             attempt: cx.attempt(),
             caller: cx.caller().name(),
             tool_mode: cx.tools().name(),
+            conversation: past.into_iter().flat_map(|task| task.messages).collect(),
             history: (self.config.history_messages_max > 0).then_some(said),
         };
         let mut asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&asked)?.into());
@@ -135,7 +143,7 @@ impl Http {
 
     /// Makes the request, and again where that is safe, until an answer has begun.
     async fn ask(&self, cx: &Context) -> Result<Arriving, Failure> {
-        let asking = self.asking(cx)?;
+        let asking = self.asking(cx).await?;
         let mut pause = PAUSE_MIN;
         for attempt in 1.. {
             let asked = self.endpoint.send(asking.clone(), self.config.answer_bytes_max).await;
@@ -154,20 +162,43 @@ impl Http {
 
     /// Follows a stream to its end.
     async fn follow(&self, cx: &Context, mut answer: Arriving) -> Result<Ending, Failure> {
-        let mut begun = false;
-        while let Some(frame) = answer.frame().await.map_err(|error| unheard(&error))? {
+        let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
+        loop {
+            let frame = tokio::select! {
+                biased;
+                () = chunks.due() => {
+                    chunks.flush().await?;
+                    continue;
+                }
+                frame = answer.frame() => frame,
+            };
+            let frame = match frame {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => {
+                    chunks.flush().await?;
+                    return Err(unheard(&error));
+                }
+            };
             for piece in answer::pieces(&frame).map_err(Failure)? {
                 match piece {
-                    Piece::Progress(text) => cx.status(text).await?,
-                    Piece::More(parts) => {
-                        cx.chunk(Artifact::new(answer_id(), parts), begun, false).await?;
-                        begun = true;
+                    Piece::More(parts) => chunks.push_parts(parts).await?,
+                    Piece::Progress(text) => {
+                        chunks.flush().await?;
+                        cx.status(text).await?;
                     }
-                    Piece::Made(artifact) => cx.chunk(artifact, false, true).await?,
-                    Piece::End(ending) => return Ok(ending),
+                    Piece::Made(artifact) => {
+                        chunks.flush().await?;
+                        cx.chunk(artifact, false, true).await?;
+                    }
+                    Piece::End(ending) => {
+                        chunks.finish(None).await?;
+                        return Ok(ending);
+                    }
                 }
             }
         }
+        chunks.finish(None).await?;
         Ok(Ending::complete())
     }
 }

@@ -8,7 +8,7 @@
 //! Where mentions come from is a trait: names in texts are one source, and others may know more.
 
 use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
-use sabir_proto::{AgentName, Fault, Message, Object, Part, Task, TaskState};
+use sabir_proto::{AgentName, Fault, Message, NonText, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,16 +191,7 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
         // Nobody will ever answer it; that it stays open harms nobody but the list of open questions.
         tracing::warn!(%agent, %fault, "a mentioned agent that asks cannot be called off");
     }
-    part(agent, Some(&task), how, &text(&task))
-}
-
-/// The text of a task: of what was made, or of its last words.
-pub(super) fn text(task: &Task) -> String {
-    let texts = |parts: &[Part]| parts.iter().map(super::openai::as_text).collect::<Vec<_>>().join("\n");
-    let made: Vec<String> = task.artifacts.iter().map(|artifact| texts(&artifact.parts)).collect();
-    let words = task.status.message.as_ref().map(|message| texts(&message.parts));
-    let rests = task.status.state.is_interrupted() || made.is_empty();
-    made.into_iter().chain(words.filter(|_| rests)).collect::<Vec<_>>().join("\n")
+    part(agent, Some(&task), how, &task.answer_text(NonText::Describe))
 }
 
 fn part(agent: &AgentName, task: Option<&Task>, how: &str, words: &str) -> Result<Part, Failure> {

@@ -2,11 +2,13 @@
 //!
 //! One message is one turn, and a turn is a few rounds: the model answers, or it wants tools; then it is told what they
 //! found and asked again. Its words stream into one artifact. Words before a use of tools are thoughts, and the next round
-//! replaces them. What a conversation has come to is in the task, so a later turn tells the model what was said before.
+//! replaces them. What was said before is in the log, in this task and in the earlier ones of the conversation, so a later
+//! turn tells the model of it.
 //!
 //! | Room | What is there |
 //! |---|---|
 //! | `chat` | the words of chat completions |
+//! | `memory` | what the model is told of earlier turns |
 //! | `talk` | how far a turn has come, also one that waits for an answer to an agent's question |
 //! | `tools` | what the model may use on this turn, and the result of using it |
 //! | `mcp` | servers that offer tools |
@@ -15,15 +17,17 @@
 
 mod chat;
 mod mcp;
+mod memory;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod tools;
 
-pub(super) use self::chat::as_text;
 use self::chat::{Heard, Said, Usage};
+use self::memory::ToolExchange;
 use self::talk::Talk;
 use self::tools::{Offer, Outcome, Tools};
+use super::chunks::{ChunkLimits, TextChunks};
 use super::http::{answer_id, endpoint_url, is_busy, refused, unheard};
 use super::remote::written_down;
 use super::{Ground, reveal};
@@ -32,17 +36,13 @@ use crate::config::openai::OpenaiConfig;
 use http::{HeaderValue, header};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_gateway::{Arriving, Asking, Endpoint, Timeouts, Tls};
-use sabir_proto::{Artifact, Object, Part, Secret};
+use sabir_proto::{Object, Secret};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use url::Url;
 
 /// Where an artifact says what it cost.
 pub(crate) const USAGE: &str = "urn:sabir:ext:usage:v1";
-/// How long words wait for company. Each chunk is an event and a commit, and a person does not notice this long.
-const GATHER_TIME: Duration = Duration::from_millis(20);
-/// Bytes that wait at most.
-const GATHER_BYTES_MAX: usize = 8 << 10;
 
 /// A model that answers messages.
 pub struct Openai {
@@ -52,6 +52,7 @@ pub struct Openai {
     idempotent: bool,
     parameters: Map<String, Value>,
     tools: Tools,
+    chunks: ChunkLimits,
     config: OpenaiConfig,
 }
 
@@ -59,15 +60,6 @@ impl std::fmt::Debug for Openai {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Openai").field("model", &self.config.model).finish_non_exhaustive()
     }
-}
-
-/// The answer as it becomes an artifact.
-struct Telling<'a> {
-    cx: &'a Context,
-    /// Words that have not been reported.
-    held: String,
-    /// Whether the artifact has words of this round, so that more are added to them.
-    begun: bool,
 }
 
 impl Openai {
@@ -93,15 +85,21 @@ impl Openai {
         let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
         let endpoint = endpoint.room(ground.answers.part());
         let tools = Tools::new(&openai, ground)?;
-        Ok(Self { endpoint, url, key, idempotent: config.idempotent, parameters, tools, config: openai })
+        let (idempotent, chunks) = (config.idempotent, ground.chunks);
+        Ok(Self { endpoint, url, key, idempotent, parameters, tools, chunks, config: openai })
     }
 
     /// What the model is told at the beginning of a turn.
-    fn conversation(&self, cx: &Context) -> Vec<Said> {
+    async fn conversation(&self, cx: &Context) -> Result<Vec<Said>, Failure> {
         let mut said: Vec<Said> = self.config.system.iter().map(|text| Said::new("system", text.as_str())).collect();
-        said.extend(cx.before().iter().flat_map(|task| chat::history(task, self.config.limits.history_messages_max)));
+        let limits = self.config.limits.conversation();
+        said.extend(memory::conversation(&cx.conversation_within(limits).await?, limits));
+        if let Some(task) = cx.before() {
+            let exchanges = ToolExchange::read(cx.kept().await?.as_deref());
+            said.extend(memory::history(task, self.config.limits.history_messages_max, &exchanges));
+        }
         said.push(chat::told(cx.message()));
-        said
+        Ok(said)
     }
 
     /// Asks the model, and waits until it has begun to answer.
@@ -141,20 +139,25 @@ impl Openai {
             return Ok(Err(refused(status, answer).await));
         }
         let mut heard = Heard::default();
-        let mut telling = Telling { cx, held: String::new(), begun: false };
+        let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         if media_type != "text/event-stream" {
             let body = answer.body().await.map_err(|error| unheard(&error))?;
-            telling.held = heard.take(&String::from_utf8_lossy(&body)).map_err(Failure)?;
-        } else {
-            telling.follow(answer, &mut heard).await?;
+            chunks.hold(&heard.take(&String::from_utf8_lossy(&body)).map_err(Failure)?);
+        } else if let Err(failure) = follow(answer, &mut heard, &mut chunks).await {
+            // The caller keeps what the model said before it broke off.
+            chunks.flush().await?;
+            return Err(failure);
         }
         if heard.finish.is_none() && heard.calls.is_empty() && heard.text.is_empty() {
             return Err(Failure("the model said nothing".into()));
         }
         spent.prompt_tokens = spent.prompt_tokens.saturating_add(heard.usage.prompt_tokens);
         spent.completion_tokens = spent.completion_tokens.saturating_add(heard.usage.completion_tokens);
-        let metadata = heard.calls.is_empty().then(|| self.metadata(&heard, *spent)).transpose()?;
-        telling.end(metadata).await?;
+        if heard.calls.is_empty() {
+            chunks.finish(Some(self.metadata(&heard, *spent)?)).await?;
+        } else {
+            chunks.flush().await?;
+        }
         Ok(Ok(heard))
     }
 
@@ -168,6 +171,15 @@ impl Openai {
             cx.spend(cost).await?;
         }
         Ok(())
+    }
+
+    /// Ends a turn. Which tools were used in it is kept for later turns of the conversation.
+    async fn end(&self, cx: &Context, talk: &Talk, ending: Ending) -> Result<Ending, Failure> {
+        let limits = self.config.limits.conversation();
+        if let Some(exchange) = talk.exchange().filter(|_| limits.messages_max > 0) {
+            memory::keep(cx, exchange, limits).await?;
+        }
+        Ok(ending)
     }
 
     /// What is known of how an answer was made.
@@ -190,14 +202,14 @@ impl Agent for Openai {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let mut talk = match Talk::paused(cx) {
             Some(talk) => talk,
-            None => Talk::begin(cx, self.conversation(cx)),
+            None => Talk::begin(cx, self.conversation(cx).await?),
         };
         let offers = self.tools.offered(cx.tools()).await.map_err(Failure)?;
         loop {
             while let Some(call) = talk.left.first().cloned() {
                 match self.tools.use_one(cx, &offers, &call, &talk.key(&call)).await? {
                     Outcome::Found(result) => talk.found(&call, result),
-                    Outcome::Asks(ending) => return Ok(ending),
+                    Outcome::Asks(ending) => return self.end(cx, &talk, ending).await,
                     Outcome::Waits(ending) => {
                         cx.set_checkpoint(talk.put_aside()?);
                         return Ok(ending);
@@ -216,10 +228,11 @@ impl Agent for Openai {
             };
             self.book(cx, before, talk.spent).await?;
             if heard.calls.is_empty() {
-                return Ok(match heard.finish.as_deref() {
+                let ending = match heard.finish.as_deref() {
                     Some("content_filter") => Ending::reject("the model's operator does not let it answer this"),
                     _ => Ending::complete(),
-                });
+                };
+                return self.end(cx, &talk, ending).await;
             }
             if heard.calls.len() > self.config.limits.calls_max {
                 let (wanted, most) = (heard.calls.len(), self.config.limits.calls_max);
@@ -235,47 +248,23 @@ impl Agent for Openai {
     }
 }
 
-impl Telling<'_> {
-    /// Reports words as they come, a few at a time.
-    async fn follow(&mut self, mut answer: Arriving, heard: &mut Heard) -> Result<(), Failure> {
-        loop {
-            let frame = if self.held.is_empty() {
-                answer.frame().await
-            } else {
-                match tokio::time::timeout(GATHER_TIME, answer.frame()).await {
-                    Ok(frame) => frame,
-                    Err(_) => {
-                        self.report(None, false).await?;
-                        continue;
-                    }
-                }
-            };
-            let Some(frame) = frame.map_err(|error| unheard(&error))? else { return Ok(()) };
-            match frame.data.trim() {
-                "" => {}
-                "[DONE]" => return Ok(()),
-                data => self.held.push_str(&heard.take(data).map_err(Failure)?),
+/// Reports the model's words as they come.
+async fn follow(mut answer: Arriving, heard: &mut Heard, chunks: &mut TextChunks<'_>) -> Result<(), Failure> {
+    loop {
+        let frame = tokio::select! {
+            biased;
+            () = chunks.due() => {
+                chunks.flush().await?;
+                continue;
             }
-            if self.held.len() >= GATHER_BYTES_MAX {
-                self.report(None, false).await?;
-            }
+            frame = answer.frame() => frame.map_err(|error| unheard(&error))?,
+        };
+        match frame.as_ref().map(|frame| frame.data.trim()) {
+            Some("") => {}
+            Some("[DONE]") => return Ok(()),
+            Some(data) => chunks.push(&heard.take(data).map_err(Failure)?).await?,
+            None if heard.is_cut_off() => return Err(Failure("the model broke off while it asked for a tool".into())),
+            None => return Ok(()),
         }
-    }
-
-    /// Reports what is left, as the last of it where there is `metadata` to go with it.
-    async fn end(&mut self, metadata: Option<Object>) -> Result<(), Failure> {
-        let is_last = metadata.is_some();
-        if !self.held.is_empty() || is_last && self.begun {
-            self.report(metadata, is_last).await?;
-        }
-        Ok(())
-    }
-
-    async fn report(&mut self, metadata: Option<Object>, is_last: bool) -> Result<(), Failure> {
-        let words = std::mem::take(&mut self.held);
-        let artifact = Artifact { metadata, ..Artifact::new(answer_id(), vec![Part::text(words)]) };
-        self.cx.chunk(artifact, self.begun, is_last).await?;
-        self.begun = true;
-        Ok(())
     }
 }

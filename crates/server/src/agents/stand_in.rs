@@ -2,9 +2,9 @@
 //! agent.
 
 use super::peers::{Peer, Roster};
-use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::config::push::EgressConfig;
+use crate::config::{Config, LimitsConfig};
 use crate::host::TokioHost;
 use sabir_engine::watch::Item;
 use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
@@ -159,8 +159,15 @@ pub(super) fn made_among(
     egress: &EgressConfig,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     let cancel_grace = Duration::from_secs(1);
-    let ground =
-        super::Ground { cancel_grace, ledger: None, secrets: &Told, egress, answers: &Capacity::default(), roster };
+    let ground = super::Ground {
+        chunks: super::ChunkLimits::new(&LimitsConfig::default(), &config.limits),
+        cancel_grace,
+        ledger: None,
+        secrets: &Told,
+        egress,
+        answers: &Capacity::default(),
+        roster,
+    };
     super::make(config, &ground, None)
 }
 

@@ -140,6 +140,10 @@ pub struct AgentLimits {
     pub rate_per_minute: Option<u32>,
     /// What its tools may do.
     pub tool_mode: Option<ToolModeConfig>,
+    /// Milliseconds that its streamed text waits for more of it.
+    pub chunk_delay_ms: Option<u64>,
+    /// Bytes of its streamed text that do not wait any longer.
+    pub chunk_bytes: Option<usize>,
 }
 
 /// `[agent.xpr]`: what is not said here is asked of the chain, where `[auth.xpr]` names a node.

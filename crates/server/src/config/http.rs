@@ -1,5 +1,6 @@
 //! `[agent.http]`: an HTTP endpoint behind an agent.
 
+use sabir_engine::ConversationLimits;
 use sabir_guard::config::Reference;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,6 +14,10 @@ pub struct HttpConfig {
     pub headers: BTreeMap<String, Reference>,
     /// Earlier messages of the task that go with each request; 0 for none.
     pub history_messages_max: usize,
+    /// Messages of the conversation's earlier tasks that go with each request; 0 for none.
+    pub conversation_messages_max: usize,
+    /// Bytes of those messages; 0 for none.
+    pub conversation_bytes_max: usize,
     /// Seconds until an answer has to begin.
     pub answer_seconds_max: u64,
     /// Seconds of silence on a stream.
@@ -25,9 +30,12 @@ pub struct HttpConfig {
 
 impl Default for HttpConfig {
     fn default() -> Self {
+        let conversation = ConversationLimits::default();
         Self {
             headers: BTreeMap::new(),
             history_messages_max: 0,
+            conversation_messages_max: conversation.messages_max,
+            conversation_bytes_max: conversation.bytes_max,
             answer_seconds_max: 60,
             silence_seconds_max: 90,
             answer_bytes_max: 16 << 20,
@@ -37,9 +45,16 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
+    /// How much of the conversation's earlier tasks goes with each request.
+    pub(crate) const fn conversation(&self) -> ConversationLimits {
+        ConversationLimits { messages_max: self.conversation_messages_max, bytes_max: self.conversation_bytes_max }
+    }
+
     /// What cannot be meant.
     pub(crate) fn check(&self) -> Result<(), String> {
         check([
+            ("http.conversation_messages_max", self.conversation_messages_max as u64, 0..=10_000),
+            ("http.conversation_bytes_max", self.conversation_bytes_max as u64, 0..=16 << 20),
             ("http.answer_seconds_max", self.answer_seconds_max, 1..=86_400),
             ("http.silence_seconds_max", self.silence_seconds_max, 1..=86_400),
             ("http.answer_bytes_max", self.answer_bytes_max as u64, 1..=64 << 20),

@@ -1,6 +1,7 @@
 //! `[agent.openai]`: a model behind an agent.
 
 use super::http::check;
+use sabir_engine::ConversationLimits;
 pub use sabir_guard::config::Reference;
 use serde::Deserialize;
 
@@ -34,6 +35,10 @@ pub struct OpenaiLimits {
     pub calls_max: usize,
     /// Earlier messages of the task that it is told.
     pub history_messages_max: usize,
+    /// Messages of the conversation's earlier tasks that it is told; 0 for none.
+    pub conversation_messages_max: usize,
+    /// Bytes of those messages; 0 for none.
+    pub conversation_bytes_max: usize,
     /// Bytes of what a tool has found that it is told.
     pub result_bytes_max: usize,
     /// Seconds until an answer has to begin.
@@ -48,16 +53,26 @@ pub struct OpenaiLimits {
 
 impl Default for OpenaiLimits {
     fn default() -> Self {
+        let conversation = ConversationLimits::default();
         Self {
             rounds_max: 8,
             calls_max: 16,
             history_messages_max: 50,
+            conversation_messages_max: conversation.messages_max,
+            conversation_bytes_max: conversation.bytes_max,
             result_bytes_max: 64 << 10,
             answer_seconds_max: 120,
             silence_seconds_max: 90,
             tool_seconds_max: 60,
             answer_bytes_max: 16 << 20,
         }
+    }
+}
+
+impl OpenaiLimits {
+    /// How much of the conversation's earlier tasks the model is told.
+    pub(crate) const fn conversation(&self) -> ConversationLimits {
+        ConversationLimits { messages_max: self.conversation_messages_max, bytes_max: self.conversation_bytes_max }
     }
 }
 
@@ -116,6 +131,8 @@ impl OpenaiConfig {
             ("openai.limits.rounds_max", u64::from(limits.rounds_max), 1..=100),
             ("openai.limits.calls_max", limits.calls_max as u64, 1..=128),
             ("openai.limits.history_messages_max", limits.history_messages_max as u64, 0..=10_000),
+            ("openai.limits.conversation_messages_max", limits.conversation_messages_max as u64, 0..=10_000),
+            ("openai.limits.conversation_bytes_max", limits.conversation_bytes_max as u64, 0..=16 << 20),
             ("openai.limits.result_bytes_max", limits.result_bytes_max as u64, 1..=16 << 20),
             ("openai.limits.answer_seconds_max", limits.answer_seconds_max, 1..=86_400),
             ("openai.limits.silence_seconds_max", limits.silence_seconds_max, 1..=86_400),

@@ -142,6 +142,7 @@ impl Workshop {
             Some(agent) => agent.clone(),
             None => {
                 let ground = agents::Ground {
+                    chunks: agents::ChunkLimits::new(&config.limits, &entry.limits),
                     cancel_grace: grace,
                     ledger: self.ledger.as_ref(),
                     secrets: gate.secrets(),

@@ -130,6 +130,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
         ("event", " UNION ALL SELECT 1 FROM forgotten WHERE forgotten.k = one.k"),
         ("snapshot", ""),
         ("checkpoint", ""),
+        ("agent_data", ""),
         ("note", ""),
         ("push_config", ""),
         ("alias", " AND task.salt = one.salt AND task.scope = one.scope"),

@@ -188,6 +188,7 @@ impl Writer {
                 "continuation",
                 "snapshot",
                 "checkpoint",
+                "agent_data",
                 "kin",
                 "spend",
             ] {

@@ -86,6 +86,14 @@ impl Reader {
     }
 
     /// Like [`Reader::load`], by key and inside a view.
+    /// What the agent of a task kept with it.
+    pub(super) fn agent_data(&self, task: TaskId) -> rusqlite::Result<Option<Bytes>> {
+        let sql = "SELECT data FROM agent_data JOIN task USING (k) WHERE k = ?1 AND salt = ?2";
+        let row = (key(task.stamp()), salt(task));
+        let data: Option<Vec<u8>> = self.connection.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?;
+        Ok(data.map(Bytes::from))
+    }
+
     pub(super) fn load_at(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
         let Some(mut stored) = self.row(k)? else { return Ok(None) };
         if stored.base.is_none() {

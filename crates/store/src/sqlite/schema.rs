@@ -20,11 +20,14 @@ pub(super) struct Format {
 /// The task log; its mark reads "SABR".
 pub(super) const TASK_LOG: Format = Format {
     application_id: 0x5341_4252,
-    migrations: &[concat!(
-        include_str!("migrations/0001_task_log.sql"),
-        include_str!("migrations/0001_views.sql"),
-        include_str!("migrations/0001_ledger.sql"),
-    )],
+    migrations: &[
+        concat!(
+            include_str!("migrations/0001_task_log.sql"),
+            include_str!("migrations/0001_views.sql"),
+            include_str!("migrations/0001_ledger.sql"),
+        ),
+        include_str!("migrations/0002_agent_data.sql"),
+    ],
 };
 
 /// What the guard keeps; its mark reads "SABG".

@@ -447,6 +447,10 @@ impl Writer {
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
             Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
+            Effect::KeepData(data) => {
+                let sql = "INSERT INTO agent_data (k, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+                self.connection.prepare_cached(sql)?.execute(params![k, &data[..]])?;
+            }
             Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,

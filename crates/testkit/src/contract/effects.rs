@@ -114,3 +114,18 @@ pub(super) fn a_cancel_that_is_owed_is_kept_until_it_is_paid(bench: &mut dyn Ben
         assert_eq!(read(bench, None, 10), expected[1..], "paying twice is no error");
     }
 }
+
+pub(super) fn what_an_agent_keeps_outlives_the_end_of_its_task(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(7), owner("ann"));
+    let (mut story, mut other) = (author.story(&scope), author.story(&scope));
+    let keeps = |data: &'static str| vec![Effect::KeepData(data.into())];
+    let kept = |bench: &dyn Bench, story: &Story| wait(bench.log().agent_data(story.id())).expect("it can be read");
+    bench.log().put(Step { effects: keeps("one"), ..story.open(&mut author, &[]) });
+    bench.log().put(other.open(&mut author, &[]));
+    assert_eq!(kept(bench, &story).as_deref(), Some(&b"one"[..]));
+    let step = story.step(&mut author, &[News::Status(TaskState::Completed)]);
+    bench.log().put(Step { effects: keeps("two"), checkpoint: Some("gone".into()), ..step });
+    bench.reopen();
+    assert_eq!(kept(bench, &story).as_deref(), Some(&b"two"[..]));
+    assert_eq!(kept(bench, &other), None);
+}

@@ -9,6 +9,7 @@ use super::ledger::Named;
 use super::{Options, Store};
 use crate::agents::VENUE;
 use crate::wait::at_once;
+use bytes::Bytes;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
@@ -98,6 +99,7 @@ fn named(step: &Step) -> Option<Named> {
         | Effect::PutPush { .. }
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)
+        | Effect::KeepData(_)
         | Effect::OweCancel(_)
         | Effect::Spend { .. }
         | Effect::Book(_)
@@ -513,6 +515,10 @@ impl TaskLog for SimLog {
 
     fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
         self.read(|log| log.notes(task))
+    }
+
+    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+        self.read(|log| log.agent_data(task))
     }
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {

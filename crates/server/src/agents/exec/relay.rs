@@ -1,7 +1,7 @@
 //! What a command says while it runs, and in which order it is passed on.
 //!
-//! Standard output and descriptor 3 are two pipes, and nothing tells which of two simultaneous lines was first. Lines
-//! that were printed before an event was heard go out before it; more cannot be promised. Whoever reads slowly slows
+//! Standard output and descriptor 3 are two pipes, and nothing tells which of two simultaneous lines was first. Text
+//! that was printed before an event was heard goes out before it; more cannot be promised. Whoever reads slowly slows
 //! the command down: nothing is read from a pipe while the engine takes no more reports.
 //!
 //! Three phases: the command runs; the command has exited and what it left running is ended; nothing lives any more
@@ -10,15 +10,16 @@
 
 use super::events::{self, Ask, Event, STDOUT};
 use super::group::{Group, Pipes};
-use super::text::{self, CHUNK_BYTES_MAX, Tail};
+use super::text::{self, Tail};
+use crate::agents::chunks::{ChunkLimits, TextChunks};
 use sabir_engine::{Context, Failure};
-use sabir_proto::{Artifact, ArtifactId, Part};
+use sabir_proto::ArtifactId;
 use std::process::ExitStatus;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdout};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 /// Bytes of one event. An artifact that is larger belongs into a file.
 const EVENT_BYTES_MAX: usize = 1 << 20;
@@ -26,9 +27,6 @@ const EVENT_BYTES_MAX: usize = 1 << 20;
 const LOG_BYTES_MAX: usize = 4 << 10;
 /// Bytes asked for in one reading.
 const READ_BYTES: usize = 16 << 10;
-/// How long printed lines wait for company. Each chunk is an event and a commit; a person does not notice this long,
-/// and a command that prints and exits says all of it in one chunk that is known to be the last.
-const GATHER_TIME: Duration = Duration::from_millis(20);
 /// How long a pipe may be silent, after all processes are gone, before nothing more is expected of it.
 const SILENCE_MAX: Duration = Duration::from_millis(200);
 /// Bytes read after all processes are gone. A pipe holds at most 1 MiB; more comes from somebody who ran away.
@@ -46,23 +44,30 @@ pub(super) struct Heard {
 }
 
 /// Passes everything on until the command and all it started are gone.
-pub(super) async fn relay(cx: &Context, group: &mut Group, pipes: Pipes) -> Result<Heard, Failure> {
+pub(super) async fn relay(
+    cx: &Context,
+    group: &mut Group,
+    pipes: Pipes,
+    limits: ChunkLimits,
+) -> Result<Heard, Failure> {
+    let stdout = ArtifactId::parse(STDOUT).expect("a plain word is a legal id");
     let mut relay = Relay {
         cx,
+        chunks: TextChunks::new(cx, stdout, limits),
         stdout: Pipe::new(pipes.stdout),
         stderr: Pipe::new(pipes.stderr),
         events: Pipe::new(pipes.events),
-        due: None,
-        printed: Printed::Nothing,
         asked: None,
-        last_line: String::new(),
+        is_printed: false,
+        printed: Tail::default(),
         tail: Tail::default(),
     };
     let outcome = relay.run(group).await;
     if outcome.is_err() {
         group.ended().await;
     }
-    let (asked, last_line, stderr) = (relay.asked, relay.last_line, relay.tail.text());
+    let (asked, printed, stderr) = (relay.asked, relay.printed.text(), relay.tail.text());
+    let last_line = text::last_line(&printed).unwrap_or_default().to_owned();
     outcome.map(|status| Heard { status, asked, last_line, stderr })
 }
 
@@ -71,11 +76,12 @@ struct Relay<'a> {
     stdout: Pipe<ChildStdout>,
     stderr: Pipe<ChildStderr>,
     events: Pipe<pipe::Receiver>,
-    /// When gathered lines have to go.
-    due: Option<Instant>,
-    printed: Printed,
+    chunks: TextChunks<'a>,
     asked: Option<Ask>,
-    last_line: String,
+    /// The end of standard output was reached and reported.
+    is_printed: bool,
+    /// The end of what it printed.
+    printed: Tail,
     tail: Tail,
 }
 
@@ -102,15 +108,14 @@ impl Relay<'_> {
                 self.finish().await?;
                 return Ok(status);
             }
-            let due = self.due.unwrap_or_else(Instant::now);
             // In this order: the end of a command is noticed however much its children print, what it reports comes
-            // before what it prints if both are there, and gathered lines go in time however many follow.
+            // before what it prints if both are there, and gathered text goes in time however much follows.
             let read = tokio::select! {
                 biased;
                 next = advance(phase, group) => { phase = next?; 0 }
                 read = self.events.fill(EVENT_BYTES_MAX) => { self.hear(read).await?; read }
-                () = sleep_until(due), if self.due.is_some() => { self.print(Last::No).await?; 0 }
-                read = self.stdout.fill(CHUNK_BYTES_MAX) => { self.gather(read).await?; read }
+                () = self.chunks.due() => { self.chunks.flush().await?; 0 }
+                read = self.stdout.fill(READ_BYTES) => { self.gather(read).await?; read }
                 read = self.stderr.fill(LOG_BYTES_MAX) => { self.note(read); read }
             };
             if let Phase::Emptying(_) = phase {
@@ -152,7 +157,7 @@ impl Relay<'_> {
 
     async fn react(&mut self, line: &[u8]) -> Result<(), Failure> {
         let Some(event) = events::read(line).map_err(Failure)? else { return Ok(()) };
-        self.print(Last::No).await?;
+        self.chunks.flush().await?;
         match event {
             Event::Status(text) => self.cx.status(text).await?,
             Event::Artifact { artifact, append, last_chunk } => self.cx.chunk(artifact, append, last_chunk).await?,
@@ -161,43 +166,23 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Takes what was read from standard output; nothing is the end.
+    /// Takes what was read from standard output; nothing is the end. A character of which only the beginning was read
+    /// waits for the rest.
     async fn gather(&mut self, read: usize) -> Result<(), Failure> {
-        let buffer = &self.stdout.buffer;
-        if read == 0 {
-            let open = self.printed != Printed::Whole;
-            let any = self.printed == Printed::Begun || !buffer.is_empty();
-            return if open && any { self.print(Last::Yes).await } else { Ok(()) };
+        let buffer = &mut self.stdout.buffer;
+        let ready = buffer.len() - if read == 0 { 0 } else { text::unfinished(buffer) };
+        let bytes: Vec<u8> = buffer.drain(..ready).collect();
+        self.printed.push(&bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        if read > 0 {
+            return self.chunks.push(&text).await;
         }
-        if buffer.len() >= CHUNK_BYTES_MAX {
-            return self.print(Last::No).await;
-        }
-        if self.due.is_none() && text::ready(buffer) > 0 {
-            self.due = Some(Instant::now() + GATHER_TIME);
+        if !self.is_printed {
+            self.is_printed = true;
+            self.chunks.hold(&text);
+            self.chunks.finish(None).await?;
         }
         Ok(())
-    }
-
-    /// Passes gathered lines on; the last time also a line without an end, or no text at all, only to say so.
-    async fn print(&mut self, last: Last) -> Result<(), Failure> {
-        self.due = None;
-        let ready = match last {
-            Last::Yes => self.stdout.buffer.len(),
-            Last::No => text::ready(&self.stdout.buffer),
-        };
-        if ready == 0 && last == Last::No {
-            return Ok(());
-        }
-        let bytes: Vec<u8> = self.stdout.buffer.drain(..ready).collect();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some(line) = text::last_line(&text) {
-            line.clone_into(&mut self.last_line);
-        }
-        let id = ArtifactId::parse(STDOUT).expect("a plain word is a legal id");
-        let artifact = Artifact::new(id, vec![Part::text(text)]);
-        let append = self.printed != Printed::Nothing;
-        self.printed = if last == Last::Yes { Printed::Whole } else { Printed::Begun };
-        Ok(self.cx.chunk(artifact, append, last == Last::Yes).await?)
     }
 
     /// Takes what was read from standard error.
@@ -214,21 +199,6 @@ impl Relay<'_> {
             tracing::debug!(task = %self.cx.task_id(), line, "stderr of a command");
         }
     }
-}
-
-/// Whether a chunk is the last.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
-    Yes,
-    No,
-}
-
-/// How far the artifact of standard output has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Printed {
-    Nothing,
-    Begun,
-    Whole,
 }
 
 /// Waits for the next phase. May be dropped and asked again, which begins a silence anew.

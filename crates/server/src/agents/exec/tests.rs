@@ -3,7 +3,9 @@
 mod lifetime;
 
 use super::Exec;
-use crate::config::agent::{AgentConfig, Kind, Stdin};
+use crate::agents::chunks::ChunkLimits;
+use crate::config::LimitsConfig;
+use crate::config::agent::{AgentConfig, AgentLimits, Kind, Stdin};
 use crate::host::TokioHost;
 use sabir_engine::watch::Item;
 use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
@@ -16,6 +18,10 @@ use sabir_store::memory::MemoryLog;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+fn chunk_limits() -> ChunkLimits {
+    ChunkLimits::new(&LimitsConfig::default(), &AgentLimits::default())
+}
 
 /// An engine with one command behind it.
 struct World {
@@ -30,7 +36,8 @@ impl World {
     }
 
     async fn with(config: AgentConfig, grace_ms: u64) -> Self {
-        let agent: Arc<dyn AnyAgent> = Arc::new(Exec::new(&config, Duration::from_millis(grace_ms)).unwrap());
+        let agent: Arc<dyn AnyAgent> =
+            Arc::new(Exec::new(&config, Duration::from_millis(grace_ms), chunk_limits()).unwrap());
         let log = Arc::new(MemoryLog::new());
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
@@ -171,10 +178,15 @@ async fn step_by_step(command: &str) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn lines_stream_as_they_are_printed_and_the_last_chunk_says_so() {
-    let command = r"echo one; seen 1; printf 'two\nthr'; seen 2; echo ee; seen 3; printf 'fo\377ur'";
-    let expected =
-        [("one\n", false, false), ("two\n", true, false), ("three\n", true, false), ("fo\u{fffd}ur", true, true)];
+async fn text_streams_as_it_is_printed_and_the_last_chunk_says_so() {
+    let command = r"echo one; seen 1; printf 'two\nthr'; seen 2; printf 'e\303'; seen 3; printf '\251e'; seen 4; printf 'fo\377ur'";
+    let expected = [
+        ("one\n", false, false),
+        ("two\nthr", true, false),
+        ("e", true, false),
+        ("ée", true, false),
+        ("fo\u{fffd}ur", true, true),
+    ];
     let expected = expected.map(|(text, append, last)| (text.to_owned(), append, last));
     assert_eq!(chunks(&step_by_step(command).await), expected);
 }
@@ -458,7 +470,7 @@ fn a_configuration_that_cannot_work_is_refused_at_start() {
     let check = |command: Option<&str>, env: &[&str], problem: &str| {
         let env = env.iter().map(|&name| name.into()).collect();
         let config = AgentConfig { command: command.map(str::to_owned), env, ..AgentConfig::new("x", Kind::Exec) };
-        let refused = Exec::new(&config, Duration::ZERO).unwrap_err();
+        let refused = Exec::new(&config, Duration::ZERO, chunk_limits()).unwrap_err();
         assert!(refused.contains(problem), "{refused}");
     };
     check(None, &[], "needs a command");

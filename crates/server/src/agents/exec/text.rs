@@ -1,22 +1,10 @@
 //! Cutting bytes into chunks, lines and tails.
 
-/// Bytes of one chunk of standard output, and so of a line that is passed on in one piece.
-pub(super) const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of standard error that are shown with a failure: the end, where programs say what went wrong.
 const TAIL_BYTES_MAX: usize = 2 << 10;
 
-/// How many bytes of a buffer can go: all complete lines; or, if a line fills the buffer, as much of it as does not
-/// break a character.
-pub(super) fn ready(buffer: &[u8]) -> usize {
-    match buffer.iter().rposition(|b| *b == b'\n') {
-        Some(at) => at + 1,
-        None if buffer.len() >= CHUNK_BYTES_MAX => buffer.len() - unfinished(buffer),
-        None => 0,
-    }
-}
-
 /// How many bytes at the end are the beginning of a character that is not all there.
-fn unfinished(bytes: &[u8]) -> usize {
+pub(super) fn unfinished(bytes: &[u8]) -> usize {
     let length = |lead: u8| match lead {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -66,17 +54,6 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_go_whole_and_only_a_full_buffer_breaks_one() {
-        assert_eq!(ready(b""), 0);
-        assert_eq!(ready(b"half"), 0);
-        assert_eq!(ready(b"one\ntwo\nhal"), 8);
-        for (end, left) in [("a", 0), ("é", 0), ("日", 0), ("🦀", 0), ("\u{e9}", 0)] {
-            let text = "x".repeat(CHUNK_BYTES_MAX - end.len()) + end;
-            assert_eq!(ready(text.as_bytes()), CHUNK_BYTES_MAX - left, "{end}");
-        }
-    }
 
     #[test]
     fn a_character_is_not_broken() {

@@ -2,7 +2,8 @@
 //!
 //! Endpoints differ in what they leave out, so everything that comes is optional here, and what is not there says nothing.
 
-use sabir_proto::{Content, Message, Part, Role, Task, encode_base64};
+use sabir_proto::{Content, Message, NonText, Part, Role, encode_base64};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -50,19 +51,6 @@ impl Said {
     }
 }
 
-/// What was said before in a task: its messages in order, and what was made, which the model has to know as its own.
-pub(super) fn history(task: &Task, messages_max: usize) -> Vec<Said> {
-    let from = task.history.len().saturating_sub(messages_max);
-    let mut said: Vec<Said> = task.history[from..].iter().map(told).collect();
-    let made: Vec<&str> = task.artifacts.iter().flat_map(|a| &a.parts).filter_map(Part::as_text).collect();
-    if messages_max > 0 && !made.is_empty() {
-        said.push(Said::new("assistant", made.concat()));
-    }
-    // What is being answered now is not history yet.
-    said.extend(task.status.message.as_ref().filter(|_| messages_max > 0).map(told));
-    said
-}
-
 /// A message as the model is told it.
 pub(super) fn told(message: &Message) -> Said {
     let role = match message.role {
@@ -71,21 +59,9 @@ pub(super) fn told(message: &Message) -> Said {
     };
     let only_text = message.parts.iter().all(|part| part.as_text().is_some());
     if only_text || message.role == Role::Agent {
-        return Said::new(role, message.parts.iter().map(as_text).collect::<Vec<_>>().join("\n"));
+        return Said::new(role, message.text_with(NonText::Describe));
     }
     Said::new(role, message.parts.iter().map(piece).collect::<Vec<_>>())
-}
-
-/// A part as text: what cannot be shown is named.
-pub(in crate::agents) fn as_text(part: &Part) -> String {
-    let name = part.filename.as_deref().unwrap_or("a file");
-    let media_type = part.media_type.as_deref().unwrap_or("application/octet-stream");
-    match &part.content {
-        Content::Text(text) => text.clone(),
-        Content::Data(json) => json.as_str().to_owned(),
-        Content::Url(url) => url.clone(),
-        Content::Raw(bytes) => format!("[{name}, {media_type}, {} bytes]", bytes.len()),
-    }
 }
 
 /// A part as one piece of content: pictures are shown.
@@ -98,7 +74,7 @@ fn piece(part: &Part) -> Value {
     };
     match shown {
         Some(url) => json!({"type": "image_url", "image_url": {"url": url}}),
-        None => json!({"type": "text", "text": as_text(part)}),
+        None => json!({"type": "text", "text": part.described()}),
     }
 }
 
@@ -193,6 +169,13 @@ impl Heard {
         }
         self.text.push_str(&text);
         Ok(text)
+    }
+
+    /// Whether the answer ended in the middle of a use of a tool: the endpoint says nothing of an end, and what the model
+    /// wrote last is half a document.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let arguments = self.calls.last().map_or("", |call| call.function.arguments.trim());
+        self.finish.is_none() && !arguments.is_empty() && serde_json::from_str::<IgnoredAny>(arguments).is_err()
     }
 
     fn call(&mut self, delta: CallDelta) -> Result<(), String> {

@@ -4,6 +4,7 @@
 //! middle of the round, where the answer to the question is the result of the tool. So the whole of it is put aside.
 
 use super::chat::{Heard, Said, ToolCall, Usage};
+use super::memory::{ToolExchange, messages_before};
 use sabir_engine::{Context, Failure, LINEAGE};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,11 +21,16 @@ pub(super) struct Talk {
     pub(super) spent: Usage,
     /// The turn that it began in, for the keys of children.
     begun: u64,
+    /// What the model was told before this turn: everything after it was said in it.
+    told: usize,
+    /// How many messages of the history came before what is said in this turn.
+    after: usize,
 }
 
 impl Talk {
     pub(super) fn begin(cx: &Context, said: Vec<Said>) -> Self {
-        Self { said, left: Vec::new(), round: 0, spent: Usage::default(), begun: number(cx) }
+        let (told, after) = (said.len(), messages_before(cx));
+        Self { said, left: Vec::new(), round: 0, spent: Usage::default(), begun: number(cx), told, after }
     }
 
     /// What was put aside, where the caller answers the very question that it was put aside for.
@@ -48,6 +54,16 @@ impl Talk {
     pub(super) fn wants(&mut self, heard: Heard) {
         self.said.push(Said { tool_calls: heard.calls.clone(), ..Said::new("assistant", heard.text) });
         self.left = heard.calls;
+    }
+
+    /// The uses of tools in this turn that have all their results, if there were any.
+    pub(super) fn exchange(&self) -> Option<ToolExchange> {
+        let mut said = &self.said[self.told..];
+        if !self.left.is_empty() {
+            let open = said.iter().rposition(|said| !said.tool_calls.is_empty())?;
+            said = &said[..open];
+        }
+        (!said.is_empty()).then(|| ToolExchange::new(self.after, said.to_vec()))
     }
 
     /// Takes what the first tool that is left has found.

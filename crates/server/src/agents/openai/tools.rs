@@ -6,12 +6,11 @@
 use super::chat::ToolCall;
 use super::mcp::Server;
 use crate::agents::Ground;
-use crate::agents::mention::text;
 use crate::agents::peers::{Peer, Roster, names};
 use crate::config::openai::{AGENTS, OpenaiConfig};
 use sabir_engine::{Context, Ending, Failure};
 use sabir_gateway::{Mirror, Mirrored, delegate};
-use sabir_proto::{AgentName, Part, ToolMode};
+use sabir_proto::{AgentName, NonText, Part, ToolMode};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -139,8 +138,8 @@ impl Tools {
                 let asked = delegate(cx, agent, key, vec![Part::text(told)], None, &Mirror::QUIET).await;
                 let found = match asked {
                     Ok(Mirrored::Asks(ending)) => return Ok(Outcome::Waits(ending)),
-                    Ok(Mirrored::Done(task)) => text(&task),
-                    Ok(Mirrored::Missed(task)) => format!("error: {}", text(&task)),
+                    Ok(Mirrored::Done(task)) => task.answer_text(NonText::Describe),
+                    Ok(Mirrored::Missed(task)) => format!("error: {}", task.answer_text(NonText::Describe)),
                     Err(Failure(why)) => format!("error: {agent} could not be asked: {why}"),
                 };
                 Ok(Outcome::Found(shortened(found, self.result_bytes_max)))
@@ -190,7 +189,7 @@ fn plain_name(server: &str, tool: &str) -> String {
 }
 
 /// As much of a text as a model is told, and that there was more.
-fn shortened(mut text: String, bytes_max: usize) -> String {
+pub(super) fn shortened(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let whole = text.len();
         text.truncate(text.floor_char_boundary(bytes_max));

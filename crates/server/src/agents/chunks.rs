@@ -1,0 +1,122 @@
+//! Gathers the text that an agent streams into chunks of a sensible size.
+//!
+//! Each chunk is an event and a commit, and a model's token is a few bytes. So the first chunk leaves at once, because
+//! that is what a person waits for, and later text waits a moment for more of it.
+
+use crate::config::LimitsConfig;
+use crate::config::agent::AgentLimits;
+use sabir_engine::{Context, Failure};
+use sabir_proto::{Artifact, ArtifactId, Object, Part};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How long text waits for more text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkLimits {
+    /// The first chunk of an artifact leaves so long after its text began.
+    pub(crate) first_delay: Duration,
+    /// A later chunk leaves so long after its text began.
+    pub(crate) delay: Duration,
+    /// A later chunk leaves as soon as it has so many bytes.
+    pub(crate) bytes: usize,
+}
+
+impl ChunkLimits {
+    /// What the configuration says for one agent.
+    pub(crate) fn new(usual: &LimitsConfig, own: &AgentLimits) -> Self {
+        let delay = Duration::from_millis(own.chunk_delay_ms.unwrap_or(usual.chunk_delay_ms));
+        let bytes = own.chunk_bytes.unwrap_or(usual.chunk_bytes);
+        Self { first_delay: Duration::ZERO, delay, bytes }
+    }
+}
+
+/// The text of one artifact while it streams.
+pub(super) struct TextChunks<'a> {
+    cx: &'a Context,
+    artifact: ArtifactId,
+    limits: ChunkLimits,
+    /// Text that was not reported yet.
+    text: String,
+    /// When that text has to be reported.
+    due: Option<Instant>,
+    /// A chunk was reported, so that later ones are appended to it.
+    is_begun: bool,
+}
+
+impl<'a> TextChunks<'a> {
+    pub(super) const fn new(cx: &'a Context, artifact: ArtifactId, limits: ChunkLimits) -> Self {
+        Self { cx, artifact, limits, text: String::new(), due: None, is_begun: false }
+    }
+
+    /// Whether there is text, reported or not.
+    pub(super) const fn has_text(&self) -> bool {
+        self.is_begun || !self.text.is_empty()
+    }
+
+    /// Adds text, and reports it where it does not have to wait.
+    pub(super) async fn push(&mut self, text: &str) -> Result<(), Failure> {
+        self.hold(text);
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let delay = if self.is_begun { self.limits.delay } else { self.limits.first_delay };
+        let is_full = self.is_begun && self.text.len() >= self.limits.bytes;
+        if is_full || delay.is_zero() {
+            return self.flush().await;
+        }
+        self.due.get_or_insert_with(|| Instant::now() + delay);
+        Ok(())
+    }
+
+    /// Adds text that waits for what follows: the caller knows that more is there already, or the end.
+    pub(super) fn hold(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds parts. What is no plain text is reported at once, after the text before it.
+    pub(super) async fn push_parts(&mut self, parts: Vec<Part>) -> Result<(), Failure> {
+        if let [part] = &parts[..]
+            && part.is_plain_text()
+            && part.media_type.is_none()
+            && let Some(text) = part.as_text()
+        {
+            return self.push(text).await;
+        }
+        self.flush().await?;
+        self.report(parts, None, false).await
+    }
+
+    /// Waits until gathered text has to be reported; for ever while there is none. May be dropped and asked again.
+    pub(super) async fn due(&self) {
+        match self.due {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reports the text that was gathered.
+    pub(super) async fn flush(&mut self) -> Result<(), Failure> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let text = std::mem::take(&mut self.text);
+        self.report(vec![Part::text(text)], None, false).await
+    }
+
+    /// Reports the last of the text; an empty chunk where all of it was reported, so that readers learn of the end.
+    pub(super) async fn finish(&mut self, metadata: Option<Object>) -> Result<(), Failure> {
+        if !self.has_text() {
+            return Ok(());
+        }
+        let text = std::mem::take(&mut self.text);
+        self.report(vec![Part::text(text)], metadata, true).await
+    }
+
+    async fn report(&mut self, parts: Vec<Part>, metadata: Option<Object>, is_last: bool) -> Result<(), Failure> {
+        self.due = None;
+        let artifact = Artifact { metadata, ..Artifact::new(self.artifact.clone(), parts) };
+        self.cx.chunk(artifact, self.is_begun, is_last).await?;
+        self.is_begun = true;
+        Ok(())
+    }
+}
