@@ -1,8 +1,8 @@
 //! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its
 //! booking network, its files.
 //!
-//! They work on the files of a server, whether it runs or not; one that runs notices a change within a second. Whoever
-//! may read the data directory may administer it, so there is nothing to log in to.
+//! They work on the files of a server, whether it runs or not; one that runs reads a change before the command ends. A user
+//! who may read the data directory may administer it, so there is nothing to log in to.
 
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -10,6 +10,7 @@ pub(crate) mod backup;
 pub(crate) mod billing;
 pub(crate) mod booking;
 pub(crate) mod card;
+pub(crate) mod config;
 pub(crate) mod db;
 pub(crate) mod explain;
 pub(crate) mod inbox;
@@ -85,6 +86,9 @@ fn problem(error: AdminError) -> Problem {
         AdminError::Operator { .. } => {
             ("SABIR_ERR_OPERATOR", "run this as the user whose server it is, on its machine; or stop the server first")
         }
+        AdminError::Secret { .. } => {
+            ("SABIR_ERR_SECRET", "set the variable where the server starts and restart it, or use --secret file:PATH")
+        }
         AdminError::Agent(fault) => agent::advice(fault),
         AdminError::Change(ChangeError::AgentTaken(_)) => {
             ("SABIR_ERR_NAME_TAKEN", "give it another name with --name; sabir agent list shows all of them")
@@ -119,7 +123,12 @@ fn tell(out: &Output) -> impl FnMut(Looked) {
 
 /// Waits for the store, which answers at once.
 fn wait<T>(work: impl Future<Output = Result<T, AdminError>>) -> Result<T, Stop> {
+    Ok(wait_for(work)?.map_err(problem)?)
+}
+
+/// Runs work to its end on this thread.
+fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Problem::internal(format!("cannot start: {e}")))?;
-    Ok(runtime.block_on(work).map_err(problem)?)
+    Ok(runtime.block_on(work))
 }

@@ -101,6 +101,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
     entry::<mcp::Mcp>("mcp", Group::Run, Takes::Settings),
+    entry::<admin::config::Check>("config check", Group::Run, Takes::Output),
+    entry::<admin::config::Schema>("config schema", Group::Run, Takes::Output),
     entry::<admin::agent::Add>("agent add", Group::Administer, Takes::Output),
     entry::<admin::agent::List>("agent list", Group::Administer, Takes::Output),
     entry::<admin::agent::Show>("agent show", Group::Administer, Takes::Output),

@@ -1,5 +1,6 @@
 //! Commands that run something.
 
+mod banner;
 pub(crate) mod demo;
 pub(crate) mod serve;
 

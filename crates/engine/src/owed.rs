@@ -14,6 +14,7 @@ use crate::engine::Core;
 use crate::live::{LiveRef, rests};
 use crate::machine;
 use crate::record::Recorder;
+use crate::turn::log_failed_task;
 use sabir_proto::{Fault, FrozenTask, Part, TaskState};
 use sabir_store::{AppendError, Effect, OwedCancel, Step, Stored};
 use std::collections::VecDeque;
@@ -134,6 +135,7 @@ impl Core {
         };
         step.effects.extend(cancel.clone().map(|cancel| Effect::OweCancel(Some(Box::new(cancel)))));
         self.log.append(step.clone()).await?;
+        log_failed_task(&stored.scope.agent, stored.id, why);
         Ok(Some((step, image)))
     }
 

@@ -217,6 +217,7 @@ impl Runner {
         let excess = if ended { None } else { self.excess() };
         let is_ours = excess.is_some() || matches!(by, By::Us) || (ended && self.turn.outlet.owes_cancel());
         let owed = if is_ours { self.owed() } else { None };
+        excess.iter().for_each(|excess| self.turn.log_failure(excess));
         let ending = ending.or(excess);
         let stop = ending.is_some();
         if let Some(ending) = ending {

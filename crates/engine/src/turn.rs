@@ -5,7 +5,7 @@ use crate::hold;
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
-use sabir_proto::{Artifact, Part, TaskId};
+use sabir_proto::{AgentName, Artifact, Part, TaskId};
 use sabir_store::{Continuation, Effect};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +13,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+/// Bytes of a cause in the log. The whole of it is in the task.
+const LOGGED_CAUSE_BYTES_MAX: usize = 1024;
 
 /// Something an agent reported.
 #[derive(Debug)]
@@ -232,6 +235,7 @@ pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) agent: Arc<dyn AnyAgent>,
+    info: Arc<TurnInfo>,
     /// What the agent last left for itself.
     pub(crate) checkpoint: Option<Bytes>,
     /// Opened when a held task is let go of; none for the others.
@@ -248,7 +252,8 @@ impl Turn {
         let outlet = Arc::new(Outlet::new(limits));
         let gate = info.held.then(Arc::default);
         let held = gate.clone().map(|gate| hold::released(gate, info.core.host.sleep(hold::time_left(&info))));
-        let mut cx = agent::Context { outlet: outlet.clone(), turn: info, checkpoint: checkpoint.clone(), heard: None };
+        let mut cx =
+            agent::Context { outlet: outlet.clone(), turn: info.clone(), checkpoint: checkpoint.clone(), heard: None };
         let worker = agent.clone();
         let future: BoxFuture<'static, _> = match held {
             None => Box::pin(async move { worker.any_turn(&mut cx).await }),
@@ -261,7 +266,7 @@ impl Turn {
                 }
             }),
         };
-        Self { future, outlet, agent, checkpoint, gate }
+        Self { future, outlet, agent, info, checkpoint, gate }
     }
 
     /// Lets go of a held task; false if it is not held, or not any more.
@@ -283,18 +288,28 @@ impl Turn {
     /// Polls the agent; a panic is a failure.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
-        match polled {
-            Ok(Poll::Pending) => Poll::Pending,
+        let ending = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(Ok(Ending::Transfer(order)))) => {
-                Poll::Ready(Ending::fail(format!("this agent may not hand tasks over, so not to {} either", order.to)))
+                Ending::fail(format!("this agent may not hand tasks over, so not to {} either", order.to))
             }
-            Ok(Poll::Ready(Ok(ending))) => Poll::Ready(ending),
-            Ok(Poll::Ready(Err(Failure(why)))) => Poll::Ready(Ending::fail(why)),
+            Ok(Poll::Ready(Ok(ending))) => ending,
+            Ok(Poll::Ready(Err(Failure(why)))) => Ending::fail(why),
             Err(_) => {
-                tracing::error!("an agent panicked");
+                tracing::error!(agent = %self.info.scope.agent, task = %self.info.task, "an agent panicked");
                 self.outlet.owe_cancel();
-                Poll::Ready(Ending::fail("the agent broke down while working on this"))
+                Ending::fail("the agent broke down while working on this")
             }
+        };
+        self.log_failure(&ending);
+        Poll::Ready(ending)
+    }
+
+    /// Tells the operator of a task that fails.
+    pub(crate) fn log_failure(&self, ending: &Ending) {
+        if let Ending::Fail(parts) = ending {
+            let cause: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+            log_failed_task(&self.info.scope.agent, self.info.task, &cause.join(" "));
         }
     }
 
@@ -307,6 +322,12 @@ impl Turn {
         }
         self.outlet.refused()
     }
+}
+
+/// The one line in the log for each task that fails.
+pub(crate) fn log_failed_task(agent: &AgentName, task: TaskId, cause: &str) {
+    let end = cause.floor_char_boundary(LOGGED_CAUSE_BYTES_MAX);
+    tracing::info!(%agent, %task, cause = &cause[..end], "a task failed");
 }
 
 /// Tells an agent that a task of its was canceled.

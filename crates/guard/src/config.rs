@@ -10,12 +10,14 @@ use crate::entrance::Secrets;
 use crate::guard::Seals;
 use sabir_proto::Timestamp;
 use sabir_store::{NotAReference, SecretRef};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// `[auth]`, or `[agent.auth]`, which replaces it for one agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
     /// Which credentials are taken, any one of them. What has a section is taken when this is absent; an empty list
@@ -40,7 +42,7 @@ pub struct AuthConfig {
 }
 
 /// A way to say who one is, as the configuration names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it; the sections explain it")]
 pub enum Accept {
@@ -118,6 +120,20 @@ impl Reference {
     }
 }
 
+impl JsonSchema for Reference {
+    fn schema_name() -> Cow<'static, str> {
+        "SecretReference".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(env|file):.+",
+            "description": "Where the secret is: env:NAME or file:PATH. The secret itself does not belong into this file."
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Ok(Self::parse(&String::deserialize(d)?))
@@ -127,6 +143,16 @@ impl<'de> Deserialize<'de> for Reference {
 /// One text or several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts(pub Vec<String>);
+
+impl JsonSchema for Texts {
+    fn schema_name() -> Cow<'static, str> {
+        "TextOrTexts".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "array"], "items": {"type": "string"}})
+    }
+}
 
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -155,7 +181,7 @@ impl<'de> Deserialize<'de> for Texts {
 }
 
 /// `[auth.jwt]`: tokens under a shared secret, tokens of an issuer, or both.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JwtConfig {
     /// Shared with agent-native peers. Organisations have secrets of their own, in the store.
@@ -224,7 +250,7 @@ impl JwtConfig {
 }
 
 /// Whether a token under the shared secret may live for ever.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpiryConfig {
     /// It may not.
@@ -244,7 +270,7 @@ impl From<ExpiryConfig> for Expiry {
 }
 
 /// `[auth.jwt.oauth]`: how callers get a token. Shown in cards, enforced by the issuer.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OauthConfig {
     /// Where tokens are given out.
@@ -261,7 +287,7 @@ pub struct OauthConfig {
 }
 
 /// `[auth.legacy_key]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegacyConfig {
     /// The variable that holds the token.
@@ -285,7 +311,7 @@ impl LegacyConfig {
 }
 
 /// `[auth.basic]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BasicConfig {
     /// Who may enter.
@@ -293,7 +319,7 @@ pub struct BasicConfig {
 }
 
 /// One user of `[auth.basic]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
     /// The name.
@@ -303,7 +329,7 @@ pub struct UserConfig {
 }
 
 /// `[auth.mtls]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MtlsConfig {
     /// Names that may enter, such as `dns:billing.example`; empty for everybody whom the authorities vouch for.
@@ -311,7 +337,7 @@ pub struct MtlsConfig {
 }
 
 /// `[auth.agnt]`: the key of the booking network. Keys that are replaced overlap, so that no side is ever without one.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgntConfig {
     /// The key that signs.
@@ -331,7 +357,7 @@ pub struct AgntConfig {
 }
 
 /// How the text of a key becomes a key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum DerivationConfig {
     /// Its bytes.
     #[default]
@@ -346,7 +372,7 @@ pub enum DerivationConfig {
 }
 
 /// A key that was replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviousKey {
     /// The key.
@@ -405,7 +431,7 @@ impl AgntConfig {
 }
 
 /// `[auth.xpr]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct XprConfig {
     /// A node of the chain.
@@ -439,7 +465,7 @@ const fn usual_rate() -> u32 {
 }
 
 /// Which score is compared with `min_trust`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gate {
     /// 0 to 100, from KYC, stake, reputation and age.

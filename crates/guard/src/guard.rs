@@ -164,10 +164,12 @@ impl Guard {
         question: &Question,
         now: Timestamp,
     ) -> Result<Explanation, String> {
-        // Where nobody is asked, everybody is the same.
+        // A caller that does not exist is an error on an open server too: a misspelt name must not look allowed.
+        let supposed = self.supposed(&question.caller, &question.scopes).await?;
+        // An open server believes no name, so every caller is the same there.
         let identity = match rules.entrance.posture() {
             Posture::Open => Identity::anonymous(),
-            _ => self.supposed(&question.caller, &question.scopes).await?,
+            _ => supposed,
         };
         let mut explanation = Explanation::new(identity.caller().name());
         let wanted = Wanted {

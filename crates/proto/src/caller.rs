@@ -15,6 +15,11 @@ impl Caller {
         Self { name: NAME.clone() }
     }
 
+    /// Whether this caller has shown no credential.
+    pub fn is_anonymous(&self) -> bool {
+        *self == Self::anonymous()
+    }
+
     /// A caller known by name.
     pub fn named(name: &str) -> Self {
         Self { name: name.into() }

@@ -1,8 +1,8 @@
 //! Administration: agents, keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
 //! that work with or without a server running.
 //!
-//! A command opens the guard's file beside the task log, makes one change and ends. A server that runs on the same file
-//! notices within a second. Every change is in the audit, with whoever was at the keyboard.
+//! A command opens the guard's file beside the task log, makes one change and has a server that runs on the same file read
+//! it before the command ends. Every change is in the audit, with whoever was at the keyboard.
 //!
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 
@@ -15,6 +15,7 @@ mod envelope;
 mod files;
 mod keys;
 mod letters;
+mod running;
 mod terms;
 mod webhook;
 
@@ -36,6 +37,7 @@ pub use files::{
 pub use keys::{Issued, KeyOrder, standing};
 pub(crate) use letters::carry_out;
 pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
+pub(crate) use running::{GuardDesk, GuardRequest};
 pub use sabir_gateway::Tried as TriedInterface;
 pub use sabir_store::{
     ApiKey, BookingStatus, Break, CardStanding, ChangeError, Domain, Enlisted, Entry, Hash, KeptCard, KeyId, Known,
@@ -46,6 +48,7 @@ pub use webhook::{Delivered, Outcome, Tried, Webhook, try_webhook};
 
 use crate::config::{Config, store_path};
 use crate::host::TokioHost;
+use crate::operator;
 use sabir_engine::Host as _;
 use sabir_proto::{Caller, Timestamp};
 use sabir_store::sqlite::{self, SqliteGuard};
@@ -89,6 +92,14 @@ pub enum AdminError {
         /// What happened.
         reason: String,
     },
+    /// The running server cannot read a secret.
+    #[error("the running server cannot read {secret}: {reason}")]
+    Secret {
+        /// The reference.
+        secret: String,
+        /// What the server found.
+        reason: String,
+    },
     /// What was asked for could not be done.
     #[error("{0}")]
     Failed(String),
@@ -117,6 +128,8 @@ pub enum Expect {
 pub struct Admin {
     store: Arc<SqliteGuard>,
     operator: Caller,
+    /// Where a running server listens for operators.
+    socket: PathBuf,
 }
 
 impl Admin {
@@ -134,8 +147,9 @@ impl Admin {
         let durability = config.store.durability.into();
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
         // Whoever types may call themselves anything, so the number that the system knows stands beside it.
-        let operator = Caller::named(&format!("operator:{user}/{}", uid()));
-        Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator })
+        let by = Caller::named(&format!("operator:{user}/{}", uid()));
+        let socket = operator::socket_beside(&task_log);
+        Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator: by, socket })
     }
 
     /// The file.
@@ -154,7 +168,10 @@ impl Admin {
         domain: Domain,
         secret: SecretRef,
     ) -> Result<Option<Organisation>, AdminError> {
-        Ok(self.store.add(domain, secret, self.by()).await?)
+        self.check_secret(&secret).await?;
+        let replaced = self.store.add(domain, secret, self.by()).await?;
+        self.refresh_server().await;
+        Ok(replaced)
     }
 
     /// All organisations, by domain.
@@ -164,7 +181,9 @@ impl Admin {
 
     /// Removes an organisation; gives it, or nothing if there was none.
     pub async fn remove_organisation(&self, domain: Domain) -> Result<Option<Organisation>, AdminError> {
-        Ok(self.store.remove(domain, self.by()).await?)
+        let removed = self.store.remove(domain, self.by()).await?;
+        self.refresh_server().await;
+        Ok(removed)
     }
 
     /// The last entries of the audit that are wanted, at most so many, oldest first; and the number after which to

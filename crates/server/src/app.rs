@@ -1,12 +1,12 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::admin::Bureau;
+use crate::admin::{Bureau, GuardDesk};
 use crate::agents::Ledger;
 use crate::bind::agnt::EnvelopeMetrics;
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::cash;
-use crate::config::{Config, LimitsConfig, booking, store_path};
+use crate::config::{Config, LimitsConfig, StoreConfig, booking, store_path};
 use crate::cors::Cors;
 pub(crate) use crate::directory::Served;
 use crate::directory::{Directory, Registrar, Workshop};
@@ -96,6 +96,7 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
+    pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
     pulse: Arc<dyn Pulse>,
     /// What agent-native servers call themselves back with.
@@ -129,8 +130,26 @@ impl Server {
         Self::compose(config, own, None).await
     }
 
-    /// The same, with something before everything that is served.
+    /// Finds what would keep a server with this configuration from starting: it is built on a store in memory, does not
+    /// listen at its address, and serves nothing. What is in the real store is not looked at.
+    pub async fn check(config: Config) -> Result<(), StartError> {
+        store_path(&config).map_err(StartError::Config)?;
+        let store = StoreConfig { url: "memory:".into(), ..config.store };
+        let somewhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::compose_at(somewhere, Config { store, ..config }, HashMap::new(), None).await.map(drop)
+    }
+
+    /// The same as [`Server::start_with`], with something before everything that is served.
     pub(crate) async fn compose(
+        config: Config,
+        own: HashMap<String, Arc<dyn AnyAgent>>,
+        front: Option<Arc<dyn Front>>,
+    ) -> Result<Self, StartError> {
+        Self::compose_at(config.server.listen, config, own, front).await
+    }
+
+    async fn compose_at(
+        address: SocketAddr,
         mut config: Config,
         mut own: HashMap<String, Arc<dyn AnyAgent>>,
         front: Option<Arc<dyn Front>>,
@@ -139,7 +158,6 @@ impl Server {
             crate::booking::enlist(&mut config).map_err(StartError::Config)?;
         }
         let config = Arc::new(config);
-        let address = config.server.listen;
         config.refuse_plain_http().map_err(StartError::Config)?;
         config.limits.check_bytes().map_err(StartError::Config)?;
         let tls = Tls::open(&config).map_err(StartError::Config)?;
@@ -153,6 +171,7 @@ impl Server {
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
+        let guard_desk = GuardDesk { store: kept_for_guard.clone(), secrets: secrets.clone() };
         let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
@@ -211,7 +230,7 @@ impl Server {
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
             TokioHost.spawn(Box::pin(cash::bill_nightly(booked, biller)));
         }
-        let operator = listen_to_operator(&config, log, route.for_operators(), bureau);
+        let operator = listen_to_operator(&config, log, route.for_operators(), bureau, guard_desk);
         let app = App {
             guard,
             route,
@@ -226,6 +245,7 @@ impl Server {
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),
+            access_log: config.server.access_log,
             limits: config.limits.clone(),
             front,
             signer,
@@ -393,9 +413,15 @@ async fn open_network(
 }
 
 /// The socket for commands of operators. A server without one serves as well as any.
-fn listen_to_operator(config: &Config, log: Arc<dyn TaskLog>, engine: Engine, bureau: Bureau) -> Option<Operator> {
+fn listen_to_operator(
+    config: &Config,
+    log: Arc<dyn TaskLog>,
+    engine: Engine,
+    bureau: Bureau,
+    guard: GuardDesk,
+) -> Option<Operator> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log, engine, bureau) {
+    match Operator::listen(&path, log, engine, bureau, guard) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");

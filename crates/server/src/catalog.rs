@@ -13,8 +13,10 @@
 //! | here | the agents as entries, and the answers |
 //! | `search` | which entries are wanted |
 //! | `page` | entries for people |
+//! | `home` | the page at `/` |
 //! | `venues` | the venues of the booking network as entries |
 
+mod home;
 mod page;
 mod search;
 mod venues;
@@ -89,6 +91,18 @@ enum State {
     Unknown,
 }
 
+impl State {
+    /// The class and the word of it on a page.
+    const fn shown(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Up => ("up", "up"),
+            Self::Degraded => ("down", "slow or failing"),
+            Self::Down => ("down", "down"),
+            Self::Unknown => ("", "not known yet"),
+        }
+    }
+}
+
 impl Entry {
     fn of(served: &Served, root: &str, is_default: bool) -> Self {
         let card: Arc<AgentCard> = served.cards.public();
@@ -138,10 +152,7 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
     everybody.sort_by(|one, other| one.name.cmp(&other.name));
     let Page { entries, total, next } = wanted.pick(everybody);
     let mut response = if prefers_page(headers) {
-        let mut page = answer(StatusCode::OK, HTML, page::write(&wanted, &entries, total, next.as_deref()));
-        let policy = HeaderValue::from_static(NOTHING_BUT_WORDS);
-        page.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
-        page
+        html(page::write(&wanted, &entries, total, next.as_deref()))
     } else {
         let mut said = json!({"agents": entries, "total": total});
         if let Some(next) = next {
@@ -149,12 +160,29 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
         }
         answer(StatusCode::OK, JSON, said.to_string())
     };
+    varies(&mut response);
+    response
+}
+
+/// `GET /` where a page is wanted.
+pub(crate) fn home(app: &App) -> Response<Body> {
+    let mut response = html(home::write(&entries(app), app.public.url.as_str()));
+    varies(&mut response);
+    response
+}
+
+fn html(page: String) -> Response<Body> {
+    let mut response = answer(StatusCode::OK, HTML, page);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(NOTHING_BUT_WORDS));
+    response
+}
+
+/// Caches ask again each time, because agents come and go and their health changes.
+fn varies(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    // Agents come and go, and whether they are there changes by itself.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    response
 }
 
 /// `GET /.well-known/ai-catalog.json`
@@ -184,7 +212,7 @@ fn entries(app: &App) -> Vec<Entry> {
 }
 
 /// Whether a page is wanted rather than JSON: browsers name it first, and programs do not name it.
-fn prefers_page(headers: &HeaderMap) -> bool {
+pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
     let quality = |range: &str, kinds: [&str; 2]| -> Option<f32> {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next()?.to_ascii_lowercase();

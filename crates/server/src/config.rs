@@ -9,6 +9,7 @@ pub mod debug;
 pub mod dispatch;
 pub mod handoff;
 pub mod http;
+pub mod listen;
 pub mod neighbours;
 pub mod network;
 pub mod openai;
@@ -22,7 +23,10 @@ pub mod upstream;
 pub mod workspace;
 
 mod aliases;
+mod mistake;
 mod platform;
+mod schema;
+mod warnings;
 
 use agent::AgentConfig;
 use booking::NetworkConfig;
@@ -37,6 +41,7 @@ use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
 use sabir_proto::{Caller, ToolMode};
 use sabir_store::sqlite;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use signing::SigningConfig;
 use std::collections::BTreeMap;
@@ -47,7 +52,7 @@ use tls::TlsConfig;
 use workspace::WorkspaceConfig;
 
 /// The whole configuration.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where and as whom to listen.
@@ -83,10 +88,12 @@ pub struct Config {
 }
 
 /// `[server]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Address and port; port 0 picks a free one.
+    /// Address and port, such as `127.0.0.1:4000`; port 0 picks a free one.
+    #[serde(deserialize_with = "listen::deserialize")]
+    #[schemars(with = "String")]
     pub listen: SocketAddr,
     /// What cards say; derived from `listen` when absent.
     pub public_url: Option<String>,
@@ -96,6 +103,8 @@ pub struct ServerConfig {
     pub drain_seconds: u64,
     /// Whether this is meant seriously: no agent without authentication, no plain HTTP beyond this machine.
     pub production: bool,
+    /// One log line for each request: method, path, status, duration and the address of the caller.
+    pub access_log: bool,
     /// Proxies that are believed when they say whom they speak for.
     pub proxies: Vec<Network>,
     /// Web origins whose pages may call.
@@ -107,7 +116,7 @@ pub struct ServerConfig {
 }
 
 /// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 pub enum CardForm {
     /// 1.0 with the members of 0.3 beside its own.
     #[default]
@@ -126,6 +135,7 @@ impl Default for ServerConfig {
             card: CardForm::default(),
             drain_seconds: 10,
             production: false,
+            access_log: false,
             proxies: Vec::new(),
             cors: Vec::new(),
             tls: None,
@@ -135,7 +145,7 @@ impl Default for ServerConfig {
 }
 
 /// `[store]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
     /// `sqlite:PATH`, or `memory:` for tasks that need not survive.
@@ -151,7 +161,7 @@ impl Default for StoreConfig {
 }
 
 /// When a step counts as kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Survives the machine losing power.
@@ -185,7 +195,7 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
 const ANSWERS_BYTES_MIN: usize = 2 << 20;
 
 /// `[limits]`: every bound of the server, with its unit in its name.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
     /// Bytes of a request's body.
@@ -253,7 +263,7 @@ pub struct LimitsConfig {
 }
 
 /// `full` or `readonly`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolModeConfig {
     /// Tools may do everything.
@@ -273,7 +283,7 @@ impl From<ToolModeConfig> for ToolMode {
 }
 
 /// `[[limits.caller]]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallerPace {
     /// The caller.
@@ -467,7 +477,10 @@ impl Config {
         let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
         // One at a time, so that the message can name the variable.
         let check = |name: &str, table: &toml::Table| {
-            toml::Value::Table(table.clone()).try_into::<Self>().map(drop).map_err(|e| invalid(name, e.to_string()))
+            toml::Value::Table(table.clone())
+                .try_into::<Self>()
+                .map(drop)
+                .map_err(|e| invalid(name, mistake::plain(e.message())))
         };
         aliases::apply(&mut table, &variables, |name, applied| {
             applied.map_err(|problem| invalid(name, problem)).and_then(|table| check(name, table))
@@ -477,7 +490,7 @@ impl Config {
             set(&mut table, &path, scalar(value)).map_err(|problem| invalid(name, problem))?;
             check(name, &table)?;
         }
-        toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| invalid(origin, e.to_string()))
+        toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| invalid(origin, mistake::plain(e.message())))
     }
 
     /// A path of the configuration: relative ones start at the file's directory.
@@ -488,12 +501,12 @@ impl Config {
 
 /// A mistake and where it stands: the line, and what is before its `=`. What is behind it may be a secret.
 fn located(text: &str, error: &toml::de::Error) -> String {
-    let Some(span) = error.span() else { return error.message().to_owned() };
+    let Some(span) = error.span() else { return mistake::plain(error.message()) };
     let before = &text[..span.start.min(text.len())];
     let number = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
     let line = text.lines().nth(number - 1).unwrap_or("");
     let key = line.split('=').next().unwrap_or("").trim();
-    format!("line {number}, {key:?}: {}", error.message())
+    format!("line {number}, {key:?}: {}", mistake::plain(error.message()))
 }
 
 /// Puts a value at a path of tables, such as `auth__jwt__secret`.

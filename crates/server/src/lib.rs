@@ -8,6 +8,7 @@
 //! | `files` | how many connections the system lets us have |
 //! | `tls` | the certificate of this server, and whose certificates it takes |
 //! | `peer` | who is at the other end of a connection, as far as sockets can tell |
+//! | `summary` | what a server that has started serves, for people |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
 //! | `front` | what may stand before everything that is served; nothing, in `serve` |
 //! | `door` | who may speak to a listener that asks for no credentials |
@@ -71,6 +72,7 @@ mod retention;
 mod route;
 mod sse;
 mod stack;
+mod summary;
 mod tls;
 mod watched;
 mod wire;
@@ -78,3 +80,4 @@ mod wire;
 pub use app::{Server, StartError};
 pub use config::Config;
 pub use files::raise_file_limit;
+pub use summary::{AgentSummary, Summary};

@@ -3,7 +3,7 @@
 //! One line of JSON in, one line of JSON out, one order at a time. A socket in the file system needs no port, no token and
 //! no TLS, cannot be reached by web pages or from other machines, and its permissions are those of the data directory.
 
-use crate::admin::{Bureau, DeskOrder, NetworkOrder, Order, Said, carry_out, see_to};
+use crate::admin::{Bureau, DeskOrder, GuardDesk, GuardRequest, NetworkOrder, Order, Said, carry_out, see_to};
 use sabir_engine::{Engine, TaskLog};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,7 @@ pub(crate) struct Operator {
     log: Arc<dyn TaskLog>,
     engine: Engine,
     bureau: Bureau,
+    guard: GuardDesk,
 }
 
 /// An order of any kind; their names differ.
@@ -44,11 +45,18 @@ enum Wish {
     Letters(Order),
     Desk(DeskOrder),
     Network(NetworkOrder),
+    Guard(GuardRequest),
 }
 
 impl Operator {
     /// Listens. Whoever calls holds the lock of the task log, so a socket that is there is a dead server's.
-    pub(crate) fn listen(task_log: &Path, log: Arc<dyn TaskLog>, engine: Engine, bureau: Bureau) -> io::Result<Self> {
+    pub(crate) fn listen(
+        task_log: &Path,
+        log: Arc<dyn TaskLog>,
+        engine: Engine,
+        bureau: Bureau,
+        guard: GuardDesk,
+    ) -> io::Result<Self> {
         let path = socket_beside(task_log);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -56,7 +64,7 @@ impl Operator {
         }
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path, log, engine, bureau })
+        Ok(Self { listener, path, log, engine, bureau, guard })
     }
 
     /// Takes orders; never ends.
@@ -88,6 +96,7 @@ impl Operator {
             Ok(Wish::Letters(order)) => serde_json::to_string(&carry_out(&*self.log, order).await)?,
             Ok(Wish::Desk(order)) => serde_json::to_string(&see_to(&self.engine, order).await)?,
             Ok(Wish::Network(order)) => serde_json::to_string(&self.bureau.carry_out(order).await)?,
+            Ok(Wish::Guard(request)) => serde_json::to_string(&self.guard.answer(&request))?,
             Err(error) => serde_json::to_string(&Said::Failed(format!("not an order: {error}")))?,
         };
         text.push('\n');

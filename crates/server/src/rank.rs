@@ -1,10 +1,18 @@
-//! Who would get a message, told by the same ranking that passes messages on.
+//! Which agent would get a message, by the same ranking that passes messages on.
 
 use crate::agents::dispatch::{Candidates, Verdict};
 use crate::agents::peers::{Peer, names};
-use crate::config::Config;
-use crate::config::agent::Kind;
+use crate::app::public_address;
+use crate::card::{self, Face};
+use crate::config::agent::{AgentConfig, Kind};
+use crate::config::registry::section;
+use crate::config::{Config, store_path};
+use crate::gate;
+use sabir_proto::AgentName;
 pub use sabir_store::Fit;
+use sabir_store::KeptCard;
+use sabir_store::sqlite::{self, SqliteGuard};
+use std::collections::{BTreeMap, HashSet};
 
 /// What would happen to a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,9 +26,10 @@ pub struct Ranked {
 }
 
 /// Ranks the agents of a configuration for a text. The terms are those of the agent `desk`, of the first of kind `dispatch`
-/// where none is named, or the usual ones where there is none. What agents elsewhere say about themselves is not known here.
-pub fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str) -> Result<Ranked, String> {
-    let kind = |entry: &&crate::config::agent::AgentConfig| entry.kind == Kind::Dispatch;
+/// where none is named, or the usual ones where there is none. Remote agents count with the cards that the server has stored
+/// of them, and agents that were added at run time count too.
+pub async fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str) -> Result<Ranked, String> {
+    let kind = |entry: &&AgentConfig| entry.kind == Kind::Dispatch;
     let entry = match desk {
         Some(name) => {
             let found = config.agent.iter().filter(kind).find(|entry| entry.name == name);
@@ -31,7 +40,9 @@ pub fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str
     let terms = entry.and_then(|entry| entry.dispatch.clone()).unwrap_or_default();
     terms.check()?;
     let own = entry.map_or("", |entry| &entry.name);
-    let all = config.agent.iter().filter(|entry| entry.name != own).filter_map(Peer::configured).collect();
+    let known = StoredAgents::read(config).await?;
+    let all = config.agent.iter().chain(&known.added).filter(|entry| entry.name != own);
+    let all = all.filter_map(|entry| known.peer(config, entry)).collect();
     let candidates = Candidates::new(all, None, &names("dispatch.agents", &terms.agents)?);
     let (fits, chosen) = match candidates.judge(skill, text, &terms).map_err(|failure| failure.0)? {
         Verdict::Sure { agent, fits } => (fits, vec![agent.to_string()]),
@@ -39,4 +50,40 @@ pub fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str
         Verdict::Nobody { fits } => (fits, Vec::new()),
     };
     Ok(Ranked { fits, chosen, fallback: terms.fallback })
+}
+
+/// What the store knows of agents beside the configuration.
+#[derive(Default)]
+struct StoredAgents {
+    /// Agents that were added at run time.
+    added: Vec<AgentConfig>,
+    /// The card in use of each remote agent, by name.
+    cards: BTreeMap<String, KeptCard>,
+}
+
+impl StoredAgents {
+    async fn read(config: &Config) -> Result<Self, String> {
+        // A command that only looks must not make a store.
+        let Some(path) = store_path(config)? else { return Ok(Self::default()) };
+        if !SqliteGuard::path_beside(&path).exists() {
+            return Ok(Self::default());
+        }
+        let store = gate::store(config, sqlite::Writing::Inline, Default::default()).map_err(|e| e.to_string())?;
+        let added = store.enlisted().await.map_err(|e| e.to_string())?;
+        let cards = store.used_cards().await.map_err(|e| e.to_string())?;
+        Ok(Self {
+            added: added.iter().filter(|agent| agent.enabled).flat_map(section).collect(),
+            cards: cards.into_iter().map(|card| (card.seen.agent.to_string(), card)).collect(),
+        })
+    }
+
+    /// An agent as the server would show it.
+    fn peer(&self, config: &Config, entry: &AgentConfig) -> Option<Peer> {
+        let Some(card) = self.cards.get(&entry.name) else { return Peer::configured(entry) };
+        let name = AgentName::parse(&entry.name).ok()?;
+        let (public, skills) = card::build(entry, &public_address(config, config.server.listen));
+        let face = card::fill(&Face { public, skills, xpr: None, moved: None }, &entry.card, card);
+        let guarded = entry.auth.iter().map(|_| entry.name.clone()).collect::<HashSet<String>>();
+        Some(Peer::new(&name, &face.public, &guarded))
+    }
 }

@@ -32,6 +32,7 @@ use sabir_proto::card::Interface;
 use sabir_wire::v1::http::{Routed, route};
 use sabir_wire::{Entry, v03};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::Instrument;
 
 /// The header by which a caller, a proxy and our log speak of the same request.
@@ -48,7 +49,10 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
     let invitation = app.door.invitation(request.headers());
     let strict = peer.tls && app.production;
     let peer = app.proxies.correct(peer, request.headers());
-    let mut response = traced(&app, request, &peer).await;
+    let mut response = match app.access_log {
+        true => logged(&app, request, &peer).await,
+        false => traced(&app, request, &peer).await,
+    };
     invitation.write(response.headers_mut());
     if strict {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
@@ -64,6 +68,16 @@ async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Resp
     let mut response = dispatch(app, request, peer).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// The same with a line in the log. The query is left out, because it may hold what a caller keeps to itself; a stream counts
+/// until its answer begins.
+async fn logged(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+    let (method, path, began) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
+    let response = Box::pin(traced(app, request, peer)).await;
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
+    tracing::info!(target: "access", %method, path, status, ms, peer = %peer.address, "request");
     response
 }
 
@@ -142,6 +156,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             Box::pin(catalog::list(app, request.uri().query().unwrap_or(""), request.headers())).await
         }
         ("GET" | "HEAD", AI_CATALOG) if at.is_none() => catalog::document(app),
+        ("GET" | "HEAD", "/") if at.is_none() && catalog::prefers_page(request.headers()) => catalog::home(app),
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => Box::pin(ready(app)).await,
         ("GET" | "HEAD", "/metrics") if at.is_none() => {

@@ -191,6 +191,9 @@ pub trait Keys: Send + Sync + 'static {
     /// The key of an id, expired and revoked ones too. From memory, and as sure of itself as [`find`](Self::find).
     fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError>;
 
+    /// Reads what other processes have changed, now rather than within a second: keys, organisations and agents.
+    fn refresh(&self) -> Result<(), StoreError>;
+
     /// Adds a key. It is on disk, with its audit entry, before this answers.
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError>;
 

@@ -1,6 +1,6 @@
 //! `sabir explain`: which rule allows or refuses.
 
-use super::Place;
+use super::{Place, wait_for};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -67,9 +67,7 @@ impl Verb for Explain {
         let config = self.place.config()?;
         let question =
             Question { caller: self.caller, scopes: self.scope, action: self.operation.into(), skill: self.skill };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| Problem::internal(format!("cannot start: {e}")))?;
-        let explained = runtime.block_on(explain(&config, self.agent.as_deref(), &question));
+        let explained = wait_for(explain(&config, self.agent.as_deref(), &question))?;
         let explained = explained.map_err(|e| Problem::usage(e.to_string()).hint("sabir explain --help"))?;
         if out.is_json() {
             out.document(&document(&explained).to_string())?;

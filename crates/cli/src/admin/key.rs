@@ -88,6 +88,9 @@ impl Verb for Create {
             let problem = Problem::usage(format!("there is no tier {tier:?}; there are {}", known.join(", ")));
             return Err(problem.hint("name it in [limits.tier] of the configuration").into());
         }
+        if !config.accepts_api_keys() {
+            out.warn("no agent of this configuration asks for API keys; write accept = [\"api_key\"] in [auth]");
+        }
         let admin = self.place.open(Expect::Any)?;
         let order = KeyOrder {
             owner: self.owner.unwrap_or_else(user),

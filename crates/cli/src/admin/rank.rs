@@ -1,6 +1,6 @@
 //! `sabir agent rank`: who would get a message.
 
-use super::Place;
+use super::{Place, wait_for};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -36,7 +36,7 @@ pub(crate) struct Rank {
 impl Verb for Rank {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let config = self.place.config()?;
-        let ranked = rank(&config, self.desk.as_deref(), self.skill.as_deref(), &self.text);
+        let ranked = wait_for(rank(&config, self.desk.as_deref(), self.skill.as_deref(), &self.text))?;
         let ranked = ranked.map_err(|e| Problem::usage(e).hint("sabir agent rank --help"))?;
         let verdict = verdict(&ranked);
         if out.is_json() {

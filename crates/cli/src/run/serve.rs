@@ -1,15 +1,18 @@
 //! `sabir serve`.
 
+use super::banner::banner;
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
+use crate::render::escape;
 use anyhow::Context;
 use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
+use sabir_server::config::listen::parse_listen;
 use sabir_server::config::openai::{OpenaiConfig, Reference};
-use sabir_server::{Config, Server};
-use std::io::Write;
+use sabir_server::{Config, Server, Summary};
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
@@ -32,8 +35,8 @@ pub(crate) struct Serve {
     /// Configuration file; ./sabir.toml if there is one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address and port; port 0 picks a free one.
-    #[arg(long, value_name = "ADDR")]
+    /// Address and port, such as 127.0.0.1:4000 or localhost:4000; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// Data directory.
     #[arg(long, value_name = "DIR")]
@@ -137,15 +140,33 @@ fn model(url: String, model: String) -> AgentConfig {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     sabir_server::raise_file_limit();
-    let server = Server::start(config).await?;
+    let server = Server::start(config.clone()).await?;
     // Before anybody learns that we listen: a stop may follow at once.
     let stop = stop_signal().context("cannot listen for signals")?;
     // On stdout and at once: scripts wait for this line to learn the port.
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on {}", server.url())?;
     stdout.flush()?;
+    tell_operator(&server.summary(&config));
     server.run(stop).await;
     Ok(())
+}
+
+/// Says what is served: a banner for people, and a line of the log where the log is for programs.
+fn tell_operator(summary: &Summary) {
+    if is_json_log() {
+        let agents: Vec<&str> = summary.agents.iter().map(|agent| agent.name.as_str()).collect();
+        tracing::info!(url = summary.url, agents = agents.join(","), "serving");
+        summary.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        return;
+    }
+    // Cards of remote agents are in it, so what steers a terminal is escaped. A terminal that is gone is no reason to stop.
+    let text: String = banner(summary).lines().map(|line| escape(line) + "\n").collect();
+    drop(std::io::stderr().write_all(text.as_bytes()));
+}
+
+fn is_json_log() -> bool {
+    std::env::var("SABIR_LOG_FORMAT").is_ok_and(|format| format == "json")
 }
 
 /// Completes on SIGTERM or SIGINT.
@@ -166,8 +187,14 @@ pub(super) fn start_log(usual: &str) {
     let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     // A log on a disk that is full is a log without some lines, and no reason to go down: complaining about it in the same
     // place would be a panic.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
-    if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
+    let is_colored =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(is_colored)
+        .log_internal_errors(false);
+    if is_json_log() {
         log.json().init();
     } else {
         log.init();

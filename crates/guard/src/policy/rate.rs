@@ -13,6 +13,7 @@ use crate::identity::{Identity, Knock, Proof};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
 use sabir_store::{GuardStore, Hit, KeyId, Spent, Window};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// How often, at most: zero for no limit, and nothing where a more general rule is to say it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
     /// Within any 60 seconds.

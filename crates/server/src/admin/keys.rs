@@ -60,7 +60,10 @@ impl Admin {
         let mut draws = 1;
         loop {
             match self.store.create(id(), Imprint::of(text.expose()), terms.clone(), self.by()).await {
-                Ok(key) => return Ok(Issued { key, text }),
+                Ok(key) => {
+                    self.refresh_server().await;
+                    return Ok(Issued { key, text });
+                }
                 Err(ChangeError::Taken) if draws < DRAWS_MAX => draws += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -74,7 +77,9 @@ impl Admin {
 
     /// Ends a key for good.
     pub async fn revoke_key(&self, id: KeyId) -> Result<ApiKey, AdminError> {
-        Ok(self.store.revoke(id, self.by()).await?)
+        let key = self.store.revoke(id, self.by()).await?;
+        self.refresh_server().await;
+        Ok(key)
     }
 
     /// Gives a key another text; the one before stays valid for `grace`.
@@ -92,6 +97,7 @@ impl Admin {
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
         let old_until = Timestamp::from_millis(by.at.millis().saturating_add(grace_ms));
         let key = self.store.rotate(id, Imprint::of(text.expose()), old_until, by).await?;
+        self.refresh_server().await;
         Ok(Issued { key, text })
     }
 }

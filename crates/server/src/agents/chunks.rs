@@ -10,6 +10,9 @@ use sabir_proto::{Artifact, ArtifactId, Object, Part};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
+/// Bytes after which the first chunk waits no longer, whatever its delay is.
+const FIRST_CHUNK_BYTES_MAX: usize = 32 << 10;
+
 /// How long text waits for more text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkLimits {
@@ -60,7 +63,8 @@ impl<'a> TextChunks<'a> {
             return Ok(());
         }
         let delay = if self.is_begun { self.limits.delay } else { self.limits.first_delay };
-        let is_full = self.is_begun && self.text.len() >= self.limits.bytes;
+        let bytes_max = if self.is_begun { self.limits.bytes } else { FIRST_CHUNK_BYTES_MAX };
+        let is_full = self.text.len() >= bytes_max;
         if is_full || delay.is_zero() {
             return self.flush().await;
         }

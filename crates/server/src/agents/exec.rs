@@ -143,8 +143,11 @@ impl Agent for Exec {
         let variables = self.variables(cx, &skill, &room);
         let started = Group::start(&self.command, variables, &room, &self.reaper);
         let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
-        let heard = relay(cx, &mut group, pipes, self.chunks).await?;
+        let mut heard = relay(cx, &mut group, pipes, self.chunks).await?;
         drop(group);
+        if !matches!(heard.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
+            hide_stderr(cx, &mut heard);
+        }
         if heard.status.code() == Some(0) {
             let out = room.clone();
             let found = spawn_blocking(move || files::collect(out.handle()));
@@ -167,6 +170,15 @@ impl Drop for Exec {
     fn drop(&mut self) {
         // A server that stops would otherwise be gone before it could kill what ignores SIGTERM. Bounded by the grace.
         self.reaper.wait();
+    }
+}
+
+/// Standard error names files and settings of this machine. The operator reads it in the log, and a caller without a
+/// credential learns only that it is there.
+fn hide_stderr(cx: &Context, heard: &mut Heard) {
+    if !heard.stderr.is_empty() {
+        tracing::info!(task = %cx.task_id(), stderr = heard.stderr, "a command failed");
+        heard.stderr = "the operator finds what it wrote to standard error in the log of the server".to_owned();
     }
 }
 

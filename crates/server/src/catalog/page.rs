@@ -1,11 +1,11 @@
 //! The catalog for people: one page that needs no script, loads nothing, and takes nobody's words for markup.
 
+use super::Entry;
 use super::search::Wanted;
-use super::{Entry, State};
 use std::fmt::Write as _;
 use url::form_urlencoded::Serializer;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
+pub(super) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
     form{display:flex;flex-wrap:wrap;gap:.5rem}article{border-top:1px solid #ddd;padding:1rem 0}\
     h2{margin:0}code,small{color:#555}.down{color:#a00}.up{color:#060}ul{padding-left:1.2rem}";
 
@@ -50,12 +50,7 @@ pub(super) fn write(wanted: &Wanted, entries: &[Entry], total: usize, next: Opti
 }
 
 fn article(page: &mut String, entry: &Entry) {
-    let (class, word) = match entry.health.state {
-        State::Up => ("up", "is there"),
-        State::Degraded => ("down", "answers late, or not always"),
-        State::Down => ("down", "does not answer"),
-        State::Unknown => ("", "not heard of yet"),
-    };
+    let (class, word) = entry.health.state.shown();
     let [name, title, description, version, card] =
         [&entry.name, &entry.display_name, &entry.description, &entry.version, &entry.card_url]
             .map(|text| escaped(text));
@@ -69,13 +64,13 @@ fn article(page: &mut String, entry: &Entry) {
     put(page, format_args!("</ul><p><a href=\"{card}\">Card</a></p></article>"));
 }
 
-fn put(page: &mut String, words: std::fmt::Arguments<'_>) {
+pub(super) fn put(page: &mut String, words: std::fmt::Arguments<'_>) {
     let written = page.write_fmt(words);
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
 /// Text as it may stand in markup and in attributes.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

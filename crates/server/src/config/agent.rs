@@ -11,11 +11,13 @@ use super::upstream::{BreakerConfig, CredentialsConfig, ReplicaConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use sabir_proto::transfer::Handover;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// One agent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Served at `/agents/{name}`.
@@ -115,7 +117,7 @@ pub struct AgentConfig {
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContinuationConfig {
     /// How often it may fail to answer in a row.
@@ -133,7 +135,7 @@ impl Default for ContinuationConfig {
 }
 
 /// `[agent.limits]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
     /// Requests of one caller within a minute; 0 for no limit.
@@ -147,7 +149,7 @@ pub struct AgentLimits {
 }
 
 /// `[agent.xpr]`: what is not said here is asked of the chain, where `[auth.xpr]` names a node.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct XprConfig {
     /// The agent's account.
@@ -210,7 +212,7 @@ impl AgentConfig {
 }
 
 /// What stands behind an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Says back what it hears.
@@ -245,7 +247,7 @@ impl Kind {
 }
 
 /// What an `exec` command reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stdin {
     /// The message's text.
@@ -256,7 +258,7 @@ pub enum Stdin {
 }
 
 /// `[agent.card]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CardConfig {
     /// A name for people; the agent's own when absent.
@@ -266,6 +268,7 @@ pub struct CardConfig {
     /// The agent's version.
     pub version: Option<String>,
     /// Who runs it.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub provider: Option<Provider>,
     /// Where its documentation is.
     pub documentation_url: Option<String>,
@@ -280,11 +283,12 @@ pub struct CardConfig {
     /// What it offers.
     pub capabilities: CapabilitiesConfig,
     /// Extensions it knows.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub extensions: Vec<Extension>,
 }
 
 /// `[agent.card.capabilities]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapabilitiesConfig {
     /// Streams.
@@ -302,7 +306,7 @@ impl Default for CapabilitiesConfig {
 }
 
 /// `[[agent.card.skills]]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillConfig {
     /// Unique within the agent.
@@ -335,7 +339,7 @@ pub struct SkillConfig {
 }
 
 /// Scheme names with their scopes.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Requirements {
     /// Nothing beyond what the agent needs.
@@ -408,7 +412,7 @@ impl From<&SkillConfig> for Skill {
 }
 
 /// `[[agent.rule]]`: what to do when a message fits.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// All given conditions must hold; none means always.
@@ -423,7 +427,7 @@ pub struct Rule {
 }
 
 /// Conditions on a message.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct When {
     /// The text contains this.
@@ -445,6 +449,17 @@ pub enum Then {
     Rules(Vec<Rule>),
 }
 
+impl JsonSchema for Then {
+    fn schema_name() -> Cow<'static, str> {
+        "Then".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (steps, rules) = (generator.subschema_for::<Vec<Step>>(), generator.subschema_for::<Vec<Rule>>());
+        json_schema!({"anyOf": [rules, steps]})
+    }
+}
+
 impl<'de> Deserialize<'de> for Then {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         // By hand instead of an untagged enum, whose only message is that nothing matched.
@@ -462,7 +477,7 @@ impl<'de> Deserialize<'de> for Then {
 }
 
 /// One step of a script. An empty text means a status without words.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// A direct reply, without a task.
@@ -486,11 +501,11 @@ pub enum Step {
     /// Not wanted.
     Reject(String),
     /// Another agent should have the task; see `[agent.handoff]`.
-    Transfer(Handover),
+    Transfer(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Handover),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactStep {
     /// Its id.
@@ -503,6 +518,7 @@ pub struct ArtifactStep {
     pub text: Option<String>,
     /// Data.
     #[serde(default)]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub data: Option<toml::Value>,
     /// A link.
     #[serde(default)]

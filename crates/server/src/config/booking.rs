@@ -6,6 +6,7 @@ use super::payment::{BillingConfig, PaymentsConfig};
 use sabir_guard::config::Reference;
 use sabir_network::Terms;
 use sabir_network::import::hundredths;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 pub const AGENT: &str = "network";
 
 /// `[network]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkConfig {
     /// Its id, which envelopes are addressed to.

@@ -2,14 +2,16 @@
 
 use super::{Config, store_path};
 use sabir_gateway::wire::{Keep, WireLog};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// `[debug]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DebugConfig {
     /// Which exchanges with callers and with agents elsewhere are kept: `off`, `errors` or `all`.
+    #[schemars(with = "String")]
     pub wire: Keep,
 }
 

@@ -1,9 +1,10 @@
 //! `[agent.dispatch]`: an agent that finds the right one.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// `[agent.dispatch]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DispatchConfig {
     /// Whom it may choose; all others that have no `[agent.auth]` of their own when empty.

@@ -2,11 +2,12 @@
 
 use sabir_gateway::handoff::Unaware;
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
 /// To whom an agent may hand its tasks, and whether it takes those of others. Without the section it does neither.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HandoffConfig {
     /// Names of agents of this server, here or elsewhere.
@@ -51,7 +52,7 @@ impl HandoffConfig {
 }
 
 /// See [`HandoffConfig::unaware`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnawareConfig {
     /// It stays here, and the other agent's work is shown in it.

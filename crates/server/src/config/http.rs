@@ -2,11 +2,12 @@
 
 use sabir_engine::ConversationLimits;
 use sabir_guard::config::Reference;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// `[agent.http]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
     /// Headers that each request carries, each as `env:NAME` or `file:PATH`: whatever has to be said in one is most often

@@ -6,12 +6,13 @@ use sabir_guard::config::Reference;
 use sabir_guard::entrance::Secrets;
 use sabir_network::record::Coverage;
 use sabir_network::route::Neighbour;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use url::Url;
 
 /// `[[network.peer]]`: another network, or a venue's own agent that wants a key.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {
     /// Its id: `network:name`, or the agent id of a venue.
@@ -41,7 +42,7 @@ const fn yes() -> bool {
 }
 
 /// `[network.coverage]`: what the network has and where, as its record says.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoverageConfig {
     /// Such as `restaurant`.

@@ -1,7 +1,9 @@
 //! Addresses of others in `[server]`: networks of proxies, and web origins.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -25,6 +27,16 @@ impl Network {
     /// Whether an address is in it.
     pub fn contains(&self, address: &IpAddr) -> bool {
         self.0.contains(address)
+    }
+}
+
+impl JsonSchema for Network {
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "An address or a network: 192.0.2.7, 10.0.0.0/8, fd00::/8."})
     }
 }
 
@@ -74,6 +86,16 @@ impl Origin {
         // A browser leaves the usual port out, and so do we.
         let host = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
         Ok(Self::Exactly(format!("{scheme}://{}", host.to_ascii_lowercase())))
+    }
+}
+
+impl JsonSchema for Origin {
+    fn schema_name() -> Cow<'static, str> {
+        "Origin".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "A web origin such as https://console.example, or * for any."})
     }
 }
 

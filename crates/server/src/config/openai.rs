@@ -3,10 +3,11 @@
 use super::http::check;
 use sabir_engine::ConversationLimits;
 pub use sabir_guard::config::Reference;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// `[agent.openai]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenaiConfig {
     /// Which model answers.
@@ -16,6 +17,7 @@ pub struct OpenaiConfig {
     /// Whether it may ask the caller something, as a tool.
     pub asks: bool,
     /// Members of each request besides those that we write: `temperature`, `max_tokens`, and whatever else it knows.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub parameters: toml::Table,
     /// What it may use.
     pub tools: ToolsConfig,
@@ -26,7 +28,7 @@ pub struct OpenaiConfig {
 }
 
 /// `[agent.openai.limits]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenaiLimits {
     /// How often the model is asked for one message: each use of tools costs one more.
@@ -77,7 +79,7 @@ impl OpenaiLimits {
 }
 
 /// `[agent.openai.price]`: millionths of whatever is counted in, for a thousand tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PriceConfig {
     /// For tokens that it reads.
@@ -87,7 +89,7 @@ pub struct PriceConfig {
 }
 
 /// `[agent.openai.tools]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
     /// Agents of this server that it may ask, by name.
@@ -97,7 +99,7 @@ pub struct ToolsConfig {
 }
 
 /// One of `agent.openai.tools.mcp`: a command that speaks MCP on its standard streams, or a URL.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {
     /// Goes before the names of its tools.

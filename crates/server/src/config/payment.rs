@@ -1,6 +1,7 @@
 //! `[network.payments]` and `[network.billing]`: whose money is taken, and who bills what was counted.
 
 use sabir_guard::config::Reference;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 const STRIPE_URL: &str = "https://api.stripe.com/";
 
 /// `[network.payments]`
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PaymentsConfig {
     /// The most that one payment may come to, in minor units of its currency.
@@ -33,7 +34,7 @@ impl PaymentsConfig {
 }
 
 /// `[network.payments.stripe]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StripeConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.
@@ -44,7 +45,7 @@ pub struct StripeConfig {
 }
 
 /// `[network.payments.x402]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct X402Config {
     /// The facilitator.
@@ -60,7 +61,7 @@ pub struct X402Config {
 }
 
 /// `[network.payments.crypto]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CryptoConfig {
     /// The chain's JSON-RPC, as `env:NAME` or `file:PATH`: its address most often holds a key.
@@ -74,7 +75,7 @@ pub struct CryptoConfig {
 }
 
 /// What is paid on a chain, and to whom.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct AssetConfig {
     /// The chain, as CAIP-2 writes it, such as `eip155:8453`.
     pub network: String,
@@ -91,7 +92,7 @@ pub struct AssetConfig {
 }
 
 /// `[network.billing]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BillingConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.

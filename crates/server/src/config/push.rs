@@ -2,11 +2,12 @@
 
 use super::network::Network;
 use sabir_gateway::{ATTEMPT_TIME, Egress};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
 /// `[egress]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EgressConfig {
     /// Addresses and networks that may be called besides public ones. Nothing else is called for a caller.
@@ -21,7 +22,7 @@ impl EgressConfig {
 }
 
 /// `[push]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PushConfig {
     /// How often a delivery is tried before it is a dead letter.

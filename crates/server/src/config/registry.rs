@@ -2,11 +2,12 @@
 
 use super::agent::AgentConfig;
 use sabir_store::Enlisted;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// `[registry]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistryConfig {
     /// What happens when the card of an agent elsewhere says something else than it did; `[[agent]]` may say otherwise.
@@ -14,7 +15,7 @@ pub struct RegistryConfig {
 }
 
 /// What happens when the skills, the credentials, the addresses or the signer of a card change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDrift {
     /// The new card is used, and it is said in the log and the history.

@@ -1,10 +1,11 @@
 //! `[retention]`: how long tasks are kept once they have settled.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
 /// `[retention]`, for agents that say nothing else.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {
     /// Days a task is kept after its last status; 0 for ever.
@@ -24,7 +25,7 @@ impl Default for RetentionConfig {
 }
 
 /// `[agent.retention]`, in place of those of `[retention]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentRetention {
     /// Days a task is kept after its last status; 0 for ever.

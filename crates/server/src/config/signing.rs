@@ -1,9 +1,10 @@
 //! `[server.signing]`: the keys that vouch for our cards.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// `[server.signing]`
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SigningConfig {
     /// Private keys, each `file:PATH` or `env:NAME`: PEM or JWK, for ES256, RS256 or EdDSA. Each signs every card.

@@ -1,10 +1,12 @@
 //! `[server.tls]`: which files make this server known, and whose certificates it takes.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// `[server.tls]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
     /// The certificate and what leads from it to its authority, in PEM.
@@ -34,6 +36,16 @@ impl PemFile {
     }
 }
 
+impl JsonSchema for PemFile {
+    fn schema_name() -> Cow<'static, str> {
+        "PemFile".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^file:.+", "description": "A PEM file, written file:PATH; relative paths start at the directory of this file."})
+    }
+}
+
 impl<'de> Deserialize<'de> for PemFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -42,7 +54,7 @@ impl<'de> Deserialize<'de> for PemFile {
 }
 
 /// Whether a client has to have a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
     /// It may show one; one that is shown must be good.
@@ -53,7 +65,7 @@ pub enum ClientAuth {
 }
 
 /// A version of TLS. Whatever is the oldest, 1.3 is taken where both sides have it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 pub enum TlsVersion {
     /// TLS 1.2
     #[default]

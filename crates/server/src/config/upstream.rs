@@ -2,11 +2,12 @@
 
 use sabir_gateway::{Place, Rules};
 use sabir_guard::config::{DerivationConfig, Reference};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
 /// `[agent.breaker]`: when an agent elsewhere is left alone, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
     /// Failures within the window after which nobody is called.
@@ -36,7 +37,7 @@ impl BreakerConfig {
 }
 
 /// `replicas`: one of the places where an agent elsewhere is.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaConfig {
     /// Where it is.
@@ -76,7 +77,7 @@ pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result
 }
 
 /// `[agent.credentials]`: what an agent elsewhere is shown, besides `bearer` and `api_key`; one of these.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CredentialsConfig {
     /// Where else its card may lead with any of them: origins besides the hosts of its URLs.
@@ -96,7 +97,7 @@ pub struct CredentialsConfig {
 }
 
 /// `[agent.credentials.agnt]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SealConfig {
     /// The key that both sides have.
@@ -107,7 +108,7 @@ pub struct SealConfig {
 }
 
 /// `[agent.credentials.basic]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BasicConfig {
     /// The name.
@@ -117,7 +118,7 @@ pub struct BasicConfig {
 }
 
 /// `[agent.credentials.oauth]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthConfig {
     /// Where tokens are got.
@@ -139,7 +140,7 @@ pub struct OAuthConfig {
 }
 
 /// `[agent.credentials.xpr]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountConfig {
     /// Its name.
@@ -149,7 +150,7 @@ pub struct AccountConfig {
 }
 
 /// `[agent.credentials.native]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
     /// On whose behalf.
@@ -162,7 +163,7 @@ pub struct NativeConfig {
 }
 
 /// `[agent.credentials.tls]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateConfig {
     /// The certificate chain as PEM, with `key`.

@@ -7,6 +7,7 @@
 
 use super::Config;
 use super::agent::{AgentConfig, Kind};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ const SECTION: &str = "agent.toml";
 const PACKAGE: &str = "package.json";
 
 /// `[workspace]`; absent where there is none.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkspaceConfig {
     /// A directory with a directory for each app.

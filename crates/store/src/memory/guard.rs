@@ -136,6 +136,10 @@ impl Keys for MemoryGuard {
         Ok(self.lock().keys.get(id).cloned())
     }
 
+    fn refresh(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
         Answer::now(self.lock().create(ApiKey::new(id, imprint, terms, by.at), &by))
     }

@@ -205,6 +205,10 @@ impl Keys for SqliteGuard {
         self.directory.ask(|book| book.ids.get(id).cloned())
     }
 
+    fn refresh(&self) -> Result<(), StoreError> {
+        self.read(|connection| self.directory.look(connection))
+    }
+
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
         let key = ApiKey::new(id, imprint, terms, by.at);
         self.write(Weight::Audited, move |connection| keys::create(connection, key, &by))

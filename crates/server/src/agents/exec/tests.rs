@@ -41,7 +41,7 @@ impl World {
         let log = Arc::new(MemoryLog::new());
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
-        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() });
+        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("key:k1"), agent: name.clone() });
         Self { engine, resident: Resident { name, agent, push: false, tools: sabir_proto::ToolMode::Full }, scope }
     }
 
@@ -302,6 +302,21 @@ async fn a_failure_shows_the_end_of_standard_error_only() {
 }
 
 #[tokio::test]
+async fn a_caller_without_a_credential_does_not_read_standard_error() {
+    for (command, expected) in [
+        ("echo /etc/secret >&2; exit 1", "the command failed with exit code 1:\nthe operator finds what it wrote"),
+        ("echo /etc/secret >&2; exit 77", "the operator finds what it wrote"),
+        ("exit 3", "the command failed with exit code 3"),
+    ] {
+        let mut world = World::new(command).await;
+        let scope = Scope { caller: Caller::anonymous(), ..(*world.scope).clone() };
+        world.scope = Arc::new(scope);
+        let task = world.send(says("go")).await;
+        assert!(words(&task).starts_with(expected) && !words(&task).contains("secret"), "{}", words(&task));
+    }
+}
+
+#[tokio::test]
 async fn the_servers_environment_is_not_seen() {
     // Cargo sets these for every test; they stand for the secrets of a server.
     let secret = "CARGO_PKG_NAME";
@@ -344,9 +359,9 @@ async fn the_command_is_told_who_calls_for_which_job_and_what_it_may_do() {
     let world = World::new(r#"printf '%s\n' "$A2A_CALLER" "$A2A_JOB_ID" "$A2A_TOOL_MODE""#).await;
     let job = Object::new(Json::of(&serde_json::json!({ "xpr:jobId": 42 })).unwrap()).unwrap();
     let task = world.send(Message { metadata: Some(job), ..says("x") }).await;
-    assert_eq!(stdout(&task), "anonymous\n42\nfull\n");
+    assert_eq!(stdout(&task), "key:k1\n42\nfull\n");
     let task = world.send(says("x")).await;
-    assert_eq!(stdout(&task), "anonymous\n\nfull\n");
+    assert_eq!(stdout(&task), "key:k1\n\nfull\n");
 }
 
 #[tokio::test]

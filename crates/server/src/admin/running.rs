@@ -1,0 +1,73 @@
+//! What a command asks of the server that runs on its files.
+//!
+//! A server looks for changes in the guard's file four times a second. A script that makes a key and uses it at once would
+//! be refused, so a command that has changed the file has the server look now, and answers after that.
+
+use super::{Admin, AdminError};
+
+use crate::operator;
+use sabir_guard::entrance::Secrets;
+use sabir_store::{GuardStore, SecretRef};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A request to a running server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum GuardRequest {
+    /// Read the guard's file now.
+    RefreshGuard,
+    /// Say whether the secret behind a reference can be read.
+    ResolveSecret(String),
+}
+
+/// Its answer.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GuardResponse {
+    Done,
+    Refused(String),
+}
+
+/// What the running server answers with.
+pub(crate) struct GuardDesk {
+    pub(crate) store: Arc<dyn GuardStore>,
+    pub(crate) secrets: Arc<dyn Secrets>,
+}
+
+impl GuardDesk {
+    pub(crate) fn answer(&self, request: &GuardRequest) -> GuardResponse {
+        let outcome = match request {
+            GuardRequest::RefreshGuard => self.store.refresh().map_err(|error| error.to_string()),
+            GuardRequest::ResolveSecret(reference) => SecretRef::parse(reference)
+                .map_err(|error| error.to_string())
+                .and_then(|reference| self.secrets.reveal(&reference).map(drop)),
+        };
+        outcome.map_or_else(GuardResponse::Refused, |()| GuardResponse::Done)
+    }
+}
+
+impl Admin {
+    /// Has a running server read what was changed, so that it counts before the command ends. Without an answer the server
+    /// notices it by itself within a second.
+    pub(super) async fn refresh_server(&self) {
+        if let Ok(GuardResponse::Refused(reason)) = self.ask_server(&GuardRequest::RefreshGuard).await {
+            tracing::warn!(reason, "the running server could not read the change yet");
+        }
+    }
+
+    /// Refuses a variable that a running server does not have: its environment cannot change any more. A file may come
+    /// later, so a missing one is not refused.
+    pub(super) async fn check_secret(&self, secret: &SecretRef) -> Result<(), AdminError> {
+        if !matches!(secret, SecretRef::Env(_)) {
+            return Ok(());
+        }
+        match self.ask_server(&GuardRequest::ResolveSecret(secret.to_string())).await {
+            Ok(GuardResponse::Refused(reason)) => Err(AdminError::Secret { secret: secret.to_string(), reason }),
+            // No server runs, or it cannot say.
+            Ok(GuardResponse::Done) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn ask_server(&self, request: &GuardRequest) -> Result<GuardResponse, String> {
+        operator::ask(&self.socket, request).await
+    }
+}

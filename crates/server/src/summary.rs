@@ -1,0 +1,79 @@
+//! What a server that has started serves, for the person who started it.
+
+use crate::app::{App, Server};
+use crate::config::{Config, Durability, store_path};
+use sabir_guard::config::Accept;
+use std::path::PathBuf;
+
+/// What a server serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Where it listens.
+    pub url: String,
+    /// Whether only programs on this machine can reach it.
+    pub is_local: bool,
+    /// The agents by name, the default agent first.
+    pub agents: Vec<AgentSummary>,
+    /// The store's file; absent where tasks are in memory.
+    pub store: Option<PathBuf>,
+    /// Whether a reply waits until the disk has its events.
+    pub is_synced: bool,
+    /// The credentials that the agents accept; empty where they ask for none.
+    pub accepted: Vec<&'static str>,
+    /// What the configuration says that is probably wrong.
+    pub warnings: Vec<String>,
+}
+
+/// One agent of a [`Summary`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSummary {
+    /// Its name.
+    pub name: String,
+    /// Its path on the server.
+    pub path: String,
+    /// What its card says that it does.
+    pub description: String,
+    /// The versions of A2A and the bindings in which it can be called, such as `1.0 JSONRPC`.
+    pub interfaces: Vec<String>,
+}
+
+impl Server {
+    /// What this server serves.
+    pub fn summary(&self, config: &Config) -> Summary {
+        let entries =
+            || std::iter::once(&config.auth).chain(config.agent.iter().filter_map(|agent| agent.auth.as_ref()));
+        let mut accepted: Vec<&str> = entries().flat_map(|auth| auth.accepted()).map(Accept::name).collect();
+        accepted.sort_unstable();
+        accepted.dedup();
+        Summary {
+            url: self.url(),
+            is_local: self.address().ip().is_loopback(),
+            agents: agents(self.app()),
+            store: store_path(config).ok().flatten(),
+            is_synced: config.store.durability == Durability::Full,
+            accepted,
+            warnings: config.warnings(),
+        }
+    }
+}
+
+fn agents(app: &App) -> Vec<AgentSummary> {
+    let default = app.default_agent().map(|served| served.resident.name.clone());
+    let mut agents: Vec<AgentSummary> = Vec::new();
+    for served in app.directory.all().values() {
+        let (name, card) = (served.resident.name.to_string(), served.cards.public());
+        let is_default = default.as_ref() == Some(&served.resident.name);
+        let path = if is_default { "/".to_owned() } else { format!("/agents/{name}") };
+        let mut interfaces: Vec<String> = Vec::new();
+        for interface in &card.supported_interfaces {
+            let text = format!("{} {}", interface.protocol_version, interface.protocol_binding);
+            if !interfaces.contains(&text) {
+                interfaces.push(text);
+            }
+        }
+        let agent = AgentSummary { name, path, description: card.description.clone(), interfaces };
+        let at = if is_default { 0 } else { agents.len() };
+        agents.insert(at, agent);
+    }
+    agents
+}
