@@ -3,8 +3,7 @@
 //! Kill it in the middle of a booking and start it again: it goes on with the table it was at, because each step leaves
 //! a checkpoint.
 
-use sabir::proto::Part;
-use sabir::{Agent, Context, Ending, Failure, Nature, Recovery, Service};
+use sabir::{Agent, Context, Ending, Failure, Nature, Part, Recovery, Service};
 use std::time::Duration;
 
 struct Booking;
@@ -35,8 +34,7 @@ impl Agent for Booking {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Service::from_env()?.agent("booking", Booking).start().await?;
-    println!("listening on {}", server.url());
-    server.run(std::future::pending()).await;
+    sabir::init_logging();
+    Service::from_env()?.agent("booking", Booking).serve().await?;
     Ok(())
 }

@@ -54,11 +54,10 @@ impl Agent for Delegate {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    sabir::init_logging();
     let peer = std::env::var("PEER_URL").map_err(|_| "PEER_URL names the agent to delegate to")?;
     let client = Client::builder().egress(Egress::anywhere()).build()?;
     let agent = Delegate { peer, client, open: Arc::default() };
-    let server = Service::from_env()?.agent("delegate", agent).start().await?;
-    println!("listening on {}", server.url());
-    server.run(std::future::pending()).await;
+    Service::from_env()?.agent("delegate", agent).serve().await?;
     Ok(())
 }

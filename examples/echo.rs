@@ -1,4 +1,5 @@
 //! The smallest agent: `cargo run -p sabir --example echo`, then talk to http://127.0.0.1:4000.
+//! Ctrl-C stops it.
 
 use sabir::{Agent, Context, Ending, Failure, Service};
 
@@ -14,8 +15,7 @@ impl Agent for Echo {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Service::from_env()?.agent("echo", Echo).start().await?;
-    println!("listening on {}", server.url());
-    server.run(std::future::pending()).await;
+    sabir::init_logging();
+    Service::from_env()?.agent("echo", Echo).serve().await?;
     Ok(())
 }

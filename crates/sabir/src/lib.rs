@@ -1,4 +1,4 @@
-//! Write an agent, serve it durably in every binding.
+//! Write an agent, serve it durably in every version of A2A, and test it in memory.
 //!
 //! ```no_run
 //! use sabir::{Agent, Context, Ending, Failure, Service};
@@ -13,81 +13,90 @@
 //!     }
 //! }
 //!
-//! # async fn run() -> Result<(), sabir::StartError> {
-//! Service::new().agent("echo", Echo).start().await?.run(std::future::pending()).await;
-//! # Ok(())
-//! # }
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     sabir::init_logging();
+//!     Service::from_env()?.agent("echo", Echo).serve().await?;
+//!     Ok(())
+//! }
 //! ```
 //!
-//! What an agent may count on, crashes included, is in the documentation of [`Agent`].
+//! This program answers at `http://127.0.0.1:4000`: A2A 0.1 to 1.0, over JSON-RPC, HTTP+JSON and gRPC, with streams,
+//! lists, cancels and an agent card. Each step of the agent is committed to SQLite before a caller sees it. On Ctrl-C the
+//! server stops in order, and turns that were at work go on after the next start.
+//!
+//! # Where to find what
+//!
+//! | To | Look at |
+//! |---|---|
+//! | write an agent | [`Agent`], which also says what an agent may count on; [`Context`]; [`Ending`] |
+//! | describe it in its card | [`CardConfig`], [`skill`], [`Service::agent_with_card`] |
+//! | stream text, files and data | [`Context::chunk`], [`Artifact`], [`Part`], [`Content`] |
+//! | ask a question | [`Ending::ask_input`], [`Context::before`] |
+//! | remember the conversation | [`Context::conversation`], [`Context::keep`] |
+//! | survive a crash | [`Nature::recovery`], [`Context::set_checkpoint`], [`Context::turn_id`] |
+//! | clean up after a cancel | [`Agent::canceled`], [`Agent::call_off`] |
+//! | let another agent of this server work | [`delegate`], [`Mirror`], [`Context::delegate`] |
+//! | call an agent elsewhere | [`client`], [`client::call_agent`] |
+//! | serve | [`Service`]; [`Config`] for everything that `sabir.toml` can say |
+//! | log and stop in order | [`init_logging`], [`Service::serve`], [`stop_signal`] |
+//! | test an agent | [`testing`] |
+//! | see all types of the protocol | [`proto`] |
+//!
+//! The guide "Write an agent in Rust" (`docs/guides/rust.md` in the repository) goes through all of this, and
+//! `examples/` has small programs: `echo`, `booking`, `testing`, `delegate` and several clients.
+//!
+//! # Features
+//!
+//! - `logging` (on by default): [`init_logging`]. A program with a `tracing` subscriber of its own can do without it.
+//!
+//! The other crates (`sabir-engine`, `sabir-server` and so on) are internal. What an author needs of them is here.
+
+pub mod testing;
+
+mod process;
+mod service;
+
+#[cfg(feature = "logging")]
+pub use process::init_logging;
+pub use process::stop_signal;
+pub use service::{Service, skill};
+
+// What an agent is, and what it is given.
+pub use bytes::Bytes;
+pub use sabir_engine::agent::{Commit, Ended, Report};
+pub use sabir_engine::{
+    Agent, AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Continuation, ConversationLimits, Ending, Failure,
+    HandedOver, KnownAs, Lineage, Nature, PastTask, Recovery,
+};
+pub use sabir_server::{Artifacts as MirrorArtifacts, Effect, Mirror, Mirrored, delegate};
+
+// What agents and their callers say to each other.
+pub use sabir_proto::transfer::Handover;
+pub use sabir_proto::{
+    AgentName, Artifact, ArtifactId, ArtifactUpdate, Caller, Content, ContextId, Event, Fault, FrozenEvent, FrozenTask,
+    Json, Message, MessageId, NonText, Object, Part, Role, Seq, StatusUpdate, Task, TaskId, TaskRef, TaskState,
+    TaskStatus, Tenant, Timestamp, ToolMode, Transfer, TransferContext,
+};
+
+// How agents are served.
+pub use sabir_proto::card::{Extension, Provider};
+pub use sabir_server::config::ConfigError;
+pub use sabir_server::config::agent::{CapabilitiesConfig, CardConfig, Requirements, SkillConfig};
+pub use sabir_server::{Config, Server, StartError, config};
 
 pub use sabir_client as client;
-pub use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery};
 pub use sabir_proto as proto;
-pub use sabir_server::config::ConfigError;
-pub use sabir_server::{Config, Server, StartError};
 
-use sabir_server::config::agent::{AgentConfig, CardConfig, Kind};
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-
-/// A server of agents written in Rust.
-#[derive(Default)]
-pub struct Service {
-    config: Config,
-    agents: HashMap<String, Arc<dyn AnyAgent>>,
-}
-
-impl Service {
-    /// On 127.0.0.1:4000, with its data in `./sabir-data`.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The same, but for what `SABIR_*` variables say: `SABIR_SERVER__LISTEN`, `SABIR_STORE__URL` and so on.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Config::load(None, Config::variables()).map(Self::with)
-    }
-
-    /// With a configuration read elsewhere; its own agents are served as well.
-    pub fn with(config: Config) -> Self {
-        Self { config, agents: HashMap::new() }
-    }
-
-    /// Adds an agent. The first one is the default, served at the root too.
-    #[must_use]
-    pub fn agent(self, name: &str, agent: impl Agent) -> Self {
-        self.agent_with_card(name, agent, CardConfig::default())
-    }
-
-    /// Adds an agent with a card.
-    #[must_use]
-    pub fn agent_with_card(mut self, name: &str, agent: impl Agent, card: CardConfig) -> Self {
-        let default = self.config.agent.is_empty();
-        // The kind is a stand-in: an agent of one's own takes the place of the built-in one.
-        self.config.agent.push(AgentConfig { default, card, ..AgentConfig::new(name, Kind::Echo) });
-        self.agents.insert(name.to_owned(), Arc::new(agent));
-        self
-    }
-
-    /// Where to listen; port 0 picks a free one.
-    #[must_use]
-    pub const fn listen(mut self, address: SocketAddr) -> Self {
-        self.config.server.listen = address;
-        self
-    }
-
-    /// Where to keep tasks.
-    #[must_use]
-    pub fn data(mut self, directory: &Path) -> Self {
-        self.config.store.url = format!("sqlite:{}", directory.join("sabir.db").display());
-        self
-    }
-
-    /// Opens the store and listens.
-    pub async fn start(self) -> Result<Server, StartError> {
-        Server::start_with(self.config, self.agents).await
-    }
+/// The guides, so that their code is compiled and run by the tests.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/guides/rust.md")]
+    mod rust {}
+    #[doc = include_str!("../../../docs/guides/delegation.md")]
+    mod delegation {}
+    #[doc = include_str!("../../../docs/guides/client.md")]
+    mod client {}
+    #[doc = include_str!("../README.md")]
+    mod readme {}
 }

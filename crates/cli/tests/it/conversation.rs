@@ -81,7 +81,7 @@ fn mcp_text(desk: &Desk, agent: &str) -> String {
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         call(2, "tools/call", json!({"name": "a2a_send_message", "arguments": {"agent": agent, "text": "go"}})),
     ];
-    let mut child = desk.command(&["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = desk.command(&["mcp", "--allow", "127.0.0.0/8"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let writer = thread::spawn(move || {
         lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
@@ -276,7 +276,9 @@ fn a_long_context_costs_no_more_than_a_short_one() {
         sabir.send("/agents/clerk", &json!({"message": said}));
         begun.elapsed()
     };
-    (0..60).for_each(|n| drop(send(&format!("message {n}"))));
+    for n in 0..60 {
+        send(&format!("message {n}"));
+    }
     let told = told(bodies.lock().unwrap().last().unwrap());
     assert_eq!(told.len(), 41, "forty messages of the conversation, and the new one");
     assert_eq!((&told[38], &told[40]), (&pair("user", "message 58"), &pair("user", "message 59")));
