@@ -9,6 +9,7 @@
 //! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
+//! | a configuration is checked before a start, and a start says what is served | `configuration` |
 //! | streamed text is one text, and agents know what was said before | `conversation` |
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | load is measured, bounded and kept from strangers | `bench` |
@@ -68,6 +69,7 @@ mod cassettes;
 mod catalog;
 mod chat;
 mod circles;
+mod configuration;
 mod conformance;
 mod conversation;
 mod convert;

@@ -1,0 +1,117 @@
+//! A configuration is checked before a start, and a server says what it serves.
+
+use crate::ask::{saying, state};
+use crate::http::Request;
+use crate::sabir::{Home, Sabir, eventually};
+use crate::tool::{Desk, Ran};
+use std::fs;
+
+const ECHO: &str = "[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n";
+
+fn check(text: &str, flags: &[&str]) -> Ran {
+    let desk = Desk::new();
+    fs::write(desk.path("sabir.toml"), text).unwrap();
+    let ran = desk.run(&[&["config", "check"], flags].concat());
+    assert!(!desk.path("sabir-data").exists(), "a check leaves nothing behind");
+    ran
+}
+
+#[test]
+fn a_good_configuration_is_valid_and_a_doubtful_one_has_warnings() {
+    let good = check(ECHO, &[]);
+    assert!(good.code == 0 && good.stdout.contains("Configuration: valid\n"), "{good:#?}");
+    let doubtful = format!("[limits.tier.free]\nper_day = 1\n{ECHO}");
+    let warned = check(&doubtful, &[]);
+    assert!(warned.code == 0 && warned.stdout.contains("Warning: [limits] has limits for API keys"), "{warned:#?}");
+    assert_eq!(check(&doubtful, &["--strict"]).code, 1);
+    assert_eq!(check(ECHO, &["--strict"]).code, 0);
+}
+
+#[test]
+fn what_a_start_would_refuse_is_refused_with_its_place() {
+    for (text, words) in [
+        ("[server]\nlsiten = \"x\"\n", "line 2, \"lsiten\": there is no key `lsiten`; did you mean `listen`?"),
+        ("[server]\nlisten = 4000\n", "a port alone is not enough; write \"127.0.0.1:4000\""),
+        ("[store]\nurl = \"mysql://x\"\n", "store.url = \"mysql://x\" is not known"),
+        ("[[agent]]\nname = \"a\"\nkind = \"exec\"\n", "kind = \"exec\" needs a command"),
+        ("[server]\nlisten = \"0.0.0.0:4000\"\n[[agent]]\nname = \"a\"\nkind = \"echo\"\n", "open = true"),
+        (
+            "[auth.jwt]\nsecret = \"env:NO_SUCH_VARIABLE_HERE\"\n[[agent]]\nname = \"a\"\nkind = \"echo\"\n",
+            "NO_SUCH_VARIABLE_HERE",
+        ),
+    ] {
+        let ran = check(text, &[]);
+        assert!(ran.code == 1 && ran.stderr.contains(words), "{text}: {ran:#?}");
+    }
+    let missing = Desk::new().run(&["config", "check", "no-such-file.toml"]);
+    assert!(missing.code == 1 && missing.stderr.contains("no-such-file.toml"), "{missing:#?}");
+}
+
+#[test]
+fn the_schema_is_json_that_knows_the_sections() {
+    let schema = Desk::new().run(&["config", "schema"]).json();
+    assert_eq!(schema["properties"]["server"].is_object(), true);
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn a_server_says_what_it_serves_and_a_failed_task_is_in_the_log() {
+    let failing = "[[agent]]\nname = \"broken\"\nkind = \"exec\"\ncommand = \"echo /etc/secret >&2; exit 3\"\n";
+    let home = Home::new(&format!("{ECHO}{failing}"));
+    let sabir = Sabir::run(&home, home.command_at("localhost:0"));
+    eventually("the banner", || sabir.said().contains("Try: sabir chat http://127.0.0.1:"));
+    let said = sabir.said();
+    for words in
+        ["this machine only; no credential needed", "/agents/broken", "JSONRPC 1.0 0.3", "sabir.db", "/catalog"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let task = sabir.send("/agents/broken", &saying("x"));
+    assert_eq!(state(&task), "TASK_STATE_FAILED");
+    assert!(!task.to_string().contains("/etc/secret"), "{task}");
+    eventually("the line of the log", || sabir.said().contains("a task failed agent=broken"));
+    let said = sabir.said();
+    assert!(said.contains(task["id"].as_str().unwrap()) && said.contains("exit code 3"), "{said}");
+    assert!(said.contains("/etc/secret"), "the operator reads what the command wrote: {said}");
+    assert!(!said.contains('\u{1b}'), "no colours in a file: {said}");
+}
+
+#[test]
+fn each_request_is_a_line_where_the_operator_wants_it() {
+    let home = Home::new(&format!("[server]\naccess_log = true\n{ECHO}"));
+    let sabir = Sabir::at(&home);
+    sabir.ask(&Request::get("/catalog?q=private"));
+    eventually("the line", || sabir.said().contains("path=\"/catalog\" status=200"));
+    assert!(!sabir.said().contains("private"), "{}", sabir.said());
+}
+
+#[test]
+fn a_browser_gets_a_page_and_a_program_gets_what_it_always_got() {
+    let sabir = Sabir::start(ECHO);
+    let page = sabir.ask(&Request::get("/").with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"));
+    assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    assert!(page.text().contains("<code>echo</code>") && page.text().contains("sabir chat http://"), "{}", page.text());
+    assert!(page.header("Content-Security-Policy").is_some_and(|policy| policy.contains("default-src 'none'")));
+    for accept in ["application/json", "*/*"] {
+        assert_eq!(sabir.ask(&Request::get("/").with("Accept", accept)).status, 405);
+    }
+}
+
+#[test]
+fn an_organisation_whose_secret_the_server_does_not_have_is_refused() {
+    let home = Home::new(&format!("[auth]\naccept = [\"jwt\"]\n{ECHO}"));
+    let mut command = home.command();
+    command.env("ORG_SECRET_OF_A_TEST", "0123456789abcdef0123456789abcdef");
+    let _sabir = Sabir::run(&home, command);
+    let desk = Desk::new();
+    let files = [home.path("sabir.toml"), home.data()].map(|path| path.to_str().unwrap().to_owned());
+    let add = |secret: &str| {
+        desk.run(&["org", "add", "example.com", "--secret", secret, "--config", &files[0], "--data", &files[1]])
+    };
+    let refused = add("env:NO_SUCH_VARIABLE_HERE");
+    assert!(
+        refused.code == 1 && refused.stderr.contains("the running server cannot read env:NO_SUCH_VARIABLE_HERE"),
+        "{refused:#?}"
+    );
+    assert_eq!(add("env:ORG_SECRET_OF_A_TEST").code, 0);
+}
