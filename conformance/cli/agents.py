@@ -3,52 +3,42 @@
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import threading
 import urllib.request
 
+import startup
 from harness import NotMeasured
 
 HERE = pathlib.Path(__file__).resolve().parent
 SERVERS = HERE.parent / 'servers'
-# Some install their packages first.
-START_SECONDS_MAX = 180
+# A server of others, the provider beside it, and packages where only a part was installed before.
+START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 5
 
 
 class Agent:
     def __init__(self, name, command, scratch):
-        self.name, self.log = name, scratch / f'{name}.log'
+        self.name, self.command = name, command
+        self.log, self.out = scratch / f'{name}.log', scratch / f'{name}.out'
         folder = scratch / f'agent-{name}'
         folder.mkdir(parents=True)
-        keep = {key: os.environ[key] for key in ('PATH', 'TMPDIR') if key in os.environ}
+        keep = {key: os.environ[key] for key in ('PATH', 'TMPDIR', 'CONFORMANCE_CACHE') if key in os.environ}
         environment = {**keep, 'HOME': str(folder), 'NO_PROXY': '127.0.0.1,localhost', 'LANG': 'C.UTF-8'}
-        with open(self.log, 'wb') as log:
+        with open(self.log, 'wb') as log, open(self.out, 'wb') as out:
             self.process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=log
             )
-        self.seen, self.url, self.about = threading.Event(), None, {}
-        threading.Thread(target=self._read, daemon=True).start()
-        self.seen.wait(START_SECONDS_MAX)
-        if not self.url:
+        ready = startup.line_in(self.out, rb'(?m)(^{.*$|[Ll]istening(?: on|:) http://[^\s/]+)')
+        try:
+            said = startup.wait(self.process, command, ready, self.out, self.log, seconds=START_SECONDS_MAX)
+        except startup.NotServing as why:
             self.stop()
-            said = self.log.read_text(errors='replace')[-800:]
-            raise NotMeasured(f'the agent {name} did not start: {said.strip()}')
-
-    def _read(self):
-        for line in self.process.stdout:
-            match = re.search(rb'[Ll]istening(?: on|:) (http://[^\s/]+)', line)
-            if match and not self.url:
-                self.url = match.group(1).decode()
-                self.seen.set()
-            elif line.startswith(b'{') and not self.url:
-                # One of `conformance/servers` says more about itself.
-                self.about = json.loads(line)
-                self.url = self.about['url']
-                self.seen.set()
-        self.seen.set()
+            raise NotMeasured(str(why)) from None
+        # One of `conformance/servers` says more about itself.
+        self.about = json.loads(said) if said.startswith('{') else {}
+        self.url = self.about['url'] if self.about else said.split()[-1]
 
     def alive(self):
         return self.process.poll() is None
@@ -119,9 +109,7 @@ class World:
         if isinstance(found, NotMeasured):
             raise NotMeasured(str(found))
         if not found.alive():
-            raise AssertionError(
-                f'the agent {name} ended during the run: {found.log.read_text(errors="replace")[-800:]}'
-            )
+            raise AssertionError(startup.report(found.process, found.command, 'ended during the run', found.log))
         return found
 
     def close(self):

@@ -165,7 +165,8 @@ class Run:
     def __str__(self):
         text = f'sabir {shlex.join(str(a) for a in self.arguments)}'
         out, err = self.out[-1500:], self.err[-1500:]
-        return f'`{text}` exit={self.code}\n      stdout: {out!r}\n      stderr: {err!r}'
+        code = self.process.poll() if self.code is None else self.code
+        return f'`{text}` exit={code}\n      stdout: {out!r}\n      stderr: {err!r}'
 
 
 class Terminal:

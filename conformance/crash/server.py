@@ -4,18 +4,16 @@ import asyncio
 import contextlib
 import os
 import pathlib
-import random
 import signal
-import socket
+import sys
 import time
 
-# A debug build on a busy machine, with a thousand tasks to take up again, is ready well within this.
-START_SECONDS_MAX = 30
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+
+import startup
+from startup import free_ports
+
 STOP_SECONDS_MAX = 10
-
-
-class NotServing(Exception):
-    """The server did not come up, or did not stay up."""
 
 
 class Server:
@@ -23,7 +21,7 @@ class Server:
 
     def __init__(self, sabir, scratch, config, durability='full', prefix=()):
         self.scratch, self.data = pathlib.Path(scratch), pathlib.Path(scratch) / 'data'
-        self.address = ('127.0.0.1', free_port())
+        self.address = ('127.0.0.1', *free_ports(1))
         self.config = self.scratch / 'sabir.toml'
         self.config.write_text(config)
         self.arguments = [*prefix, str(sabir), 'serve', '--config', str(self.config),
@@ -31,34 +29,21 @@ class Server:
         # Variables override the file, and one of them left over in a shell would test something else.
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(('SABIR_', 'A2A_'))}
         self.environment['SABIR_STORE__DURABILITY'] = durability
-        self.process = self.reading = None
+        self.log, self.out = self.scratch / 'server.log', self.scratch / 'server.out'
+        self.process = None
 
     async def start(self):
         """Returns how many seconds it took to be ready."""
         began = time.monotonic()
-        with open(self.scratch / 'server.log', 'ab') as log:
+        with open(self.log, 'ab') as log, open(self.out, 'wb') as out:
             # In a process group of its own, so that what it starts can be ended with it.
             self.process = await asyncio.create_subprocess_exec(
                 *self.arguments, cwd=self.scratch, env=self.environment, start_new_session=True,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log)
-        ready = asyncio.get_running_loop().create_future()
-        self.reading = asyncio.create_task(self.read(self.process.stdout, ready))
-        try:
-            async with asyncio.timeout(START_SECONDS_MAX):
-                await ready
-        except TimeoutError:
-            raise NotServing(f'it was not ready within {START_SECONDS_MAX} s\n{self.tail()}') from None
+                stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=log)
+        ready = startup.line_in(self.out, rb'(listening on http)')
+        # In a thread: clients go on meanwhile, on this event loop.
+        await asyncio.to_thread(startup.wait, self.process, self.arguments, ready, self.out, self.log)
         return time.monotonic() - began
-
-    async def read(self, output, ready):
-        """Waits for the line that says it listens, and reads on, so that no full pipe ever stops it."""
-        with open(self.scratch / 'server.out', 'ab') as copy:
-            async for line in output:
-                copy.write(line)
-                if b'listening on http' in line and not ready.done():
-                    ready.set_result(None)
-        if not ready.done():
-            ready.set_exception(NotServing(f'it ended before it was ready\n{self.tail()}'))
 
     def alive(self):
         return self.process is not None and self.process.returncode is None
@@ -82,7 +67,6 @@ class Server:
 
     async def gone(self):
         await self.process.wait()
-        await self.reading
 
     def end(self):
         """Whatever happened before, nothing stays behind. Needs no event loop, so that it can be the last resort.
@@ -95,27 +79,5 @@ class Server:
             # Once: later the number may be somebody else's.
             self.process = None
 
-    def tail(self, count=20):
-        text = (self.scratch / 'server.log').read_text(errors='replace')
-        return '\n'.join(f'    {line}' for line in text.splitlines()[-count:])
-
-
-def free_port():
-    """A port to come back to after every kill.
-
-    It must lie outside the range from which the system takes the ports of outgoing connections. Inside of it, one of
-    our own clients could be given the very port it is trying to reach while nobody listens there, connect to itself,
-    and keep the server from coming back.
-    """
-    try:
-        low = int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
-    except OSError:
-        low = 32768
-    for port in random.SystemRandom().sample(range(max(1024, low - 12000), low), 200):
-        with socket.socket() as attempt:
-            try:
-                attempt.bind(('127.0.0.1', port))
-            except OSError:
-                continue
-            return port
-    raise NotServing('no free port was found')
+    def tail(self):
+        return startup.tail(self.log)

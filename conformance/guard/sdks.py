@@ -1,20 +1,17 @@
 """Card signatures in the hands of others: the signers and verifiers of the Python and the JavaScript SDK."""
 
 import json
-import os
 import pathlib
 import subprocess
-import threading
 
 from a2a.client.card_resolver import parse_agent_card
 from a2a.utils.signing import SignatureVerificationError, create_agent_card_signer, create_signature_verifier
+from catalog import JS
 from google.protobuf.json_format import MessageToDict
 from jwt.api_jwk import PyJWK
-from peers import JS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ALGORITHMS = ['ES256', 'RS256', 'EdDSA']
-LOCK = threading.Lock()
 
 
 def python_verifies(card, keys):
@@ -37,20 +34,9 @@ def python_signs_with(card, pem, header):
     return MessageToDict(create_agent_card_signer(pem, header)(parse_agent_card(card)))
 
 
-def beside(package, name):
-    """A script where its packages are, because Node looks for them next to it; whole at any time, for others run it."""
-    target = package.home / name
-    with LOCK:
-        fresh = target.with_name(f'{name}.{os.getpid()}')
-        fresh.write_bytes((HERE / name).read_bytes())
-        fresh.replace(target)
-    return target
-
-
 def javascript(asked):
-    done = subprocess.run(
-        ['node', beside(JS, 'cards.mjs')], input=json.dumps(asked), capture_output=True, text=True, timeout=30
-    )
+    command = JS.script(HERE / 'cards.mjs')
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, f'cards.mjs: {done.stderr[-400:]}'
     # The SDK has remarks of its own before that.
     return json.loads(done.stdout.splitlines()[-1])

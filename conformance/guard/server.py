@@ -17,11 +17,11 @@ import signal
 import ssl
 import subprocess
 import tempfile
-import threading
 import time
 
-# A debug build on a busy machine opens its store and binds well within this.
-START_SECONDS_MAX = 30
+import startup
+from startup import NotServing
+
 STOP_SECONDS_MAX = 10
 CALL_SECONDS_MAX = 20
 
@@ -57,10 +57,6 @@ kind = "echo"
 [agent.limits]
 rate_per_minute = 1
 """
-
-
-class NotServing(Exception):
-    """The server did not come up."""
 
 
 def until(condition, what, seconds=CALL_SECONDS_MAX, pause=0.02):
@@ -115,34 +111,24 @@ class Server:
     # --- Running --------------------------------------------------------------------------------------------------
 
     def start(self):
-        with open(self.log, 'ab') as log:
+        command = [self.program, 'serve', '--config', self.config, '--listen', self.listen, *self.arguments]
+        with open(self.log, 'ab') as log, open(self.out, 'ab') as out:
+            # What it said in an earlier life is kept, and is no sign of this one.
+            before = out.tell()
             self.process = subprocess.Popen(
-                [self.program, 'serve', '--config', self.config, '--listen', self.listen, *self.arguments],
+                command,
                 cwd=self.scratch,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=out,
                 stderr=log,
             )
-        found, seen = [], threading.Event()
-
-        def read(stream):
-            with open(self.out, 'ab') as copy:
-                for line in stream:
-                    copy.write(line)
-                    copy.flush()
-                    match = re.search(rb'listening on (https?://[^\s/]+)', line)
-                    if match and not found:
-                        found.append(match.group(1).decode())
-                        seen.set()
-            seen.set()
-
-        threading.Thread(target=read, args=(self.process.stdout,), daemon=True).start()
-        seen.wait(START_SECONDS_MAX)
-        if not found:
+        ready = startup.line_in(self.out, rb'listening on (https?://[^\s/]+)', before)
+        try:
+            self.url = startup.wait(self.process, command, ready, self.out, self.log)
+        except NotServing:
             self.stop()
-            raise NotServing(f'the server did not start: {self.said()[-600:].strip()}')
-        self.url = found[0]
+            raise
         return self
 
     def stop(self):

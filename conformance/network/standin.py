@@ -31,6 +31,10 @@ import time
 import urllib.parse
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+import startup
+
 SILENCE_SECONDS = 45
 NEVER_HAPPENED = ('429', '500', '503', 'silence')
 WAYS = {'429': 3, '500': 3, '503': 1, 'lose': 4, 'silence': 0}
@@ -173,14 +177,15 @@ class Standin:
 
     def __init__(self, script, folder, fails=0.0, seed=0):
         self.folder, self.file = pathlib.Path(folder), pathlib.Path(folder) / f'{pathlib.Path(script).stem}.jsonl'
-        self.process = subprocess.Popen(
-            [sys.executable, '-B', str(HERE / script), '0', str(self.file), str(fails), str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        said = self.process.stdout.readline()
-        assert said, f'{script} did not start'
-        self.port = int(said)
+        command = [sys.executable, '-B', str(HERE / script), '0', str(self.file), str(fails), str(seed)]
+        log = self.file.with_suffix('.log')
+        with open(log, 'wb') as file:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file)
+        try:
+            self.port = int(startup.wait(self.process, command, startup.line_in(log, rb'(?m)^(\d+)$'), log))
+        except startup.NotServing:
+            self.process.kill()
+            raise
         self.url = f'http://127.0.0.1:{self.port}'
 
     def mood(self, path, *ways):
@@ -205,12 +210,3 @@ class Standin:
 
 def read_lines(file):
     return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
-
-
-def free_port():
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location('crash_server', HERE.parent / 'crash' / 'server.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.free_port()

@@ -84,7 +84,6 @@ class Receiver:
 async def main(port, record, seed):
     receiver = Receiver(record, seed)
     server = await asyncio.start_server(receiver.serve, '127.0.0.1', int(port), backlog=512)
-    print('listening', flush=True)
     async with server:
         # Ends with whoever started it, however that ended.
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

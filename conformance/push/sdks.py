@@ -12,13 +12,14 @@ import json
 import subprocess
 
 import setting
-from peers import JS, JS_0_3, PYTHON_0_3, PythonPackage
+import startup
+from catalog import JS, JS_0_3, PUSH, PYTHON_0_3
+from package_cache import HERE
 from registry import equal, holds
 from server import until
 from standardwebhooks import Webhook
 from tokens import Key
 
-PYTHON = PythonPackage('push/python', 'a2a-sdk', 'Python')
 BINDINGS = ('JSONRPC', 'HTTP+JSON', 'GRPC')
 WAYS = ('inline', 'set')
 # What a webhook is told, by version and way to register: one that comes with the message hears of the task's opening, one
@@ -43,9 +44,9 @@ class Peer:
 
 
 PEERS = {
-    'python': Peer(PYTHON, 'python_v1.py', '1.0'),
+    'python': Peer(PUSH, 'python_v1.py', '1.0'),
     'js': Peer(JS, 'js_v1.mjs', '1.0'),
-    'python-as-0.3': Peer(PYTHON, 'python_v1.py', '0.3'),
+    'python-as-0.3': Peer(PUSH, 'python_v1.py', '0.3'),
     'js-as-0.3': Peer(JS, 'js_v1.mjs', '0.3'),
     'python-0.3': Peer(PYTHON_0_3, 'python_v03.py', '0.3'),
     'js-0.3': Peer(JS_0_3, 'js_v03.mjs', '0.3'),
@@ -97,16 +98,17 @@ class Customer:
     """One SDK in a process of its own, asked a line at a time."""
 
     def __init__(self, world, peer, server):
-        # Once: a script in JavaScript is copied to where its packages are, perhaps while somebody runs it.
-        script = world.once(peer.script, lambda: peer.package.script(f'push/sdk/{peer.script}'))
-        command = [*map(str, script), server.url, peer.speaks]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        stderr=open(server.scratch / f'{peer.script}.err', 'a'))
+        script = peer.package.script(HERE / 'push' / 'sdk' / peer.script)
+        self.log = server.scratch / f'{peer.script}.err'
+        self.command = [*map(str, script), server.url, peer.speaks]
+        with open(self.log, 'a') as log:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def ask(self, do, **more):
         print(json.dumps({'do': do, **more}), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
-        assert line, f'the SDK ended while it was asked to {do}'
+        assert line, startup.report(self.process, self.command, f'did not answer when it was asked to {do}', self.log)
         answer = json.loads(line)
         assert 'error' not in answer, f'{do}: {answer["error"]}'
         return answer

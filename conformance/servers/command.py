@@ -4,18 +4,15 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
 
 import servers
+import startup
 from packages import Unable
 
 CALL_SECONDS_MAX = 60
-START_SECONDS_MAX = 30
 
 
 class Sabir:
@@ -53,24 +50,16 @@ class Sabir:
     def serving(self, *arguments):
         """Our own server, for a client that is also to be told nothing false about it."""
         scratch = pathlib.Path(tempfile.mkdtemp(prefix='sabir-echo-'))
-        process = self.start('serve', '--listen', '127.0.0.1:0', '--data', scratch / 'data', *arguments)
-        drain = threading.Thread(target=process.stderr.read, daemon=True)
-        drain.start()
-        alarm = threading.Timer(START_SECONDS_MAX, process.kill)
-        alarm.start()
+        out, err = scratch / 'server.out', scratch / 'server.err'
+        command = [str(self.program), 'serve', '--listen', '127.0.0.1:0', '--data', scratch / 'data', *arguments]
+        with open(out, 'wb') as out_file, open(err, 'wb') as err_file:
+            process = subprocess.Popen(
+                command, env=self.environment(), cwd=self.home, stdin=subprocess.DEVNULL, stdout=out_file,
+                stderr=err_file,
+            )
         try:
-            found = None
-            for line in process.stdout:
-                if found := re.search(r'listening on (http://[^\s/]+)', line):
-                    break
-            alarm.cancel()
-            if not found:
-                raise Unable('sabir serve did not say where it listens')
-            threading.Thread(target=process.stdout.read, daemon=True).start()
-            yield found.group(1)
+            yield startup.wait(process, command, startup.line_in(out, rb'listening on (http://[^\s/]+)'), out, err)
         finally:
-            alarm.cancel()
-            process.send_signal(signal.SIGTERM)
             servers.stop(process)
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -6,15 +6,13 @@ leaves the other's alone. Nothing in it differs from run to run on the same code
 
 import collections
 import difflib
-import sys
 
 import calls
 import guarded
 import operations
-from packages import HERE, capture, say
+from packages import HERE, say
 
-sys.path.insert(0, str(HERE.parent))
-
+from catalog import CAPTURED
 from halves import MARK, halves
 
 PAGE = HERE.parent.parent / 'docs' / 'interop.md'
@@ -66,8 +64,8 @@ def package(kind):
     peer, language, _ = PACKAGES[kind]
     if peer is None:
         return 'written here', '–'
-    found = capture.PEERS[peer]
-    return f'`{found.package}` ({language})', found.version
+    found = CAPTURED[peer]
+    return f'`{found.name}` ({language})', found.version
 
 
 def counted(outcomes):

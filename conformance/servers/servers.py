@@ -17,14 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import ca
 import packages
 import rogues
+import startup
+from catalog import PROVIDER
 from packages import HERE, Unable
 
-START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 5
 # Known to the tests, and to nobody's harm.
 SECRET = 'test-secret-of-agent-native'
@@ -59,30 +59,26 @@ class Programs(contextlib.ExitStack):
 
     def __init__(self, wanted=()):
         super().__init__()
-        self.wanted = wanted
+        self.wanted, self.started = wanted, 0
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix='sabir-server-'))
         self.callback(shutil.rmtree, self.scratch, ignore_errors=True)
 
     def ports(self, count):
         """Free ports; the first are those that were asked for, if any were."""
-        ports = packages.capture.free_ports(count)
+        ports = startup.free_ports(count)
         return [port or free for port, free in itertools.zip_longest(self.wanted, ports)][:count]
 
     def run(self, arguments, *ports):
         """Starts a program and waits until it listens on all ports."""
-        log = self.scratch / f'{len(list(self.scratch.iterdir()))}.log'
+        self.started += 1
+        log = self.scratch / f'program-{self.started}.log'
         with open(log, 'wb') as file:
             process = subprocess.Popen(
                 [str(argument) for argument in arguments], env=environment(self.scratch), cwd=self.scratch,
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )
         self.callback(stop, process)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        for port in ports:
-            while not packages.capture.listening(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise Unable(f'{arguments} did not come up\n{packages.capture.tail(log)}')
-                time.sleep(0.02)
+        startup.wait(process, arguments, startup.listens_on(*ports), log)
         return process.pid
 
 
@@ -113,10 +109,7 @@ def official(peer, script):
 
     def start(kind, programs):
         http, grpc = programs.ports(2)
-        if script.endswith('.py'):
-            command = packages.python(peer, script)
-        else:
-            command = packages.node(peer, script, 'agents/behaviour.mjs')
+        command = packages.script(peer, script, 'agents/behaviour.mjs')
         pid = programs.run([*command, '--http', http, '--grpc', grpc], grpc, http)
         base = f'http://127.0.0.1:{http}'
         interfaces = bindings(base, f'127.0.0.1:{grpc}')
@@ -127,7 +120,7 @@ def official(peer, script):
 
 def v0_1(kind, programs):
     [http] = programs.ports(1)
-    pid = programs.run([*packages.python('pya2a-0.1.1', 'agents/v0_1.py'), '--http', http], http)
+    pid = programs.run([*packages.script('pya2a-0.1.1', 'agents/v0_1.py'), '--http', http], http)
     base = f'http://127.0.0.1:{http}'
     return Server(kind, base, f'{base}/.well-known/agent.json', {'JSONRPC': f'{base}/rpc'}, pid)
 
@@ -135,7 +128,7 @@ def v0_1(kind, programs):
 def agent_native(*arguments, path='/_agent-native/a2a', **more):
     def start(kind, programs):
         [http] = programs.ports(1)
-        command = packages.node('agent-native-0.133.3', 'agents/agent_native.mjs', 'agents/behaviour.mjs')
+        command = packages.script('agent-native-0.133.3', 'agents/agent_native.mjs', 'agents/behaviour.mjs')
         pid = programs.run([*command, '--http', http, *arguments], http)
         base = f'http://127.0.0.1:{http}'
         card = f'{base}/.well-known/agent-card.json' if path != '/a2a' else None
@@ -147,7 +140,7 @@ def agent_native(*arguments, path='/_agent-native/a2a', **more):
 def xpr(*arguments):
     def start(kind, programs):
         [http] = programs.ports(1)
-        command = packages.node('xpr-0.2.6', 'agents/xpr.mjs', 'agents/behaviour.mjs')
+        command = packages.script('xpr-0.2.6', 'agents/xpr.mjs', 'agents/behaviour.mjs')
         pid = programs.run([*command, '--http', http, *arguments], http)
         base = f'http://127.0.0.1:{http}'
         return Server(kind, base, f'{base}/.well-known/agent.json', {'JSONRPC': f'{base}/a2a'}, pid)
@@ -157,7 +150,7 @@ def xpr(*arguments):
 
 def provider(programs, port, *tls):
     """The OpenID provider: its issuer, and its process."""
-    command = packages.own_node('provider', 'provider/provider.mjs')
+    command = PROVIDER.script(HERE / 'provider' / 'provider.mjs')
     pid = programs.run([*command, '--port', port, *(('--tls', *tls) if tls else ())], port)
     return (f'https://localhost:{port}' if tls else f'http://127.0.0.1:{port}'), pid
 
@@ -168,7 +161,7 @@ def signed_in(flow):
     def start(kind, programs):
         http, grpc, port = programs.ports(3)
         issuer, _ = provider(programs, port)
-        command = [*packages.python('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
+        command = [*packages.script('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
         pid = programs.run([*command, '--oidc', issuer, AUDIENCE, '--flow', flow], grpc, http)
         base = f'http://127.0.0.1:{http}'
         clients = {name: None for name in ('test-person', 'test-person-short')}
@@ -186,7 +179,7 @@ def secured(wants_client):
     def start(kind, programs):
         made = ca.make(programs.scratch / 'ca')
         http, grpc, card = programs.ports(3)
-        command = [*packages.python('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
+        command = [*packages.script('py-1.3.0', 'agents/python_1.py'), '--http', http, '--grpc', grpc]
         command += ['--tls', *made.server, '--card-http', card]
         if wants_client:
             command += ['--client-ca', made.ca]

@@ -15,8 +15,8 @@ def refuses(world, config, *words, **more):
             raise AssertionError(f'it started with {config!r}')
     except NotServing as why:
         for word in words:
-            holds(word in str(why), f'{config!r}: the reason does not say {word!r}: {why}')
-        holds(PLAIN not in str(why), f'the reason repeats the secret: {why}')
+            holds(word in why.output, f'{config!r}: the reason does not say {word!r}: {why}')
+        holds(PLAIN not in why.output, f'the reason repeats the secret: {why}')
 
 
 @check

@@ -150,7 +150,7 @@ def mtls_without_an_authority_is_refused_at_the_start(world):
         with running(world, '[auth]\naccept = ["mtls"]\n[auth.mtls]\n'):
             raise AssertionError('it started')
     except NotServing as why:
-        holds('client_ca' in str(why), f'the reason does not name client_ca: {why}')
+        holds('client_ca' in why.output, f'the reason does not name client_ca: {why}')
 
 
 @check

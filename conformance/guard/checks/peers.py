@@ -6,9 +6,9 @@ import subprocess
 
 import k1
 from bindings import bearer
-from peers import AGENT_NATIVE, XPR
+from catalog import AGENT_NATIVE, XPR
 from registry import check, equal, holds
-from sdks import beside
+from sdks import HERE
 from server import until
 from stage import HTTP, WHOAMI, account, running, xpr
 
@@ -17,10 +17,9 @@ SECRET = 'test-secret-of-the-clients-of-others'
 
 def node(package, script, *words, env=None):
     """Runs a script beside a package, and reads the line it ends with."""
-    package.install()
     kept = {k: v for k, v in os.environ.items() if not k.startswith('A2A_') and not k.lower().endswith('_proxy')}
     done = subprocess.run(
-        ['node', beside(package, script), *words],
+        [*package.script(HERE / script), *words],
         env={**kept, **(env or {})},
         capture_output=True,
         text=True,

@@ -7,8 +7,8 @@ import door
 import upstreams
 from checks.rogues import ECHO, clear, new_answer
 from liar import Liar, card_1
-from packages import capture
 from registry import check, equal, holds
+from startup import free_ports
 
 SOON = '[agent.continuation]\nattempts = 2\npoll_ms = 100'
 # More than any honest chain, far fewer than a storm.
@@ -107,7 +107,7 @@ def ends(hub, *others):
 @check
 def a_hub_before_itself(world):
     """An agent that is ourselves ends clearly, after few tasks."""
-    [port] = capture.free_ports(1)
+    [port] = free_ports(1)
     section = upstreams.agent('far', f'http://127.0.0.1:{port}/agents/far', SOON)
     with world.server(upstreams.ALLOW, agents=section, listen=f'127.0.0.1:{port}') as hub:
         return ends(hub)
@@ -116,7 +116,7 @@ def a_hub_before_itself(world):
 @check
 def two_hubs_before_each_other(world):
     """So does a circle of two."""
-    one, two = capture.free_ports(2)
+    one, two = free_ports(2)
     sections = [upstreams.agent('far', f'http://127.0.0.1:{port}/agents/far', SOON) for port in (two, one)]
     with world.server(upstreams.ALLOW, agents=sections[0], listen=f'127.0.0.1:{one}') as hub:
         with world.server(upstreams.ALLOW, agents=sections[1], listen=f'127.0.0.1:{two}') as other:
@@ -126,7 +126,7 @@ def two_hubs_before_each_other(world):
 @check
 def a_card_leads_back_to_us(world):
     """An agent elsewhere whose card names our own address."""
-    [port] = capture.free_ports(1)
+    [port] = free_ports(1)
     with Liar(new_answer, lambda own: card_1(f'http://127.0.0.1:{port}/agents/far')) as liar:
         section = upstreams.agent('far', liar.url, SOON)
         with world.server(upstreams.ALLOW, agents=section, listen=f'127.0.0.1:{port}') as hub:

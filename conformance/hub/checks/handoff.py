@@ -5,9 +5,9 @@ import json
 
 import door
 import upstreams
-from packages import capture
 from registry import check, equal, holds
 from server import until
+from startup import free_ports
 
 AWARE = {'A2A-Extensions': 'urn:sabir:ext:handoff:v1'}
 LITERAL = {'A2A-Extensions': 'urn:sabir:ext:handoff:v1:literal'}
@@ -41,7 +41,7 @@ def over(to):
 @contextlib.contextmanager
 def two(world, second):
     """`triage`, which hands everything over, and `billing`, which does what it is told: two servers."""
-    one, other = capture.free_ports(2)
+    one, other = free_ports(2)
     first = office('triage', 'billing', other, over('billing'))
     with world.server(upstreams.ALLOW, agents=first, listen=f'127.0.0.1:{one}') as triage:
         agents = office('billing', 'triage', one, second)

@@ -6,14 +6,15 @@ import subprocess
 import urllib.parse
 
 import names
+import startup
 import venues
+from catalog import PUSH, PYTHON_0_3
 from envelope import envelope
-from peers import PYTHON_0_3, PythonPackage
+from package_cache import HERE
 from registry import check, equal, holds
 from setting import network
 
-PYTHON = PythonPackage('push/python', 'a2a-sdk', 'Python')
-PEERS = {'1.0': (PYTHON, 'network/sdk/python_v1.py'), '0.3': (PYTHON_0_3, 'network/sdk/python_v03.py')}
+PEERS = {'1.0': (PUSH, 'python_v1.py'), '0.3': (PYTHON_0_3, 'python_v03.py')}
 
 
 class Guest:
@@ -21,8 +22,9 @@ class Guest:
 
     def __init__(self, version, url, key, log, *more):
         package, script = PEERS[version]
+        self.command = [*map(str, package.script(HERE / 'network' / 'sdk' / script)), url, key, *more]
         self.process = subprocess.Popen(
-            [*map(str, package.script(script)), url, key, *more],
+            self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -33,7 +35,7 @@ class Guest:
     def ask(self, do, **more):
         print(json.dumps({'do': do, **more}), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
-        assert line, f'the SDK ended while it was asked to {do}: {self.log.read_text()[-400:]}'
+        assert line, startup.report(self.process, self.command, f'did not answer when it was asked to {do}', self.log)
         return json.loads(line)
 
     def send(self, **more):

@@ -6,14 +6,14 @@ import subprocess
 
 import jwt
 import setting
-from peers import NodePackage
+from catalog import PUSH_JS
+from package_cache import HERE
 from registry import check, equal, holds
 from server import until
 from setting import new_secret, send, serving, told
 from standardwebhooks import Webhook, WebhookVerificationError
 from tokens import Key
 
-NPM = NodePackage('push/js', 'standardwebhooks', 'JavaScript')
 LIFETIME_SECONDS = 300
 
 
@@ -26,9 +26,9 @@ def in_python(secret, body, headers):
     return None
 
 
-def in_javascript(world, asked):
+def in_javascript(asked):
     """The same for the package from npm, for a list of `(secret, body, headers)`."""
-    script = world.once('verify.mjs', lambda: NPM.script('push/js/verify.mjs'))
+    script = PUSH_JS.script(HERE / 'push' / 'js' / 'verify.mjs')
     lines = [json.dumps({'secret': secret, 'body': body.decode(), 'headers': headers}) for secret, body, headers in asked]
     done = subprocess.run(script, input='\n'.join(lines), capture_output=True, text=True, timeout=30, check=True)
     return [None if line == 'ok' else line for line in done.stdout.splitlines()]
@@ -58,9 +58,9 @@ def standard_webhooks_verify_with_the_packages_from_pypi_and_npm(world):
             for name, *bad in spoiled(secret, delivery):
                 holds(in_python(*bad), f'in Python: {name} was taken')
         good = [(secret, delivery.body, delivery.headers) for delivery in deliveries]
-        equal('in JavaScript', in_javascript(world, good), [None] * len(good))
+        equal('in JavaScript', in_javascript(good), [None] * len(good))
         bad = [(name, case) for delivery in deliveries for name, *case in spoiled(secret, delivery)]
-        for (name, _), why in zip(bad, in_javascript(world, [case for _, case in bad]), strict=True):
+        for (name, _), why in zip(bad, in_javascript([case for _, case in bad]), strict=True):
             holds(why, f'in JavaScript: {name} was taken')
         return f'{len(good)} deliveries, {len(bad)} spoiled ones'
 
