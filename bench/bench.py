@@ -11,6 +11,8 @@ rounds of (server / baseline) taken inside the same round.
 
     bench/run                        every bar, with the peers that are built
     bench/run --quick                the short form for CI
+    bench/run --against BINARY       this build of Sabir beside another one, and the floor
+    bench/run --self-test            checks the computations of --against
     bench/bench.py --peers sabir,floor,agntcy --workload send --baseline floor
     bench/bench.py --server mine="path/to/server {addr}" --peers floor,tomtom \\
                    --workload send,get,stream --baseline floor
@@ -20,7 +22,8 @@ for a scratch folder. Only the Python standard library is needed, plus wrk and
 taskset in PATH.
 
 Exit status: 0 measured, 1 a wrong answer or an error of Sabir or of a reference
-server, 2 something is missing, 3 a bar was missed and --gate was given.
+server, or with --against and --gate a build that costs more than the limit
+allows, 2 something is missing, 3 a bar was missed and --gate was given.
 """
 
 import argparse
@@ -42,6 +45,11 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+
+import against
+import selftest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -80,10 +88,10 @@ class Server:
         self.needs = needs or shlex.split(cmd)[0]
 
 
-def sabir(durability, methods=V1):
+def sabir(durability, methods=V1, binary=SABIR):
     return Server(
-        f'{shlex.quote(SABIR)} serve --config {shlex.quote(HERE)}/sabir.toml --listen {{addr}} --data {{tmp}}/data',
-        env={'SABIR_STORE__DURABILITY': durability}, events=13, needs=SABIR, durable=True, methods=methods)
+        f'{shlex.quote(binary)} serve --config {shlex.quote(HERE)}/sabir.toml --listen {{addr}} --data {{tmp}}/data',
+        env={'SABIR_STORE__DURABILITY': durability}, events=13, needs=binary, durable=True, methods=methods)
 
 
 def built(binary, args='{addr}', **kw):
@@ -121,6 +129,10 @@ PEERS = {
 # A failure of one of these fails the run; a peer that fails is only reported.
 OURS = {'sabir', 'sabir_normal', 'sabir_v03', 'sabir_normal_v03', 'rawtcp', 'fixed', 'floor', 'floor_chan', 'store'}
 FAULTS = []
+
+
+class Fault(RuntimeError):
+    """A wrong answer or an error that ends a bench."""
 
 
 def fault(server, work, text):
@@ -206,7 +218,39 @@ def machine_cpu():
     return (sum(v) - idle - steal) / TICK, steal / TICK
 
 
+class CpuWindow:
+    """The CPU time that a server, the load generator and other processes use while the window is open.
+
+    The generator is every child process that is waited for before the window closes. What `upstream`, other processes
+    of the bench, uses belongs to no one of the three.
+    """
+
+    def __init__(self, pids, upstream=()):
+        self.pids, self.upstream = pids, upstream
+        self.opened = self.closed = self.read()
+
+    def read(self):
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return (time.monotonic(), cpu_s(self.pids), children.ru_utime + children.ru_stime, cpu_s(self.upstream),
+                *machine_cpu())
+
+    def close(self):
+        self.closed = self.read()
+
+    def figures(self, requests):
+        """What was used, and how much of it by the server for each of so many requests."""
+        used = (after - before for after, before in zip(self.closed, self.opened))
+        seconds, server, generator, upstream, machine, steal = used
+        return dict(
+            server_cores=server / seconds, gen_cores=generator / seconds,
+            cpu_us_per_req=server * 1e6 / requests if requests else 0.0,
+            foreign_cores=max(0.0, (machine - server - generator - upstream) / seconds), steal_cores=steal / seconds)
+
+
 class Running:
+    # The processes of servers that this one calls.
+    upstream = ()
+
     def __init__(self, name, srv, pin, kept=False):
         self.name, self.srv, self.pin = name, srv, pin
         self.port = free_port()
@@ -462,7 +506,7 @@ def wrk(run, mode, conns, secs, gen_pin, limit=0, text=TEXT, idfile='-', retries
             f'http://127.0.0.1:{run.port}', '--', mode, path, srv.methods[mode], str(limit),
             f'{next(SERIAL) & 0xFFFFF:05x}', IDS, text, idfile] + [f'{n}={w}' for w, n in (expect or {}).items()]
         pids = run.pids()
-        c0, (m0, s0), t0 = cpu_s(pids), machine_cpu(), time.monotonic()
+        window = CpuWindow(pids, run.upstream)
         p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         prioritise(p.pid)
         try:
@@ -470,14 +514,12 @@ def wrk(run, mode, conns, secs, gen_pin, limit=0, text=TEXT, idfile='-', retries
         except BaseException:
             p.kill()
             raise
-        _, _, ru = os.wait4(p.pid, 0)
-        p.returncode = 0
-        c1, (m1, s1), t1 = cpu_s(pids), machine_cpu(), time.monotonic()
+        p.wait()
+        window.close()
         m = re.search(r'RESULT (\{.*\})', out)
         if not m:
             raise RuntimeError(f'wrk: {out[-500:]}')
         r = json.loads(m.group(1))
-        el, gen = t1 - t0, ru.ru_utime + ru.ru_stime
         wall = r['duration_us'] / 1e6
         n = max(1, r['requests'])
         bad = {k[4:]: v for k, v in r.items() if k.startswith('err_') and v}
@@ -487,10 +529,8 @@ def wrk(run, mode, conns, secs, gen_pin, limit=0, text=TEXT, idfile='-', retries
             fault(run.name, mode, f'{conns} connections, {r["requests"]} responses, errors {bad}'
                   + (f': {why.group(1)}' if why else ''))
         r.update(
-            conns=conns, rps=r['requests'] / wall, bytes_per=r['bytes'] / n, errors=errs,
-            server_cores=(c1 - c0) / el, gen_cores=gen / el, cpu_us_per_req=(c1 - c0) * 1e6 / n if r['requests'] else 0.0,
-            foreign_cores=max(0.0, (m1 - m0 - (c1 - c0) - gen) / el), steal_cores=(s1 - s0) / el,
-            rss_kb=rss_kb(pids))
+            conns=conns, rps=r['requests'] / wall, bytes_per=r['bytes'] / n, errors=errs, rss_kb=rss_kb(pids),
+            **window.figures(r['requests']))
         if limit and r['limit_us'] > 0:
             r['rps'] = limit / (r['limit_us'] / 1e6)
         if best is None or r['foreign_cores'] < best['foreign_cores']:
@@ -499,6 +539,20 @@ def wrk(run, mode, conns, secs, gen_pin, limit=0, text=TEXT, idfile='-', retries
             break
     best['errors'] = errs
     return best
+
+
+def wrk_script(server, pid, url, script, headers, conns, secs, pin):
+    """Runs wrk with a script that builds its requests and looks at no answer. `pin` are the words before the command."""
+    words = [*pin, WRK, '-t1', f'-c{conns}', f'-d{secs}s', '-s', script]
+    for line in headers:
+        words += ['-H', line]
+    window = CpuWindow(descendants(pid))
+    out = subprocess.run([*map(str, words), url], capture_output=True, text=True, check=True).stdout
+    window.close()
+    count = int(re.search(r'(\d+) requests in', out).group(1))
+    if 'Non-2xx' in out or 'Socket errors' in out or not count:
+        raise Fault(f'{server}: {" ".join(out.split())[-300:]}')
+    return dict(requests=count, rps=float(re.search(r'Requests/sec:\s+([\d.]+)', out).group(1)), **window.figures(count))
 
 
 def verify(run, mode, conns, a, like, text=TEXT, idfile='-'):
@@ -716,12 +770,17 @@ def summarise(rows):
     return out
 
 
-def rounds_of(work, servers, a):
+def rotated(names, rnd):
+    """The order of visits in a round: each server has its turn as the first one."""
+    return names[rnd % len(names):] + names[:rnd % len(names)]
+
+
+def rounds_of(work, servers, a, order=rotated):
     """Runs one workload: every round visits every server. Returns rows by server and connections, and errors."""
     rows = collections.defaultdict(lambda: collections.defaultdict(list))
     errors, names = {}, list(servers)
     for rnd in range(a.rounds):
-        for name in names[rnd % len(names):] + names[:rnd % len(names)]:
+        for name in order(names, rnd):
             srv = servers[name]
             if work in srv.no or name in errors:
                 continue
@@ -1024,15 +1083,72 @@ def missing(names):
     return [n for n in names if not os.path.exists(PEERS[n].needs)]
 
 
+def run_facts(command, rounds, secs, quick, pinned):
+    """What a reader must know about a run, as the members of its document."""
+    mach = machine()
+    if mach['filesystem'] in ('tmpfs', 'ramfs', 'overlay'):
+        print(f'bench: data lies on {mach["filesystem"]}, which may never reach a disk; set BENCH_TMP', file=sys.stderr)
+    print(f'bench: {mach["cpus"]} x {mach["cpu"]}, one sync {mach["sync"]["p50_us"]:.0f} us', file=sys.stderr, flush=True)
+    return dict(
+        command=' '.join(command).replace(ROOT, '.'),
+        date=datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%d %H:%M UTC'),
+        commit=output(['git', '-C', ROOT, 'describe', '--always', '--dirty']), sabir=output([SABIR, '--version']),
+        quick=quick, pinned=pinned, secs=secs, rounds=rounds, machine=mach)
+
+
+def fact_lines(doc):
+    """The same for the head of a report. Called after the run, since it measures the disk once more."""
+    m = doc['machine']
+    m['sync_after'] = sync_probe()
+    return [f'- `{doc["command"]}`, {doc["date"]}, {doc["sabir"] or "sabir"}, commit {doc["commit"] or "?"}',
+            f'- {m["cpus"]} x {m["cpu"]}, {m["memory_gib"]} GiB, Linux {m["kernel"]}, {m["filesystem"]}',
+            f'- append + fdatasync: p50 {m["sync"]["p50_us"]:.0f} us, p99 {m["sync"]["p99_us"]:.0f} us before; '
+            f'p50 {m["sync_after"]["p50_us"]:.0f} us, p99 {m["sync_after"]["p99_us"]:.0f} us after',
+            f'- {"server on one core, generator on another" if doc["pinned"] else "not pinned"}; medians of '
+            f'{doc["rounds"]} interleaved rounds of {doc["secs"]:g} s, range of the rounds in brackets; message ids: {IDS}']
+
+
+def references_built(refs):
+    """Whether the reference servers are there; builds them when they are not."""
+    if missing(refs):
+        print('bench: building the reference servers first', file=sys.stderr)
+        return not subprocess.call([os.path.join(HERE, 'build'), 'floor']) and not missing(refs)
+    return True
+
+
+# What --against measures, which is what the bars are about: title, workload, durability, reference server, connections.
+AGAINST = (
+    ('send, durable', 'send', 'full', 'floor', [64, 256]),
+    ('send, normal', 'send', 'normal', 'floor', [64]),
+    ('get', 'get', 'full', 'store', [64]),
+    ('stream, durable', 'stream', 'full', 'floor_chan', [64]),
+    ('stream, normal', 'stream', 'normal', 'floor_chan', [64]),
+)
+
+
+def run_against(a):
+    """Measures two builds of Sabir and the floor in one run."""
+    builds = against.inspect_both(a.against, SABIR)
+    if not references_built(sorted({ref for _, _, _, ref, _ in AGAINST})):
+        return 2
+    facts, comparisons = run_facts(['bench/run', *a.argv], a.rounds, a.secs, a.quick, bool(a.srv_pin)), []
+    for title, work, durability, ref, conns in AGAINST:
+        servers = {b.role: sabir(durability, binary=b.path) for b in builds} | {ref: PEERS[ref]}
+        rows, _ = rounds_of(work, servers, argparse.Namespace(**{**vars(a), 'conns': conns}), against.order)
+        for c in conns:
+            rounds = [{name: rows[name][c][rnd] for name in servers if rnd < len(rows[name][c])} for rnd in range(a.rounds)]
+            rounds = against.select(rounds, before='before', new='new', floor=ref)
+            comparisons.append(against.Comparison(f'{title}, {c} connections', rounds, ref))
+    return against.finish('', a, facts, fact_lines(facts), builds, comparisons, FAULTS)
+
+
 def run_bars(a):
     refs = ['floor', 'floor_chan', 'store']
     if not os.path.exists(SABIR):
         print('bench: no Sabir to measure. Build it (cargo build --release) or set SABIR_BIN.', file=sys.stderr)
         return 2
-    if missing(refs):
-        print('bench: building the reference servers first', file=sys.stderr)
-        if subprocess.call([os.path.join(HERE, 'build'), 'floor']) or missing(refs):
-            return 2
+    if not references_built(refs):
+        return 2
     wanted = [] if a.quick else ['agntcy_nd', 'tomtom', 'ra2a', 'node', 'python']
     if a.peers is not None:
         wanted = [p for p in a.peers.split(',') if p]
@@ -1041,16 +1157,9 @@ def run_bars(a):
     for p in absent:
         print(f'bench: {p} is not built and is left out (bench/build)', file=sys.stderr)
 
-    mach = machine()
-    if mach['filesystem'] in ('tmpfs', 'ramfs', 'overlay'):
-        print(f'bench: data lies on {mach["filesystem"]}, which may never reach a disk; set BENCH_TMP', file=sys.stderr)
-    print(f'bench: {mach["cpus"]} x {mach["cpu"]}, one sync {mach["sync"]["p50_us"]:.0f} us', file=sys.stderr)
-    doc = dict(
-        command=' '.join(['bench/run'] + a.argv).replace(ROOT, '.'), date=datetime.datetime.now(datetime.timezone.utc).strftime(
-            '%Y-%m-%d %H:%M UTC'), commit=output(['git', '-C', ROOT, 'describe', '--always', '--dirty']),
-        sabir=output([SABIR, '--version']), quick=a.quick, pinned=bool(a.srv_pin), secs=a.secs, rounds=a.rounds,
-        machine=mach, profiles=profiles(), left_out=absent, results={}, bars=[])
-    texts, res = [], doc['results']
+    doc = run_facts(['bench/run', *a.argv], a.rounds, a.secs, a.quick, bool(a.srv_pin))
+    doc |= dict(profiles=profiles(), left_out=absent, results={}, bars=[])
+    mach, texts, res = doc['machine'], [], doc['results']
 
     def work(name, servers, base, **opts):
         b = argparse.Namespace(**{**vars(a), **opts})
@@ -1072,7 +1181,7 @@ def run_bars(a):
         texts.append(f'\n## grow: {n}\n\n' + '\n'.join([*BAR_HEAD] + [
             b.row() for b in grow_bars(g, a, mach['sync']['p50_us'])]))
 
-    mach['sync_after'] = sync_probe()
+    facts = fact_lines(doc)
     sync = max(mach['sync']['p50_us'], mach['sync_after']['p50_us'])
     busy = f'disk not quiet, one sync {sync / 1000:.1f} ms' if sync > 500 else ''
     bars = [
@@ -1110,15 +1219,7 @@ def run_bars(a):
     mine = [f for f in FAULTS if f['server'] in OURS]
     met = sum(b.met(b.bar) is True for b in bars)
     reach = [b for b in bars if b.stretch is not None]
-    m = mach
-    md = ['# Bench: Sabir against its bars', '',
-          f'- `{doc["command"]}`, {doc["date"]}, {doc["sabir"] or "sabir"}, commit {doc["commit"] or "?"}',
-          f'- {m["cpus"]} x {m["cpu"]}, {m["memory_gib"]} GiB, Linux {m["kernel"]}, {m["filesystem"]}',
-          f'- append + fdatasync: p50 {m["sync"]["p50_us"]:.0f} us, p99 {m["sync"]["p99_us"]:.0f} us before; '
-          f'p50 {m["sync_after"]["p50_us"]:.0f} us, p99 {m["sync_after"]["p99_us"]:.0f} us after',
-          f'- {"server on one core, generator on another" if a.srv_pin else "not pinned"}; medians of {a.rounds} '
-          f'interleaved rounds of {a.secs:g} s, range of the rounds in brackets; message ids: {IDS}',
-          f'- {doc["profiles"]}',
+    md = ['# Bench: Sabir against its bars', '', *facts, f'- {doc["profiles"]}',
           f'- left out, not built: {", ".join(absent) or "nothing"}', '']
     if a.quick:
         md += ['Short form: it shows that answers are right and that nothing is far off. Its rounds and its '
@@ -1157,9 +1258,13 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument('--bars', action='store_true', help='run what the bars need and judge them (this is bench/run)')
     ap.add_argument('--quick', action='store_true', help='short form of --bars for CI: only the references, 20,000 tasks')
-    ap.add_argument('--gate', action='store_true', help='with --bars: exit with 3 when a bar is missed')
+    ap.add_argument('--gate', action='store_true',
+                    help='with --bars: exit with 3 when a bar is missed; with --against: with 1 above the limit')
+    against.add_options(ap)
+    ap.add_argument('--self-test', action='store_true', help='check the computations of --against, without any load')
     ap.add_argument('--grow', default='', help='with --bars: peers that are also grown, e.g. agntcy_nd,tomtom,ra2a')
-    ap.add_argument('--out', default='', help='with --bars: write OUT.md and OUT.json (default bench/results/latest or quick)')
+    ap.add_argument('--out', default='', help='with --bars or --against: write OUT.md and OUT.json '
+                    '(default bench/results/latest, quick, against or against-quick)')
     ap.add_argument('--server', action='append', default=[], metavar='NAME=CMD')
     ap.add_argument('--server-opt', action='append', default=[], metavar='NAME.KEY=VALUE',
                     help='path, stream_path, card or methods (v1|v03) of a --server')
@@ -1169,7 +1274,7 @@ def main():
     ap.add_argument('--conns', default='1,16,64,256')
     ap.add_argument('--secs', type=float, default=None, help='length of one measurement (3; bars 2; quick 1)')
     ap.add_argument('--warm', type=float, default=None, help='warm-up before it (1; quick 0)')
-    ap.add_argument('--rounds', type=int, default=None, help='default 3; quick 1')
+    ap.add_argument('--rounds', type=int, default=None, help=f'default 3; with --against {against.ROUNDS}; quick 1')
     ap.add_argument('--small', type=int, default=None, help='with --bars: tasks of the small store (10000; quick 2000)')
     ap.add_argument('--large', type=int, default=None, help='with --bars: tasks of the large store (500000; quick 20000)')
     ap.add_argument('--keep', type=int, default=100_000, help='tasks kept in the memory workload')
@@ -1189,14 +1294,22 @@ def main():
                     help='scheduling priority for server and generator on a shared machine (root)')
     ap.add_argument('--json', default='', help='write the result document here')
     a = ap.parse_args()
+    if a.against and (a.peers is not None or a.server or a.grow):
+        ap.error('--against measures two builds of Sabir and the floor, so it takes no --peers, --server or --grow')
+    # The short form is what a test runs, so the computations are checked there as well.
+    if a.self_test or a.quick:
+        failed = selftest.run()
+        if failed or a.self_test:
+            return failed
     global NICE, IDS, RETRIES
     NICE, IDS = a.nice, 'uuid' if a.uuid else 'plain'
     a.bars |= a.quick
     a.argv = [x for x in sys.argv[1:] if x != '--bars']
-    for key, plain, bars, quick in (('secs', 3, 2, 1), ('warm', 1, 1, 0), ('rounds', 3, 3, 1), ('budget', 60, 300, 20),
-                                    ('small', 10_000, 10_000, 2_000), ('large', 500_000, 500_000, 20_000)):
+    for key, plain, bars, both, quick in (
+            ('secs', 3, 2, 3, 1), ('warm', 1, 1, 1, 0), ('rounds', 3, 3, against.ROUNDS, 1), ('budget', 60, 300, 60, 20),
+            ('small', 10_000, 10_000, 10_000, 2_000), ('large', 500_000, 500_000, 500_000, 20_000)):
         if getattr(a, key) is None:
-            setattr(a, key, quick if a.quick else bars if a.bars else plain)
+            setattr(a, key, quick if a.quick else both if a.against else bars if a.bars else plain)
     if a.quick:
         RETRIES = 0
     a.conns = [int(x) for x in a.conns.split(',')]
@@ -1216,6 +1329,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # An interrupted run stops its servers as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if a.against:
+        return run_against(a)
     if a.bars:
         return run_bars(a)
 
