@@ -10,6 +10,7 @@ use crate::catalog::{self, Entry};
 use crate::choose::Binding;
 use crate::credentials::Attached;
 use crate::door::{Door, Redirects};
+use crate::error::UnreachableCause;
 use crate::profile::Profile;
 use crate::{Error, Reference};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -345,7 +346,10 @@ impl Finder {
         match status.as_u16() {
             200..=299 => {}
             status @ (401 | 403) => return Err(Error::CardForbidden { at: target.to_string(), status }),
-            502..=504 => return Err(Error::nobody(&answer.host, format!("HTTP {status}"), false)),
+            502..=504 => {
+                let away = Error::nobody(&answer.host, format!("HTTP {status}"), false);
+                return Err(away.caused_by(UnreachableCause::GatewayAnswer));
+            }
             _ => return Err(Error::CardNotFound { at: target.to_string(), reason: format!("HTTP {status}") }),
         }
         let html = answer.media_type() == "text/html";

@@ -7,7 +7,7 @@
 mod plain;
 
 use crate::egress::{Egress, Refusal};
-use crate::error::Whose;
+use crate::error::{UnreachableCause, Whose};
 use crate::{Capacity, Error, Note, Observer, Share, Tls};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -435,7 +435,9 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
 /// What a failure of a connection of our own means.
 fn broken(host: &str, failure: &plain::Failure, patience: Duration) -> Error {
     match failure {
-        plain::Failure::Late => Error::nobody(host, explain("", true), true),
+        plain::Failure::Late => {
+            Error::nobody(host, explain("", true), true).caused_by(UnreachableCause::ConnectTimeout)
+        }
         plain::Failure::Connect(error) => because(host, &**error, true, false),
         plain::Failure::Http(error) if error.is_timeout() => {
             Error::Timeout { what: "waiting for an answer", after: patience }
@@ -449,6 +451,7 @@ fn because(host: &str, error: &(dyn std::error::Error + 'static), safe: bool, la
     let mut cause = Some(error);
     let mut deepest = String::new();
     let mut whose = Whose::Unknown;
+    let mut known = UnreachableCause::Other;
     while let Some(step) = cause {
         if let Some(refusal) = step.downcast_ref::<Refusal>() {
             return Error::Refused(refusal.clone());
@@ -456,11 +459,19 @@ fn because(host: &str, error: &(dyn std::error::Error + 'static), safe: bool, la
         if let Some(crate::egress::ResolveError::Refused(refusal)) = step.downcast_ref() {
             return Error::Refused(refusal.clone());
         }
-        whose = whose.or(step.downcast_ref::<std::io::Error>().map(Whose::of).unwrap_or_default());
+        if let Some(crate::egress::ResolveError::Unknown { .. }) = step.downcast_ref() {
+            known = UnreachableCause::NameNotResolved;
+        }
+        let system = step.downcast_ref::<std::io::Error>();
+        whose = whose.or(system.map(Whose::of).unwrap_or_default());
+        known = known.or(system.map(UnreachableCause::of).unwrap_or_default());
         deepest = step.to_string();
         cause = step.source();
     }
-    Error::nobody(host, explain(&deepest, late), safe).because(whose)
+    if safe && late {
+        known = UnreachableCause::ConnectTimeout;
+    }
+    Error::nobody(host, explain(&deepest, late), safe).because(whose).caused_by(known)
 }
 
 /// The last words of a chain of errors, for a person.

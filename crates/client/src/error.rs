@@ -62,6 +62,37 @@ impl Whose {
     }
 }
 
+/// What kept a request from its server, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnreachableCause {
+    /// The host refuses connections at this port.
+    ConnectionRefused,
+    /// The name of the host has no address.
+    NameNotResolved,
+    /// No connection was made in time.
+    ConnectTimeout,
+    /// A server answered with HTTP 502, 503 or 504 in its place.
+    GatewayAnswer,
+    /// Anything else: TLS, a connection that broke, an authorization server without an answer.
+    #[default]
+    Other,
+}
+
+impl UnreachableCause {
+    /// What an error of the system says about it.
+    pub(crate) fn of(error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => Self::ConnectionRefused,
+            _ => Self::Other,
+        }
+    }
+
+    /// The first cause that is known.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::Other { other } else { self }
+    }
+}
+
 /// Why a call did not succeed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -80,6 +111,8 @@ pub enum Error {
         safe: bool,
         /// Whose fault that is, as far as it can be told.
         whose: Whose,
+        /// What kept the request from its server.
+        cause: UnreachableCause,
         /// How long it asks us to stay away.
         retry_after: Option<Duration>,
     },
@@ -195,7 +228,17 @@ impl Error {
 
     /// Nobody is there.
     pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
-        Self::Unreachable { host: host.into(), reason: reason.into(), safe, whose: Whose::Unknown, retry_after: None }
+        let (host, reason, whose, cause) = (host.into(), reason.into(), Whose::Unknown, UnreachableCause::Other);
+        Self::Unreachable { host, reason, safe, whose, cause, retry_after: None }
+    }
+
+    /// The same with what kept the request from its server.
+    #[must_use]
+    pub(crate) fn caused_by(mut self, known: UnreachableCause) -> Self {
+        if let Self::Unreachable { cause, .. } = &mut self {
+            *cause = known;
+        }
+        self
     }
 
     /// The same, going by what the system said.

@@ -77,7 +77,7 @@ pub use documents::{Documents, Receipt};
 pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
 pub use egress::Egress;
 pub use endpoint::{Arriving, Asking, Endpoint};
-pub use error::{Error, TransportCode, Whose};
+pub use error::{Error, TransportCode, UnreachableCause, Whose};
 pub use events::{Events, Follow, Until};
 pub use observe::{Note, Observer};
 pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};

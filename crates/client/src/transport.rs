@@ -22,7 +22,7 @@ use crate::authorise::{Authorise, Leaving};
 use crate::choose::{Binding, Chosen};
 use crate::credentials::Attached;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, Incoming, Outgoing, REFUSAL_BYTES_MAX};
-use crate::error::Whose;
+use crate::error::{UnreachableCause, Whose};
 use crate::{Error, Said, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
@@ -323,6 +323,7 @@ impl Line {
                     reason: words,
                     safe: false,
                     whose: Whose::Theirs,
+                    cause: UnreachableCause::GatewayAnswer,
                     retry_after,
                 };
             }

@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use sabir_client::oauth::{self, Clock as _, Token, WallClock};
-use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret, Whose};
+use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret, UnreachableCause, Whose};
 use sabir_proto::card::SecurityScheme;
 use std::future::Future;
 use std::pin::Pin;
@@ -80,6 +80,7 @@ impl Grant {
                     reason: error.to_string(),
                     safe: true,
                     whose: Whose::Unknown,
+                    cause: UnreachableCause::Other,
                     retry_after: None,
                 }
             }

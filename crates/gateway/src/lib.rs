@@ -14,6 +14,7 @@
 //! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
 //! | `envoy` | envelopes to venues' own agents and to other booking networks |
 //! | [`handoff`] | tasks that leave for another server |
+//! | `failure_words` | what callers are told about a call that failed |
 //! | `errand` | questions to services that are no agents: processors of payments, billers, chains |
 //! | `destination` | which URLs of webhooks are called at all |
 //!
@@ -29,6 +30,7 @@ mod delegate;
 mod destination;
 mod envoy;
 mod errand;
+mod failure_words;
 mod grant;
 pub mod handoff;
 mod health;
@@ -50,6 +52,7 @@ pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
 pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
 pub use envoy::{CIRCUITS_MAX, Envoy, MARGIN, Mailing, Peer};
 pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
+pub use failure_words::{SILENCE_TOLD_AFTER, address, duration_words, failure_reason};
 pub use grant::{Grant, Terms};
 pub use health::{Checks, Condition, Health};
 pub use keeper::{Keeper, May, by_way, way};

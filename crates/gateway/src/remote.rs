@@ -18,6 +18,7 @@
 //! | `moved` | tasks that they have handed over |
 //! | `onward` | where those may be followed to, and whoever is there |
 //! | `peer` | tasks that are handed to it |
+//! | `outage` | what our caller hears while it cannot be reached |
 //! | `trouble` | what a failed call means for the turn |
 //!
 //! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
@@ -30,6 +31,7 @@ mod mirror;
 mod moved;
 mod numbers;
 mod onward;
+mod outage;
 mod peer;
 mod replica;
 mod shown;
@@ -41,6 +43,7 @@ use crate::behalf::OnBehalf;
 use crate::breaker::Rules;
 use crate::budget::Budget;
 use crate::circuit::{Hub, Standing};
+use crate::failure_words::duration_words;
 use crate::health::{Condition, Health};
 use crate::keeper::Keeper;
 use crate::scout::Scout;
@@ -125,11 +128,15 @@ pub struct Patience {
     pub silence: Option<Duration>,
     /// The pause before it is asked again; it grows while there is no news.
     pub pause: Duration,
+    /// How long connections may be refused, or its name not resolve, before a task fails whose message never left; `None`
+    /// for as long as the attempts last.
+    pub connect_give_up: Option<Duration>,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { attempts: 6, silence: Some(Duration::from_secs(600)), pause: Duration::from_secs(2) }
+        let (silence, pause) = (Some(Duration::from_secs(600)), Duration::from_secs(2));
+        Self { attempts: 6, silence, pause, connect_give_up: Some(Duration::from_secs(15)) }
     }
 }
 
@@ -216,6 +223,12 @@ impl RemoteAgent {
         all?.into_iter().min()
     }
 
+    /// Why every place was found absent by the last call there, if each was.
+    fn absence(&self) -> Option<&'static str> {
+        let all: Option<Vec<&'static str>> = self.replicas.iter().map(|replica| replica.absence()).collect();
+        all?.first().copied()
+    }
+
     /// The place where the task is, or the best one for it; not one of those that have just failed, if others are there.
     fn replica(&self, known: &Known, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
         if let [only] = &*self.replicas {
@@ -280,12 +293,13 @@ impl Agent for RemoteAgent {
             return Ok(());
         }
         if let Some(after) = self.refusal() {
-            let words = if self.replicas[0].circuit.is_refused_by_all() {
-                "agents elsewhere cannot be reached from here for now; try again later"
+            let what = if self.replicas[0].circuit.is_refused_by_all() {
+                "agents elsewhere cannot be reached from here"
             } else {
-                "the agent behind this one fails again and again and is left alone for now; try again later"
+                "the agent behind this one failed again and again and is not called for now"
             };
-            return Err(Fault::Shed { words: words.into(), retry_after: after.as_secs().max(1) });
+            let words = format!("{what}; try again in {}", duration_words(after));
+            return Err(Fault::Shed { words, retry_after: after.as_secs().max(1) });
         }
         if self.bulkhead.is_full() {
             let words = "the agent behind this one has enough to do; try again later";

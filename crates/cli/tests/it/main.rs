@@ -32,6 +32,7 @@
 //! | what agents can grant each other is known before anything runs | `lattice` |
 //! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
+//! | who cannot be reached is told of, and a message that never left fails soon | `unreachable` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
@@ -124,6 +125,7 @@ mod tls_clients;
 mod tls_files;
 mod trust;
 mod turns;
+mod unreachable;
 mod v03;
 mod workspace;
 mod xpr;

@@ -29,7 +29,11 @@ pub(crate) type Told = (u16, &'static str, String);
 
 /// Serves in threads of its own for as long as the test process lives, and says where.
 pub(crate) fn serve(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve_at(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+}
+
+/// The same where a test has reserved an address for it.
+pub(crate) fn serve_at(listener: TcpListener, answer: impl Fn(&Asked) -> Told + Send + Sync + 'static) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
     thread::spawn(move || {

@@ -70,7 +70,11 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn start(manner: Manner) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(TcpListener::bind("127.0.0.1:0").unwrap(), manner)
+    }
+
+    /// The same where a test has reserved an address for it.
+    pub(crate) fn start_at(listener: TcpListener, manner: Manner) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared { manner, state: Mutex::default(), news: Condvar::new() });
         let (ours, at) = (shared.clone(), url.clone());

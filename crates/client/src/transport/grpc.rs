@@ -6,7 +6,7 @@ use super::{Line, Numbered, Opened, lineage, said_answer, said_event};
 use crate::authorise::Leaving;
 use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
 use crate::egress::ResolveError;
-use crate::error::Whose;
+use crate::error::{UnreachableCause, Whose};
 use crate::{Error, Note, Said, TransportCode};
 use bytes::Bytes;
 use counted::Counted;
@@ -280,13 +280,16 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
     door.egress().check_name(host)?;
     let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
         ResolveError::Refused(refusal) => Error::Refused(refusal),
-        unknown @ ResolveError::Unknown { .. } => nobody(&unknown.to_string()),
+        unknown @ ResolveError::Unknown { .. } => {
+            nobody(&unknown.to_string()).caused_by(UnreachableCause::NameNotResolved)
+        }
     })?;
     let mut failure = nobody("it has no address");
     for address in addresses {
         let connect = async {
             let tcp = TcpStream::connect(address).await;
-            let tcp = tcp.map_err(|e| nobody(&e.to_string()).because(Whose::of(&e)))?;
+            let tcp =
+                tcp.map_err(|e| nobody(&e.to_string()).because(Whose::of(&e)).caused_by(UnreachableCause::of(&e)))?;
             let _ = tcp.set_nodelay(true);
             if !secure {
                 return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
@@ -301,7 +304,10 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
         match tokio::time::timeout(door.timeouts().connect, connect).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => failure = error,
-            Err(_) => failure = nobody("the connection could not be made in time"),
+            Err(_) => {
+                let late = nobody("the connection could not be made in time");
+                failure = late.caused_by(UnreachableCause::ConnectTimeout);
+            }
         }
     }
     Err(failure)

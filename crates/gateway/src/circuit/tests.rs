@@ -1,4 +1,5 @@
 use super::*;
+use sabir_client::UnreachableCause;
 
 const QUICK: Rules = Rules { failures: 2, ..Rules::UPSTREAM };
 
@@ -81,8 +82,10 @@ fn our_own_failures_are_nobody_elses() {
 #[test]
 fn a_failure_is_what_says_that_they_are_down() {
     let name: Arc<str> = "one".into();
-    let unreachable =
-        |whose| Error::Unreachable { host: "h".into(), reason: "r".into(), safe: true, whose, retry_after: None };
+    let unreachable = |whose| {
+        let (host, reason, cause) = ("h".into(), "r".into(), UnreachableCause::Other);
+        Error::Unreachable { host, reason, safe: true, whose, cause, retry_after: None }
+    };
     let timeout = |millis| Error::Timeout { what: "it", after: Duration::from_millis(millis) };
     let fault = |fault, transport| Error::Fault { fault, transport, retry_after: None };
     let http = |status| Some(TransportCode::Http(status));

@@ -43,12 +43,29 @@ pub(super) struct Known {
     pub(super) shown: Shown,
     /// How often they failed to answer since they last did.
     pub(super) attempts: u32,
+    /// Every attempt since this one found nothing listening; `None` once anything else happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) absent: Option<Absence>,
+    /// The status that our caller sees says that the agent cannot be reached.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) outage_told: bool,
     /// When the turn began, and when they last had news; in milliseconds.
     pub(super) since: i64,
     pub(super) heard: i64,
     /// Who has the task now, where it was handed over; then all of the above is about the task there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) moved: Option<Moved>,
+}
+
+/// Attempts that found nothing listening, so that the message never left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Absence {
+    /// When the first of them began, in milliseconds.
+    pub(super) since: i64,
+    /// How many there were.
+    pub(super) attempts: u32,
+    /// What the last one met, in words for our caller.
+    pub(super) reason: String,
 }
 
 /// Where a task is that they have handed over.
@@ -102,6 +119,8 @@ impl Known {
             last: None,
             streamed: false,
             attempts: 0,
+            absent: None,
+            outage_told: false,
             since: now,
             heard: now,
             ..known

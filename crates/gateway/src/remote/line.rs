@@ -71,7 +71,7 @@ impl Line {
     async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let (passage, _room) = self.replica.pass()?;
         let (answer, heard) = self.replica.wire.listen(call).await;
-        passage.judge(answer.as_ref().err());
+        self.replica.judge(passage, answer.as_ref().err());
         if let Some(heard) = heard {
             heard.end(answer.as_ref().err().map(ToString::to_string));
         }
@@ -87,7 +87,7 @@ impl Line {
                 if let Some(heard) = heard {
                     heard.end(Some(error.to_string()));
                 }
-                passage.judge(Some(&error));
+                self.replica.judge(passage, Some(&error));
                 self.doubt(&error);
                 Err(error)
             }

@@ -32,6 +32,7 @@ impl Work<'_> {
                 self.status(update.status, update.metadata.as_ref(), Repeats::Tell).await?
             }
             TheirEvent::ArtifactUpdate(update) => {
+                self.tell_recovery().await?;
                 self.news(update.task_id, update.context_id);
                 self.artifact(update.artifact, update.append, update.last_chunk).await?;
                 None
@@ -108,13 +109,15 @@ impl Work<'_> {
         }
         let digest = digest(&status);
         let new = self.known.shown.is_news(&digest);
-        if !new && matches!(repeats, Repeats::Skip) {
+        // The status that our caller sees is ours, and no longer true.
+        let stale = std::mem::take(&mut self.known.outage_told);
+        if !new && !stale && matches!(repeats, Repeats::Skip) {
             return Ok(None);
         }
         let ending = match status.state {
             TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
                 let parts = status.message.map(|message| message.parts).unwrap_or_default();
-                if status.state == TaskState::Working || !parts.is_empty() {
+                if status.state == TaskState::Working || !parts.is_empty() || stale {
                     self.tell(self.cx.progress(parts)).await?;
                 }
                 None

@@ -18,8 +18,9 @@
 use super::RemoteAgent;
 use super::known::{Known, Moved};
 use super::line::Line;
-use super::trouble::{Trouble, is_held, is_unreadable, may_pass};
+use super::trouble::{FailedCall, Trouble, is_held, is_unreadable, may_pass};
 use super::work::Work;
+use crate::failure_words::address;
 use sabir_client::{Error, Trail};
 use sabir_engine::agent::Ended;
 use sabir_engine::{Ending, Failure};
@@ -145,12 +146,11 @@ impl Work<'_> {
 /// What it means that a task could not be looked at where it went. Our caller is told what was said there; what we know of
 /// the way is for our log.
 fn unfollowed(error: Error) -> Trouble {
-    let after = error.retry_after();
     if is_held(&error) {
-        return Trouble::Held { why: error.to_string(), after };
+        return Trouble::Held { why: error.to_string(), after: error.retry_after() };
     }
     if may_pass(&error) || is_unreadable(&error) {
-        return Trouble::Passing { why: error.to_string(), after };
+        return Trouble::Passing(FailedCall::new(&error));
     }
     tracing::warn!(%error, "a task that was handed over cannot be followed");
     Trouble::Over(Ending::fail(refusal(&error)))
@@ -185,7 +185,7 @@ fn words(transfer: &Transfer) -> String {
 }
 
 /// An address as it is told: no more than a host and a path, and nothing that is a secret.
-fn shown(endpoint: &str) -> String {
-    let bare = Url::parse(endpoint).map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
+pub(super) fn shown(endpoint: &str) -> String {
+    let bare = Url::parse(endpoint).map(|url| address(&url));
     bare.unwrap_or_else(|_| "an address that cannot be read".into()).chars().take(SHOWN_MAX).collect()
 }

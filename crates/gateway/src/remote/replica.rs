@@ -5,6 +5,7 @@ use super::line::Line;
 use super::{CARD_FRESH, Place, Upstream};
 use crate::behalf::OnBehalf;
 use crate::circuit::{Circuit, Hub, Passage};
+use crate::failure_words::{failure_reason, is_absent};
 use crate::health::{Checks, Condition, Health};
 use crate::keeper::Keeper;
 use crate::keeper::by_way;
@@ -96,6 +97,8 @@ pub(super) struct Replica {
     /// A message whose fate nobody knows may be sent again.
     pub(super) idempotent: bool,
     pub(super) wire: WireLog,
+    /// Why the last call found nothing listening, if it did.
+    absence: Mutex<Option<&'static str>>,
 }
 
 impl Replica {
@@ -187,6 +190,7 @@ impl Replica {
             on_behalf,
             idempotent: upstream.idempotent,
             wire: hub.wire().clone(),
+            absence: Mutex::default(),
         })
     }
 
@@ -217,6 +221,18 @@ impl Replica {
     pub(super) fn pass(&self) -> Result<(Passage, Room), Error> {
         let room = self.bulkhead.enter().ok_or_else(|| held("as many calls as may be are under way"))?;
         Ok((self.circuit.pass()?, room))
+    }
+
+    /// Tells the breakers what became of a call, and notes whether anything listens here.
+    pub(super) fn judge(&self, passage: Passage, error: Option<&Error>) {
+        let absence = error.filter(|error| is_absent(error)).map(failure_reason);
+        *self.absence.lock().unwrap_or_else(PoisonError::into_inner) = absence;
+        passage.judge(error);
+    }
+
+    /// Why the last call found nothing listening, if it did.
+    pub(super) fn absence(&self) -> Option<&'static str> {
+        *self.absence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a call may succeed, as far as anybody knows.
@@ -342,7 +358,7 @@ impl Replica {
         let old = self.called();
         let (passage, _room) = self.pass()?;
         let found = self.connect().await;
-        passage.judge(found.as_ref().err());
+        self.judge(passage, found.as_ref().err());
         match (found, old.or_else(|| self.remembered())) {
             (Ok(agent), _) => {
                 self.keep(agent.clone());

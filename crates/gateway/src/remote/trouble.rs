@@ -1,5 +1,6 @@
 //! What a call that failed means for the turn.
 
+use crate::failure_words::{failure_reason, is_absent};
 use sabir_client::{Error, TransportCode};
 use sabir_engine::Ending;
 use sabir_engine::agent::Ended;
@@ -9,16 +10,51 @@ use std::time::Duration;
 /// Why a call brought nothing.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It may work later; they may have said when.
-    Passing { why: String, after: Option<Duration> },
+    /// It may work later.
+    Passing(FailedCall),
     /// Nobody was called: it is not the time, as far as we know.
     Held { why: String, after: Option<Duration> },
-    /// It will not.
+    /// It will not work, for this reason.
+    Fatal(Box<Error>),
+    /// It will not, and this is the end of the task.
     Over(Ending),
     /// They have handed the task over.
     Moved(Box<Transfer>),
     /// Our own task is over.
     Ended,
+}
+
+/// A call that failed and may succeed later.
+#[derive(Debug)]
+pub(super) struct FailedCall {
+    /// What happened, for our log and for operators.
+    pub(super) why: String,
+    /// How long they ask us to wait before the next attempt.
+    pub(super) after: Option<Duration>,
+    /// What happened, for our caller; `None` where the caller is not told.
+    pub(super) reason: Option<&'static str>,
+    /// There was an answer, though none that is of use.
+    pub(super) answered: bool,
+    /// The address refuses connections, or its name does not resolve.
+    pub(super) absent: bool,
+}
+
+impl FailedCall {
+    pub(super) fn new(error: &Error) -> Self {
+        let answered = !matches!(error, Error::Unreachable { .. } | Error::Timeout { .. } | Error::StreamLost { .. });
+        Self {
+            why: error.to_string(),
+            after: error.retry_after(),
+            reason: Some(failure_reason(error)),
+            answered,
+            absent: is_absent(error),
+        }
+    }
+
+    /// The same for a failure that our caller is not told about: the next attempt is expected to succeed.
+    pub(super) fn untold(error: &Error) -> Self {
+        Self { reason: None, ..Self::new(error) }
+    }
 }
 
 impl From<Ended> for Trouble {
@@ -28,26 +64,29 @@ impl From<Ended> for Trouble {
 }
 
 impl From<Error> for Trouble {
-    /// Our caller is told what the agent said. What we know of the way there is for our log.
     fn from(error: Error) -> Self {
-        let after = error.retry_after();
-        match error {
-            error if is_held(&error) => Self::Held { why: error.to_string(), after },
-            error if may_pass(&error) => Self::Passing { why: error.to_string(), after },
-            Error::Fault { fault, .. } => {
-                let broken = matches!(fault.code(), Code::Internal | Code::InvalidAgentResponse | Code::Unavailable);
-                let verb = if broken { "failed" } else { "refused" };
-                Self::Over(Ending::fail(format!("the agent {verb}: {fault}")))
-            }
-            Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
-                tracing::error!(%error, "a remote agent does not accept the credentials that are configured for it");
-                Self::Over(Ending::fail("the agent behind this one did not accept our credentials"))
-            }
-            error => {
-                tracing::error!(%error, "a remote agent cannot be called");
-                Self::Over(Ending::fail("the agent behind this one cannot be called"))
-            }
+        if is_held(&error) {
+            return Self::Held { why: error.to_string(), after: error.retry_after() };
         }
+        if may_pass(&error) {
+            return Self::Passing(FailedCall::new(&error));
+        }
+        Self::Fatal(Box::new(error))
+    }
+}
+
+/// How a task ends after an error that will not pass. Our caller is told what the agent said; the way there is for our log.
+pub(super) fn failed(error: &Error) -> Ending {
+    match error {
+        Error::Fault { fault, .. } => {
+            let broken = matches!(fault.code(), Code::Internal | Code::InvalidAgentResponse | Code::Unavailable);
+            let verb = if broken { "failed" } else { "refused" };
+            Ending::fail(format!("the agent {verb}: {fault}"))
+        }
+        Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
+            Ending::fail("the agent behind this one did not accept our credentials")
+        }
+        _ => Ending::fail("the agent behind this one cannot be called"),
     }
 }
 

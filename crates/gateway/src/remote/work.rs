@@ -21,7 +21,7 @@ use super::line::{Line, Stream, has_changed};
 use super::mirror::{unhurried, went};
 use super::numbers::{Numbers, Order};
 use super::replica::Replica;
-use super::trouble::{Trouble, is_held, is_put_off, is_unreadable};
+use super::trouble::{FailedCall, Trouble, failed, is_held, is_put_off, is_unreadable};
 use crate::delegate::{Mirror, delegate, outgoing};
 use sabir_client::{Error, Follow, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure, KnownAs};
@@ -54,6 +54,10 @@ pub(super) struct Work<'a> {
     held: Duration,
     /// Calls at all.
     calls: u32,
+    /// A call was made since the last pause.
+    pub(super) called: bool,
+    /// Our caller was told that a breaker is open.
+    pub(super) held_told: bool,
     /// Why what was heard last may not be all there was: a stream broke off, and none has gone on exactly there.
     pub(super) broken: Option<String>,
     /// What was told may not be what they have: it is compared before the end.
@@ -85,6 +89,8 @@ impl<'a> Work<'a> {
             quiet: 0,
             held: Duration::ZERO,
             calls: 0,
+            called: false,
+            held_told: false,
             broken,
             doubt: false,
             shunned: Vec::new(),
@@ -107,22 +113,30 @@ impl<'a> Work<'a> {
                 return Ok(self.end(ending));
             }
             let before = self.known.heard;
-            let (mut asked, mut held) = (None, false);
+            let begun = self.cx.now().millis();
+            let (mut asked, mut held, mut call_failed) = (None, false, None);
             self.calls += 1;
+            self.called = true;
             match self.call().await {
                 Ok(Some(ending)) => return Ok(self.end(ending)),
                 Err(Trouble::Over(ending)) => {
                     let ending = self.lost(ending).await?;
                     return Ok(self.end(ending));
                 }
+                Err(Trouble::Fatal(error)) => {
+                    self.note_fatal(&error);
+                    let ending = self.lost(failed(&error)).await?;
+                    return Ok(self.end(ending));
+                }
                 Err(Trouble::Moved(transfer)) => match Box::pin(self.move_on(&transfer)).await? {
                     Some(ending) => return Ok(self.end(ending)),
                     None => continue,
                 },
-                Ok(None) => self.problem = None,
-                Err(Trouble::Passing { why, after }) => {
-                    self.known.attempts += 1;
-                    (self.problem, asked) = (Some(why), after);
+                Ok(None) => (self.problem, self.known.absent) = (None, None),
+                Err(Trouble::Passing(failed)) => {
+                    self.note_failure(&failed, begun);
+                    (self.problem, asked) = (Some(failed.why.clone()), failed.after);
+                    call_failed = Some(failed);
                 }
                 Err(Trouble::Held { why, after }) => {
                     (self.problem, asked) = (Some(why), after);
@@ -135,10 +149,20 @@ impl<'a> Work<'a> {
             } else {
                 self.quiet += 1;
             }
+            if self.falls_back() || self.is_out_of_patience() {
+                continue;
+            }
             let pause = self.pause(asked);
+            if held {
+                self.tell_held().await?;
+            } else if let Some(failed) = call_failed {
+                self.tell_failure(&failed, pause).await?;
+            }
+            self.held_told &= held;
             self.put_down(Some(pause));
             self.cx.commit().await?;
             self.cx.sleep(pause).await;
+            self.called = false;
             if held {
                 // We did not call, so it is not they who were silent.
                 self.held += pause;
@@ -149,12 +173,13 @@ impl<'a> Work<'a> {
     /// Whether another agent is to do it: nothing has begun, and it cannot begin anywhere now.
     fn falls_back(&self) -> bool {
         let RemoteAgent { upstream, replicas, bulkhead, .. } = self.remote;
-        let begun = self.known.tried || self.known.task.is_some() || self.cx.before().is_some();
-        let nowhere = || {
-            let failed = |url: &String| self.shunned.contains(url);
-            bulkhead.is_full() || replicas.iter().all(|replica| failed(&replica.place.url) || !replica.is_usable())
-        };
-        self.known.fallen || (upstream.fallback.is_some() && !begun && nowhere())
+        let nowhere = || bulkhead.is_full() || replicas.iter().all(|replica| self.has_failed_at(replica));
+        self.known.fallen || (upstream.fallback.is_some() && !self.has_begun() && nowhere())
+    }
+
+    /// Whether the task could not begin at a place, or cannot now.
+    pub(super) fn has_failed_at(&self, replica: &Replica) -> bool {
+        self.shunned.contains(&replica.place.url) || !replica.is_usable()
     }
 
     async fn fall_back(mut self) -> Result<Ending, Failure> {
@@ -219,7 +244,8 @@ impl<'a> Work<'a> {
         request.alias = self.known.named.as_ref().map(|name| name.to_string().into());
         // Their streams name the task late and tell questions as answers; asked, they say how it stands.
         if line.agent().streams_faithfully() {
-            return match Box::pin(line.stream(request, self.follow())).await {
+            let opening = Box::pin(line.stream(request, self.follow()));
+            return match self.answered(opening).await? {
                 Ok(events) => Box::pin(self.tail(line, events, None)).await,
                 Err(error) => Box::pin(self.refused(line, error)).await,
             };
@@ -230,7 +256,7 @@ impl<'a> Work<'a> {
     }
 
     async fn ask(&mut self, line: &Line, request: SendMessage) -> Result<Option<Ending>, Trouble> {
-        match line.send(request).await {
+        match self.answered(Box::pin(line.send(request))).await? {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
             Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
@@ -247,11 +273,11 @@ impl<'a> Work<'a> {
         }
         if has_changed(&error) && self.speak_otherwise(line) {
             self.known.tried = false;
-            return Err(Trouble::Passing { why: error.to_string(), after: None });
+            return Err(Trouble::Passing(FailedCall::untold(&error)));
         }
         // It may have been taken by somebody behind whoever answered this.
         if is_unreadable(&error) {
-            return Err(Trouble::Passing { why: error.to_string(), after: error.retry_after() });
+            return Err(Trouble::Passing(FailedCall::new(&error)));
         }
         if let Error::Fault { fault, transport: Some(_), .. } = &error {
             self.known.tried = false;
@@ -260,7 +286,7 @@ impl<'a> Work<'a> {
                 // Some agents want to name their conversations themselves.
                 (Code::InvalidParams, None) if !self.known.chooses_context => {
                     self.known.chooses_context = true;
-                    return Err(Trouble::Passing { why: error.to_string(), after: None });
+                    return Err(Trouble::Passing(FailedCall::untold(&error)));
                 }
                 // It went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
@@ -360,7 +386,7 @@ impl<'a> Work<'a> {
             }
             Error::Refused(_) | Error::Usage(_) => error.into(),
             _ if is_held(&error) => error.into(),
-            _ => Trouble::Passing { why: error.to_string(), after: error.retry_after() },
+            _ => Trouble::Passing(FailedCall::new(&error)),
         }
     }
 
@@ -437,16 +463,16 @@ impl<'a> Work<'a> {
     /// ours; once ours is known, it can be asked for.
     fn broke(&mut self, error: Error) -> Trouble {
         if !self.known.sent || self.known.task.is_none() {
-            return if is_unreadable(&error) {
-                Trouble::Passing { why: error.to_string(), after: error.retry_after() }
-            } else {
-                error.into()
-            };
+            return if is_unreadable(&error) { Trouble::Passing(FailedCall::new(&error)) } else { error.into() };
         }
         let lost = error.is_passing();
         let reason = if lost { "the stream from the agent broke off" } else { "what the agent told could not be used" };
         self.broken = Some(reason.into());
-        self.later(error)
+        match self.later(error) {
+            // They were there a moment ago: the caller hears of it once the next attempt has failed as well.
+            Trouble::Passing(failed) => Trouble::Passing(FailedCall { reason: None, ..failed }),
+            other => other,
+        }
     }
 
     /// The first words of a stream that does not go on where the last one broke off. A task tells by itself what is new.
@@ -508,8 +534,7 @@ impl<'a> Work<'a> {
     }
 
     fn silent_for(&self) -> Duration {
-        let millis = self.cx.now().millis().saturating_sub(self.known.heard);
-        Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(self.held)
+        self.time_since(self.known.heard).saturating_sub(self.held)
     }
 
     /// Nobody waits for what they do from here on, and they are told so until they have heard it.
@@ -520,20 +545,38 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Whether they were called in vain too often, or for too long.
+    fn is_out_of_patience(&self) -> bool {
+        self.has_no_attempt_left() || self.is_absent_for_too_long() || self.silence().is_some()
+    }
+
+    fn has_no_attempt_left(&self) -> bool {
+        self.known.attempts >= self.remote.upstream.patience.attempts.max(1)
+    }
+
+    /// How long there was no news, where that is too long.
+    fn silence(&self) -> Option<Duration> {
+        let silence = self.remote.upstream.patience.silence?;
+        (self.calls > 0 && self.silent_for() >= silence).then_some(silence)
+    }
+
     /// The end of our patience.
     fn give_up(&mut self) -> Option<Ending> {
-        let patience = &self.remote.upstream.patience;
-        let attempts = self.known.attempts;
-        if attempts >= patience.attempts.max(1) {
-            let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
-            tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
-            let words = format!("the agent did not respond in time: it was called {attempts} times without an answer");
-            self.leave();
-            return Some(Ending::fail(words));
+        if !self.is_out_of_patience() {
+            return None;
         }
-        let silence = patience.silence.filter(|silence| self.calls > 0 && self.silent_for() >= *silence)?;
+        let attempts = self.known.attempts;
+        let problem = self.problem.as_deref().unwrap_or("the server stopped each time");
+        tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, problem, "a remote agent is given up");
+        if let Some(absent) = self.known.absent.as_ref().filter(|_| !self.has_begun()) {
+            return Some(self.never_reached(absent));
+        }
         self.leave();
-        Some(Ending::fail(format!("the agent did not respond in time: there was no news for {silence:?}")))
+        let why = match self.silence().filter(|_| !self.has_no_attempt_left()) {
+            Some(silence) => format!("there was no news for {silence:?}"),
+            None => format!("it was called {attempts} times without an answer"),
+        };
+        Some(Ending::fail(format!("the agent did not respond in time: {why}")))
     }
 
     fn pause(&self, asked: Option<Duration>) -> Duration {
@@ -544,7 +587,9 @@ impl<'a> Work<'a> {
             }
             failures => first * 2_u32.pow((failures - 1).min(6)),
         };
-        own.max(asked.unwrap_or_default()).min(PAUSE_MAX)
+        let pause = own.max(asked.unwrap_or_default()).min(PAUSE_MAX);
+        // The last attempt is made when the time to connect is over.
+        pause.min(self.time_to_connect().filter(|left| !left.is_zero()).unwrap_or(PAUSE_MAX))
     }
 
     /// Puts into the next step what is known, and when they are called next.

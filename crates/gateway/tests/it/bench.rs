@@ -47,7 +47,12 @@ pub(crate) fn upstream(url: &str) -> Upstream {
         origins: Vec::new(),
         tls: sabir_gateway::Tls::default(),
         egress: Egress::public().and_loopback(),
-        patience: Patience { attempts: 6, silence: Some(Duration::from_secs(20)), pause },
+        patience: Patience {
+            attempts: 6,
+            silence: Some(Duration::from_secs(20)),
+            pause,
+            connect_give_up: Some(Duration::from_secs(15)),
+        },
         idempotent: false,
         keeper: None,
         on_behalf: None,

@@ -188,7 +188,7 @@ fn what_is_relayed_is_told_once_across_turns() {
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.status.message.as_ref().unwrap().joined_text(), "the first");
     let made: Vec<String> = task.artifacts.iter().map(|made| format!("{:?}", made.parts)).collect();
-    assert!(made.len() == 1 && made[0].matches("\"one \"").count() == 1, "{made:?}");
+    assert!(made.len() == 1 && made[0].matches("\"one two\"").count() == 1, "{made:?}");
     for told in ["looking", "one "] {
         assert_eq!(world.events(task.id, told), 1, "{told}");
     }

@@ -4,9 +4,10 @@ use crate::agent::{After, Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
 use sabir_client::{Credentials, Secret};
 use sabir_engine::BoxFuture;
-use sabir_gateway::{Error, Found, Keeper, May, Place, Rules, Unfit, Upstream, Voucher};
+use sabir_gateway::{Error, Found, Keeper, May, Patience, Place, Rules, Unfit, Upstream, Voucher};
 use sabir_proto::TaskState;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// An agent whose card names an interface at `first` before its own.
 async fn with_first(first: String) -> Stub {
@@ -67,6 +68,24 @@ async fn an_interface_that_cannot_be_reached_gives_way_to_the_next() {
         assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
         assert_eq!(stub.calls().len(), number, "it is done once");
     }
+}
+
+#[tokio::test]
+async fn a_task_fails_soon_only_where_no_interface_can_be_reached() {
+    let (first, second) = (nowhere().await, nowhere().await);
+    let show = move |_: &str| {
+        let dead = |url: &str| format!(r#"{{"url":"{url}","protocolBinding":"JSONRPC","protocolVersion":"1.0"}}"#);
+        let both = format!(r#""supportedInterfaces":[{},"#, dead(&first));
+        card(&second.replace("/rpc", ""), "{}", "").replace(r#""supportedInterfaces":["#, &both)
+    };
+    let stub = Stub::start(show, |_, _| Do::Error(-32001, "nobody asks here")).await;
+    let connect_give_up = Some(Duration::from_millis(1));
+    let patience = Patience { connect_give_up, ..upstream("").patience };
+    let bench = Bench::new(Upstream { patience, ..upstream(&stub.url) }).await;
+    let failed = bench.send("go").await;
+    assert_eq!(failed.status.state, TaskState::Failed);
+    // The first interface alone was refused for longer than that.
+    assert!(words(&failed).contains("(connection refused): 2 attempts in"), "{}", words(&failed));
 }
 
 #[tokio::test]

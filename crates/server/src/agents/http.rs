@@ -8,19 +8,21 @@
 //! that the endpoint is idempotent. The `Idempotency-Key` is the turn's, the same on every attempt.
 
 mod answer;
+mod call;
 #[cfg(test)]
 mod tests;
 
 pub(super) use self::answer::complaint;
 use self::answer::{Answer, Piece};
+pub(super) use self::call::{EndpointCall, RepeatAfter};
 use super::chunks::{ChunkLimits, TextChunks};
 use super::remote::written_down;
 use super::{Ground, reveal};
 use crate::config::agent::AgentConfig;
 use crate::config::http::HttpConfig;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, header};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
-use sabir_gateway::{Arriving, Asking, Endpoint, Error, Timeouts, Tls, outgoing};
+use sabir_gateway::{Arriving, Asking, Endpoint, Timeouts, Tls, outgoing};
 use sabir_proto::{ArtifactId, Message, Object, Part, Secret};
 use serde::Serialize;
 use std::time::Duration;
@@ -28,10 +30,6 @@ use url::Url;
 
 /// The artifact that an answer becomes, unless it names its own.
 pub(super) const ANSWER: &str = "answer";
-/// How long to wait before the second attempt; each later one waits twice as long as the one before.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// The longest wait before an attempt, whatever the endpoint asks for.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// An endpoint that answers messages.
 pub struct Http {
@@ -141,23 +139,9 @@ impl Http {
         }
     }
 
-    /// Makes the request, and again where that is safe, until an answer has begun.
-    async fn ask(&self, cx: &Context) -> Result<Arriving, Failure> {
-        let asking = self.asking(cx).await?;
-        let mut pause = PAUSE_MIN;
-        for attempt in 1.. {
-            let asked = self.endpoint.send(asking.clone(), self.config.answer_bytes_max).await;
-            let (again, after) = match &asked {
-                Ok(answer) => (self.idempotent && is_busy(answer.status()), answer.retry_after()),
-                Err(error) => (error.cannot_have_arrived() || self.idempotent && error.is_passing(), None),
-            };
-            if !again || attempt >= self.config.attempts_max {
-                return asked.map_err(|error| unheard(&error));
-            }
-            cx.sleep(after.unwrap_or(pause).min(PAUSE_MAX)).await;
-            pause *= 2;
-        }
-        Err(Failure("the endpoint behind this agent was not asked".into()))
+    fn call<'a>(&'a self, cx: &'a Context) -> EndpointCall<'a> {
+        let (bytes_max, attempts_max) = (self.config.answer_bytes_max, self.config.attempts_max);
+        EndpointCall { cx, endpoint: &self.endpoint, url: &self.url, bytes_max, attempts_max }
     }
 
     /// Follows a stream to its end.
@@ -177,7 +161,7 @@ impl Http {
                 Ok(None) => break,
                 Err(error) => {
                     chunks.flush().await?;
-                    return Err(unheard(&error));
+                    return Err(self.call(cx).failed(&error));
                 }
             };
             for piece in answer::pieces(&frame).map_err(Failure)? {
@@ -205,15 +189,17 @@ impl Http {
 
 impl Agent for Http {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let answer = self.ask(cx).await?;
-        let (status, media_type) = (answer.status(), answer.media_type());
-        if !status.is_success() {
-            return Ok(refused(status, answer).await);
+        let repeat = if self.idempotent { RepeatAfter::AnyFailure } else { RepeatAfter::Nothing };
+        let call = self.call(cx);
+        let answer = call.send(self.asking(cx).await?, repeat).await?;
+        let media_type = answer.media_type();
+        if !answer.status().is_success() {
+            return Ok(call.refused(answer).await);
         }
         if media_type == "text/event-stream" {
             return self.follow(cx, answer).await;
         }
-        let body = answer.body().await.map_err(|error| unheard(&error))?;
+        let body = answer.body().await.map_err(|error| call.failed(&error))?;
         let Answer { made, ending } = answer::read(&media_type, &body).map_err(Failure)?;
         for artifact in made {
             cx.chunk(artifact, false, true).await?;
@@ -242,39 +228,4 @@ pub(super) fn endpoint_url(given: Option<&str>, kind: &str) -> Result<Url, Strin
 
 pub(super) fn answer_id() -> ArtifactId {
     ArtifactId::parse(ANSWER).expect("a plain word is a legal id")
-}
-
-/// Whether the endpoint has said that it is not the time.
-pub(super) fn is_busy(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
-}
-
-/// Our caller is told what happened; where it happened is for our log.
-pub(super) fn unheard(error: &Error) -> Failure {
-    tracing::warn!(%error, "an endpoint behind an agent did not answer as it should");
-    Failure(match error {
-        Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
-        Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
-        Error::Crowded => "there was no room for the answer of the endpoint behind this agent; try again later".into(),
-        Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
-        Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
-        _ => "the endpoint behind this agent cannot be reached".into(),
-    })
-}
-
-/// How a turn ends whose request was refused: with the endpoint's own words, where it has some for people.
-pub(super) async fn refused(status: StatusCode, answer: Arriving) -> Ending {
-    let code = status.as_u16();
-    if matches!(code, 401 | 403 | 407) {
-        tracing::error!(code, "an endpoint does not accept the credentials that are configured for it");
-        return Ending::fail("the endpoint behind this agent did not accept our credentials");
-    }
-    tracing::warn!(code, "an endpoint behind an agent refused a request");
-    let words = match answer.body().await {
-        Ok(body) => answer::complaint(&body),
-        Err(_) => None,
-    };
-    let what = if is_busy(status) { "is busy or broken" } else { "refused the request" };
-    let why = words.map(|words| format!(": {words}")).unwrap_or_default();
-    Ending::fail(format!("the endpoint behind this agent {what} (HTTP {code}){why}"))
 }

@@ -28,7 +28,7 @@ use self::memory::ToolExchange;
 use self::talk::Talk;
 use self::tools::{Offer, Outcome, Tools};
 use super::chunks::{ChunkLimits, TextChunks};
-use super::http::{answer_id, endpoint_url, is_busy, refused, unheard};
+use super::http::{EndpointCall, RepeatAfter, answer_id, endpoint_url};
 use super::remote::written_down;
 use super::{Ground, reveal};
 use crate::config::agent::AgentConfig;
@@ -40,6 +40,9 @@ use sabir_proto::{Object, Secret};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use url::Url;
+
+/// How often the model is asked in one round while it cannot be reached or is busy.
+const ATTEMPTS_MAX: u32 = 3;
 
 /// Where an artifact says what it cost.
 pub(crate) const USAGE: &str = "urn:sabir:ext:usage:v1";
@@ -102,8 +105,13 @@ impl Openai {
         Ok(said)
     }
 
+    fn call<'a>(&'a self, cx: &'a Context) -> EndpointCall<'a> {
+        let bytes_max = self.config.limits.answer_bytes_max;
+        EndpointCall { cx, endpoint: &self.endpoint, url: &self.url, bytes_max, attempts_max: ATTEMPTS_MAX }
+    }
+
     /// Asks the model, and waits until it has begun to answer.
-    async fn ask(&self, said: &[Said], offers: &[Offer]) -> Result<Arriving, Failure> {
+    async fn ask(&self, cx: &Context, said: &[Said], offers: &[Offer]) -> Result<Arriving, Failure> {
         let mut body = self.parameters.clone();
         body.insert("model".into(), json!(self.config.model));
         body.insert("messages".into(), serde_json::to_value(said)?);
@@ -117,7 +125,8 @@ impl Openai {
         if let Some(key) = &self.key {
             asking = asking.bearer(key)?;
         }
-        self.endpoint.send(asking, self.config.limits.answer_bytes_max).await.map_err(|error| unheard(&error))
+        // A model is asked, not told: asking twice changes nothing, and a busy one most often is not after a moment.
+        self.call(cx).send(asking, RepeatAfter::Busy).await
     }
 
     /// One round: the model's answer from its first word to its last.
@@ -128,22 +137,17 @@ impl Openai {
         offers: &[Offer],
         spent: &mut Usage,
     ) -> Result<Result<Heard, Ending>, Failure> {
-        let mut answer = self.ask(said, offers).await?;
-        // A model is asked, not told: asking twice changes nothing, and a busy one most often is not after a moment.
-        if is_busy(answer.status()) {
-            cx.sleep(answer.retry_after().unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(30))).await;
-            answer = self.ask(said, offers).await?;
-        }
-        let (status, media_type) = (answer.status(), answer.media_type());
-        if !status.is_success() {
-            return Ok(Err(refused(status, answer).await));
+        let (call, answer) = (self.call(cx), self.ask(cx, said, offers).await?);
+        let media_type = answer.media_type();
+        if !answer.status().is_success() {
+            return Ok(Err(call.refused(answer).await));
         }
         let mut heard = Heard::default();
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         if media_type != "text/event-stream" {
-            let body = answer.body().await.map_err(|error| unheard(&error))?;
+            let body = answer.body().await.map_err(|error| call.failed(&error))?;
             chunks.hold(&heard.take(&String::from_utf8_lossy(&body)).map_err(Failure)?);
-        } else if let Err(failure) = follow(answer, &mut heard, &mut chunks).await {
+        } else if let Err(failure) = follow(call, answer, &mut heard, &mut chunks).await {
             // The caller keeps what the model said before it broke off.
             chunks.flush().await?;
             return Err(failure);
@@ -249,7 +253,12 @@ impl Agent for Openai {
 }
 
 /// Reports the model's words as they come.
-async fn follow(mut answer: Arriving, heard: &mut Heard, chunks: &mut TextChunks<'_>) -> Result<(), Failure> {
+async fn follow(
+    call: EndpointCall<'_>,
+    mut answer: Arriving,
+    heard: &mut Heard,
+    chunks: &mut TextChunks<'_>,
+) -> Result<(), Failure> {
     loop {
         let frame = tokio::select! {
             biased;
@@ -257,7 +266,7 @@ async fn follow(mut answer: Arriving, heard: &mut Heard, chunks: &mut TextChunks
                 chunks.flush().await?;
                 continue;
             }
-            frame = answer.frame() => frame.map_err(|error| unheard(&error))?,
+            frame = answer.frame() => frame.map_err(|error| call.failed(&error))?,
         };
         match frame.as_ref().map(|frame| frame.data.trim()) {
             Some("") => {}

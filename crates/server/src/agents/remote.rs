@@ -48,6 +48,8 @@ pub(crate) fn remote(
         attempts: waits.attempts,
         silence: (waits.minutes > 0).then(|| Duration::from_secs(waits.minutes.saturating_mul(60))),
         pause: Duration::from_millis(waits.poll_ms),
+        connect_give_up: (waits.connect_give_up_seconds > 0)
+            .then(|| Duration::from_secs(waits.connect_give_up_seconds)),
     };
     let upstream = Upstream {
         name: config.name.clone(),

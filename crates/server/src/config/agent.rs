@@ -126,11 +126,14 @@ pub struct ContinuationConfig {
     pub minutes: u64,
     /// Milliseconds before it is asked again; more while there is no news.
     pub poll_ms: u64,
+    /// Seconds until a task fails whose message never left, while the agent refuses connections or its host name does not
+    /// resolve; 0 for as long as its attempts last.
+    pub connect_give_up_seconds: u64,
 }
 
 impl Default for ContinuationConfig {
     fn default() -> Self {
-        Self { attempts: 6, minutes: 10, poll_ms: 2000 }
+        Self { attempts: 6, minutes: 10, poll_ms: 2000, connect_give_up_seconds: 15 }
     }
 }
 

@@ -187,7 +187,8 @@ fn away() -> Error {
 
 fn lost() -> Error {
     let (host, reason) = ("b.example".into(), "the connection broke".into());
-    Error::Unreachable { host, reason, safe: false, whose: sabir_client::Whose::Unknown, retry_after: None }
+    let (whose, cause) = (sabir_client::Whose::Unknown, sabir_client::UnreachableCause::Other);
+    Error::Unreachable { host, reason, safe: false, whose, cause, retry_after: None }
 }
 
 /// A share of the road, as the desk holds it.

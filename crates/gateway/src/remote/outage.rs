@@ -1,0 +1,163 @@
+//! What our caller hears while an agent cannot be reached, and when a task fails for it.
+//!
+//! | The message | Our caller hears | The task fails |
+//! |---|---|---|
+//! | has never left, and the address refuses connections or does not resolve | each attempt, and when the next one is | after [`connect_give_up`](super::Patience) |
+//! | has never left, for another reason | the same | after the attempts of [`Patience`](super::Patience) |
+//! | may have arrived | the same, and that this is not known | the same |
+//! | may have arrived, and there is no answer yet | that after [`SILENCE_TOLD_AFTER`] | after `silence` of [`Patience`](super::Patience) |
+//! | has arrived | the same, and that the task may go on there | the same |
+//! | may not leave, because a breaker is open | once, and when the agent is called again | with the first row, if that was the reason |
+//!
+//! There is at most one event for each attempt, and the pauses between attempts grow, so their number is bounded.
+
+use super::known::Absence;
+use super::moved::shown;
+use super::trouble::{FailedCall, Trouble};
+use super::work::Work;
+use crate::failure_words::{SILENCE_TOLD_AFTER, duration_words};
+use sabir_client::Error;
+use sabir_engine::Ending;
+use sabir_engine::agent::Ended;
+use std::pin::pin;
+use std::time::Duration;
+
+impl Work<'_> {
+    /// Notes that a call failed which began at this time.
+    pub(super) fn note_failure(&mut self, failed: &FailedCall, begun: i64) {
+        self.known.attempts += 1;
+        let (agent, url, attempt) = (&self.remote.upstream.name, self.url(), self.known.attempts);
+        tracing::warn!(task = %self.cx.task_id(), agent, url, attempt, error = failed.why,
+            "a call to an agent elsewhere failed");
+        match failed.reason.filter(|_| failed.absent && !self.has_begun()) {
+            Some(reason) => self.note_absence(reason, begun),
+            None => self.known.absent = None,
+        }
+    }
+
+    fn note_absence(&mut self, reason: &str, begun: i64) {
+        let (since, attempts) = self.known.absent.as_ref().map_or((begun, 0), |absent| (absent.since, absent.attempts));
+        self.known.absent = Some(Absence { since, attempts: attempts + 1, reason: reason.into() });
+    }
+
+    /// Notes an error that will not pass.
+    pub(super) fn note_fatal(&self, error: &Error) {
+        let (task, agent, url) = (self.cx.task_id(), &self.remote.upstream.name, self.url());
+        match error {
+            Error::Fault { .. } => tracing::info!(%task, agent, url, %error, "an agent elsewhere refused a call"),
+            Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
+                tracing::error!(%task, agent, url, %error, "a remote agent does not accept the credentials that are configured for it");
+            }
+            _ => tracing::error!(%task, agent, url, %error, "a remote agent cannot be called"),
+        }
+    }
+
+    /// Tells our caller of a call that failed, and when the next attempt is.
+    pub(super) async fn tell_failure(&mut self, failed: &FailedCall, pause: Duration) -> Result<(), Ended> {
+        let Some(reason) = failed.reason else { return Ok(()) };
+        let head = match failed.answered {
+            true => "the agent behind this one did not answer as it should",
+            false => "cannot reach the agent behind this one",
+        };
+        let next = duration_words(pause);
+        let words = match (self.known.sent, self.known.tried) {
+            (true, _) => format!("{head} ({reason}); the task may go on there; next attempt in {next}"),
+            (_, true) => format!(
+                "it is not known whether the agent received the message ({reason}); next attempt to find out in {next}"
+            ),
+            _ => format!("{head} ({reason}); next attempt in {next}"),
+        };
+        self.tell_outage(words).await
+    }
+
+    /// Tells our caller that a breaker is open, once, and when the agent is called again.
+    pub(super) async fn tell_held(&mut self) -> Result<(), Ended> {
+        let Some(after) = self.remote.refusal().filter(|_| self.known.moved.is_none()) else { return Ok(()) };
+        if self.known.absent.is_none()
+            && !self.has_begun()
+            && let Some(reason) = self.remote.absence()
+        {
+            self.known.absent = Some(Absence { since: self.cx.now().millis(), attempts: 0, reason: reason.into() });
+        }
+        if std::mem::replace(&mut self.held_told, true) {
+            return Ok(());
+        }
+        let next = duration_words(after);
+        let words = match self.time_to_connect().filter(|left| *left < after) {
+            Some(left) => format!(
+                "the agent behind this one failed again and again and is not called for {next}; this task fails in {}",
+                duration_words(left)
+            ),
+            None => format!("the agent behind this one failed again and again; next attempt in {next}"),
+        };
+        self.tell_outage(words).await
+    }
+
+    async fn tell_outage(&mut self, words: String) -> Result<(), Ended> {
+        self.cx.status(words).await?;
+        self.known.outage_told = true;
+        self.cx.leave(self.known.write());
+        Ok(())
+    }
+
+    /// Takes back what our caller was told, before something that says nothing about the state.
+    pub(super) async fn tell_recovery(&mut self) -> Result<(), Trouble> {
+        if std::mem::take(&mut self.known.outage_told) {
+            self.tell(self.cx.status("")).await?;
+        }
+        Ok(())
+    }
+
+    /// How long connections may still be refused before the task fails; `None` where that has no bound, or none was.
+    pub(super) fn time_to_connect(&self) -> Option<Duration> {
+        let give_up = self.remote.upstream.patience.connect_give_up?;
+        let absent = self.known.absent.as_ref().filter(|_| !self.has_begun())?;
+        Some(give_up.saturating_sub(self.time_since(absent.since)))
+    }
+
+    /// Waits for the answer to a message, and tells our caller where that takes long.
+    pub(super) async fn answered<T>(&mut self, call: impl Future<Output = T>) -> Result<T, Ended> {
+        let mut call = pin!(call);
+        if let Ok(answer) = tokio::time::timeout(SILENCE_TOLD_AFTER, call.as_mut()).await {
+            return Ok(answer);
+        }
+        let silence = duration_words(SILENCE_TOLD_AFTER);
+        let words =
+            format!("no answer from the agent behind this one for {silence}; it may have the message; still waiting");
+        self.tell_outage(words).await?;
+        Ok(call.await)
+    }
+
+    /// Whether the message never left, no place could be connected to, and that for too long.
+    pub(super) fn is_absent_for_too_long(&self) -> bool {
+        let elsewhere = || self.remote.replicas.iter().any(|replica| !self.has_failed_at(replica));
+        self.called && self.time_to_connect() == Some(Duration::ZERO) && !elsewhere()
+    }
+
+    /// The end of a task whose message never left.
+    pub(super) fn never_reached(&self, absent: &Absence) -> Ending {
+        let Absence { reason, attempts, since } = absent;
+        let tried = match attempts {
+            0 => String::new(),
+            1 => ": 1 attempt".into(),
+            _ => format!(": {attempts} attempts in {}", duration_words(self.time_since(*since))),
+        };
+        Ending::fail(format!(
+            "cannot reach the agent behind this one ({reason}){tried}; it did not receive the message"
+        ))
+    }
+
+    /// Whether our message, or an earlier one, may be there.
+    pub(super) fn has_begun(&self) -> bool {
+        self.known.tried || self.known.task.is_some() || self.cx.before().is_some()
+    }
+
+    pub(super) fn time_since(&self, millis: i64) -> Duration {
+        Duration::from_millis(u64::try_from(self.cx.now().millis().saturating_sub(millis)).unwrap_or(0))
+    }
+
+    /// Where the last call went, without a query or credentials.
+    fn url(&self) -> String {
+        shown(self.known.at.as_deref().unwrap_or(&self.remote.upstream.places[0].url))
+    }
+}

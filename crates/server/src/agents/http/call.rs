@@ -1,0 +1,138 @@
+//! One request to an endpoint, with the attempts that it takes and what our caller is told of them.
+
+use super::answer;
+use http::StatusCode;
+use sabir_engine::{Context, Ending, Failure};
+use sabir_gateway::{Arriving, Asking, Endpoint, Error, SILENCE_TOLD_AFTER, address, duration_words, failure_reason};
+use std::pin::pin;
+use std::time::Duration;
+use url::Url;
+
+/// How long to wait before the second attempt; each later one waits twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// The longest wait before an attempt, whatever the endpoint asks for.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Requests of one turn to one endpoint.
+#[derive(Clone, Copy)]
+pub(in crate::agents) struct EndpointCall<'a> {
+    pub(in crate::agents) cx: &'a Context,
+    pub(in crate::agents) endpoint: &'a Endpoint,
+    pub(in crate::agents) url: &'a Url,
+    /// Bytes of one answer.
+    pub(in crate::agents) bytes_max: usize,
+    /// How often a request is made.
+    pub(in crate::agents) attempts_max: u32,
+}
+
+/// What a request may be repeated after, besides what kept it from arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::agents) enum RepeatAfter {
+    /// Nothing.
+    Nothing,
+    /// An answer that the endpoint is busy.
+    Busy,
+    /// The same, and any failure that may pass.
+    AnyFailure,
+}
+
+impl EndpointCall<'_> {
+    /// Makes the request, and again where that is safe, until an answer has begun. Our caller is told of each attempt that
+    /// failed while there is another one.
+    pub(in crate::agents) async fn send(&self, asking: Asking, repeat: RepeatAfter) -> Result<Arriving, Failure> {
+        let (mut pause, mut told) = (PAUSE_MIN, false);
+        for attempt in 1.. {
+            let asked = self.answered(self.endpoint.send(asking.clone(), self.bytes_max), &mut told).await?;
+            let (again, after) = match &asked {
+                Ok(answer) => (repeat != RepeatAfter::Nothing && is_busy(answer.status()), answer.retry_after()),
+                Err(error) => {
+                    let passing = repeat == RepeatAfter::AnyFailure && error.is_passing();
+                    (passing || error.cannot_have_arrived(), None)
+                }
+            };
+            if !again || attempt >= self.attempts_max {
+                if told && asked.is_ok() {
+                    // What our caller was told last is no longer true.
+                    self.cx.status("").await?;
+                }
+                return asked.map_err(|error| self.failed(&error));
+            }
+            let wait = after.unwrap_or(pause).min(PAUSE_MAX);
+            self.tell(asked, attempt, wait).await?;
+            told = true;
+            self.cx.sleep(wait).await;
+            pause *= 2;
+        }
+        Err(Failure("the endpoint behind this agent was not asked".into()))
+    }
+
+    /// Waits for an answer to begin, and tells our caller where that takes long.
+    async fn answered<T>(&self, call: impl Future<Output = T>, told: &mut bool) -> Result<T, Failure> {
+        let mut call = pin!(call);
+        if let Ok(answer) = tokio::time::timeout(SILENCE_TOLD_AFTER, call.as_mut()).await {
+            return Ok(answer);
+        }
+        let silence = duration_words(SILENCE_TOLD_AFTER);
+        self.cx.status(format!("no answer from the endpoint behind this agent for {silence}; still waiting")).await?;
+        *told = true;
+        Ok(call.await)
+    }
+
+    async fn tell(&self, asked: Result<Arriving, Error>, attempt: u32, wait: Duration) -> Result<(), Failure> {
+        let (agent, task, url, next) = (self.cx.agent(), self.cx.task_id(), address(self.url), duration_words(wait));
+        let words = match asked {
+            Ok(answer) => {
+                let code = answer.status().as_u16();
+                tracing::warn!(%agent, %task, url, attempt, code, "an endpoint behind an agent is busy or broken");
+                format!("the endpoint behind this agent is busy or broken (HTTP {code}); next attempt in {next}")
+            }
+            Err(error) => {
+                tracing::warn!(%agent, %task, url, attempt, %error, "an endpoint behind an agent cannot be reached");
+                format!(
+                    "cannot reach the endpoint behind this agent ({}); next attempt in {next}",
+                    failure_reason(&error)
+                )
+            }
+        };
+        Ok(self.cx.status(words).await?)
+    }
+
+    /// Our caller is told what happened; where it happened is for our log.
+    pub(in crate::agents) fn failed(&self, error: &Error) -> Failure {
+        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
+        tracing::warn!(%agent, %task, url, %error, "an endpoint behind an agent did not answer as it should");
+        Failure(match error {
+            Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
+            Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
+            Error::Crowded => {
+                "there was no room for the answer of the endpoint behind this agent; try again later".into()
+            }
+            Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
+            Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
+            _ => format!("the endpoint behind this agent cannot be reached ({})", failure_reason(error)),
+        })
+    }
+
+    /// How a turn ends whose request was refused: with the endpoint's own words, where it has some for people.
+    pub(in crate::agents) async fn refused(&self, answer: Arriving) -> Ending {
+        let (status, code) = (answer.status(), answer.status().as_u16());
+        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
+        if matches!(code, 401 | 403 | 407) {
+            tracing::error!(%agent, %task, url, code, "an endpoint does not accept the credentials that are configured for it");
+            return Ending::fail("the endpoint behind this agent did not accept our credentials");
+        }
+        tracing::warn!(%agent, %task, url, code, "an endpoint behind an agent refused a request");
+        let words = match answer.body().await {
+            Ok(body) => answer::complaint(&body),
+            Err(_) => None,
+        };
+        let what = if is_busy(status) { "is busy or broken" } else { "refused the request" };
+        let why = words.map(|words| format!(": {words}")).unwrap_or_default();
+        Ending::fail(format!("the endpoint behind this agent {what} (HTTP {code}){why}"))
+    }
+}
+
+/// Whether the endpoint has said that it is not the time.
+fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
+}
