@@ -145,7 +145,7 @@ fn report(session: &Session, stored: &Stored, path: &str, who: Option<&str>) -> 
     floor.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
     floor.field("Expires", &kept::expiry(stored.token.expires, now()));
     floor.field("Stored", path);
-    session.out.payload(&floor.finish())?;
+    session.out.fields(floor)?;
     Ok(Exit::Done)
 }
 

@@ -84,7 +84,7 @@ impl Get {
         }
         let mut floor = Floor::new();
         render::card(&mut floor, Node::new(json), about);
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
         Ok(Exit::Done)
     }
 }

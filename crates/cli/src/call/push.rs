@@ -131,7 +131,7 @@ impl Verb for List {
             } else {
                 let mut floor = Floor::new();
                 push_page(&mut floor, page);
-                session.out.payload(&floor.finish())?;
+                session.out.fields(floor)?;
             }
             Ok(Exit::Done)
         })
@@ -152,7 +152,7 @@ impl Verb for Delete {
             if session.out.is_json() {
                 session.out.document("{}")?;
             } else {
-                session.out.payload(&floor.finish())?;
+                session.out.fields(floor)?;
             }
             Ok(Exit::Done)
         })
@@ -165,7 +165,7 @@ fn one(session: &Session, json: &str) -> Outcome {
     } else {
         let mut floor = Floor::new();
         push_config(&mut floor, Node::new(json));
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
     }
     Ok(Exit::Done)
 }

@@ -68,6 +68,9 @@ impl Send {
         if self.dry_run {
             return rehearse(session, &agent, request, waiting);
         }
+        if session.out.is_running() && !self.follow && (settings.on("stream") || waiting == Waiting::Stay) {
+            return session.send_and_print(&agent, request).await;
+        }
         if settings.on("stream") {
             let events = agent.stream(request, session.follow()).await;
             let mut events = events.map_err(|error| session.failed(error))?;

@@ -213,6 +213,11 @@ impl Session {
         builder(&self.settings, credentials)
     }
 
+    /// The name of the agent, once it is known.
+    pub(crate) fn agent_name(&self) -> Option<String> {
+        self.agent.get().map(|agent| agent.card().name.clone())
+    }
+
     /// A failure of the client, in the words of the envelope.
     pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
         explain(error, &self.words(found))

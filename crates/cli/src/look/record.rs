@@ -129,7 +129,7 @@ impl Record {
         let mut floor = Floor::new();
         floor.field("Exchanges", &count.to_string());
         floor.field("Saved", &file);
-        session.out.payload(&floor.finish())
+        session.out.fields(floor)
     }
 }
 

@@ -108,7 +108,7 @@ impl Download {
         let state = report::state_of(task);
         ids(&mut floor, task.word("id").as_deref(), task.word("contextId").as_deref(), Some(&state));
         wanted.iter().for_each(|one| floor.field("Saved", &one.path.display().to_string()));
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
         if wanted.is_empty() {
             session.out.warn("the task has no artifacts to save");
         }

@@ -72,7 +72,7 @@ impl List {
         } else {
             let mut floor = Floor::new();
             page(&mut floor, answer, session.detail());
-            session.out.payload(&floor.finish())?;
+            session.out.fields(floor)?;
         }
         Ok(Exit::Done)
     }
@@ -165,7 +165,7 @@ impl Walk<'_> {
             // Shown as they come; a page without its end is a page of fields.
             let mut floor = Floor::new();
             page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), self.session.detail());
-            out.payload(&floor.finish())?;
+            out.fields(floor)?;
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Walk<'_> {
         } else if !out.is_json() {
             let mut floor = Floor::new();
             floor.field("Total", &total.to_string());
-            out.payload(&floor.finish())?;
+            out.fields(floor)?;
         }
         Ok(Exit::Done)
     }

@@ -293,7 +293,7 @@ mod tests {
     use crate::output::Format;
 
     fn report() -> Report {
-        let out = Output::new(Format::Json, Arc::default());
+        let out = Output::new(Format::Json, crate::render::ColorChoice::Never, Arc::default());
         Report::new("http://h".into(), out)
     }
 
