@@ -14,6 +14,7 @@ mod render;
 mod run;
 mod settings;
 
+use cli::HelpLength;
 use exit::Exit;
 use output::{Format, Output};
 use problem::{Outcome, Problem, Stop};
@@ -99,7 +100,16 @@ fn arguments() -> Result<(Vec<String>, habits::Scan), Problem> {
 /// Parses, resolves the settings and hands over to the command.
 fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> Outcome {
     let nothing = Layers::default();
-    let matches = match cli::command(layers.as_ref().unwrap_or(&nothing)).try_get_matches_from(arguments) {
+    let known = layers.as_ref().unwrap_or(&nothing);
+    if cli::wants_full_help(arguments) {
+        out.payload(&cli::command(known, HelpLength::Full).render_help().to_string())?;
+        return Ok(Exit::Done);
+    }
+    if arguments.len() < 2 {
+        out.payload(&cli::command(known, HelpLength::Short).render_help().to_string())?;
+        return Ok(Exit::Done);
+    }
+    let matches = match cli::command(known, HelpLength::Short).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         // However it was asked for, it is the version of the one program there is.
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {

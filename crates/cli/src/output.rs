@@ -59,6 +59,8 @@ static PROGRESS: AtomicUsize = AtomicUsize::new(0);
 static MID_LINE: AtomicBool = AtomicBool::new(false);
 /// The turns of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long a progress bar is.
+const BAR_COLUMNS: u64 = 20;
 /// How wide a terminal is that does not say.
 const COLUMNS_DEFAULT: usize = 80;
 
@@ -196,6 +198,13 @@ impl Output {
         if write!(stderr, "\r{}", self.note_paint.tint(Tone::Dim, &text)).and_then(|()| stderr.flush()).is_ok() {
             PROGRESS.store(text.width() + 2, Ordering::Relaxed);
         }
+    }
+
+    /// The progress line with a bar: how much is done, of how much, and what.
+    pub(crate) fn bar(&self, done: u64, of: u64, what: &str) {
+        let filled = done.min(of) * BAR_COLUMNS / of.max(1);
+        let bar: String = (0..BAR_COLUMNS).map(|at| if at < filled { '█' } else { '░' }).collect();
+        self.progress(&format!("{bar} {done} of {of} {what}"));
     }
 
     /// The progress line with a spinner in front, which is at its `tick`th turn.

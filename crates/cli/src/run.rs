@@ -1,6 +1,7 @@
 //! Commands that run something.
 
 pub(crate) mod demo;
+pub(crate) mod init;
 pub(crate) mod serve;
 
 use tokio::runtime::{Builder, Runtime};

@@ -12,6 +12,7 @@ mod prompt;
 mod talk;
 mod words;
 
+use super::target::Target;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -38,9 +39,8 @@ use words::Line;
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Chat {
-    /// The agent: a host, a URL or a file. In place of --agent-card.
-    #[arg(value_name = "AGENT")]
-    agent: Option<String>,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// What stands below the options.
@@ -59,7 +59,7 @@ fn help() -> String {
 impl Verb for Chat {
     fn run(self, invocation: Invocation) -> Outcome {
         let mode = Mode::of(&invocation)?;
-        let invocation = invocation.aim(self.agent.as_deref())?;
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Own, async |session| converse(session, mode).await)
     }
 }

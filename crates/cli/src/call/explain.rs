@@ -46,6 +46,12 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::NoInterface { .. } => (Code::Internal, None),
         Error::CredentialsMissing { transport, .. } => (Code::CredentialsMissing, transport.clone()),
         Error::AuthFailed { transport, .. } => (Code::AuthFailed, transport.clone()),
+        // An agent that is there and says that it cannot serve now is not out of reach.
+        Error::Fault { fault, transport: transport @ Some(TransportCode::Http(503)), .. }
+            if fault.code() == Kind::Unavailable =>
+        {
+            (Code::Vendor("SABIR_ERR_UNAVAILABLE"), transport.clone())
+        }
         Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
         _ => (Code::Internal, None),
     };
@@ -62,7 +68,7 @@ pub(crate) fn named(error: &Error) -> Problem {
 const fn of_fault(kind: Kind) -> Code {
     match kind {
         Kind::Unavailable | Kind::Closed => Code::Unreachable,
-        Kind::Exhausted | Kind::TooMany => Code::Internal,
+        Kind::Exhausted | Kind::TooMany => Code::Vendor("SABIR_ERR_TOO_MANY_REQUESTS"),
         Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
@@ -144,8 +150,10 @@ fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Opt
             format!("see what it offers: {}; add --debug for its own reply", words.resume.command("card get"))
         }
         Kind::TaskNotCancelable => "sabir task get shows how it stands; add --debug for the agent's own reply".into(),
-        Kind::Unavailable => doctor(words),
-        Kind::Exhausted => "the agent is busy; try again later".into(),
+        Kind::Unavailable => format!("try again in a moment; if it stays so: {}", doctor(words)),
+        Kind::Exhausted | Kind::TooMany => {
+            "a limit of the agent is reached: wait before the next call; --curl shows how many a command makes".into()
+        }
         _ => "add --debug for the agent's own reply".into(),
     })
 }

@@ -9,9 +9,9 @@ use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
 use sabir_server::config::openai::{OpenaiConfig, Reference};
 use sabir_server::{Config, Server};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 
 /// Serve agents in every dialect of A2A, over JSON-RPC, HTTP+JSON and gRPC, on one port.
@@ -30,7 +30,7 @@ use tracing_subscriber::EnvFilter;
     SABIR_LOG sets the log filter (default: info), SABIR_LOG_FORMAT=json writes JSON lines.")]
 pub(crate) struct Serve {
     /// Configuration file; ./sabir.toml if there is one.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "server-config", visible_alias = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port; port 0 picks a free one.
     #[arg(long, value_name = "ADDR")]
@@ -110,6 +110,13 @@ impl Serve {
 pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow::Result<Config> {
     let here = PathBuf::from("sabir.toml");
     let path = file.or_else(|| here.is_file().then_some(here));
+    if let Some(path) = path.as_deref().filter(|path| holds_client_settings(path)) {
+        anyhow::bail!(
+            "{} holds settings of the client (A2ACLI_…), and no configuration of a server; commands that call an agent \
+             take it: --config {0}",
+            path.display()
+        );
+    }
     let mut config = Config::load(path.as_deref(), Config::variables())?;
     if let Some(data) = data {
         // Relative to where the command was typed, not to the file.
@@ -117,6 +124,12 @@ pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow
         config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
     }
     Ok(config)
+}
+
+/// Whether a file has lines such as `A2ACLI_AGENT_CARD=…`, which no configuration of a server has.
+fn holds_client_settings(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().any(|line| line.trim_start().trim_start_matches("export ").starts_with("A2ACLI_"))
 }
 
 fn demo_agents() -> anyhow::Result<Vec<AgentConfig>> {
@@ -167,6 +180,9 @@ pub(super) fn start_log(usual: &str) {
     // A log on a disk that is full is a log without some lines, and no reason to go down: complaining about it in the same
     // place would be a panic.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    // A file that the log is redirected to is read by people and programs that want no colour.
+    let colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let log = log.with_ansi(colored);
     if std::env::var("SABIR_LOG_FORMAT").is_ok_and(|f| f == "json") {
         log.json().init();
     } else {

@@ -102,7 +102,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     plain(
         "a2a-version",
         Version,
-        "highest both sides know, never below 1.0",
+        "1.0; the newest older version, with a note, where the agent offers no 1.0",
         "Protocol version to speak: 1.0, or an older dialect on purpose (0.3, 0.2, 0.1, agent-native, xpr, auto)",
     ),
     many(plain(

@@ -40,6 +40,7 @@ pub(crate) struct Download {
 
 impl Verb for Download {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }

@@ -21,6 +21,7 @@ pub(crate) struct Subscribe {
 
 impl Verb for Subscribe {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
