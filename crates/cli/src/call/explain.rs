@@ -46,12 +46,6 @@ pub(crate) fn named(error: &Error) -> Problem {
         Error::NoInterface { .. } => (Code::Internal, None),
         Error::CredentialsMissing { transport, .. } => (Code::CredentialsMissing, transport.clone()),
         Error::AuthFailed { transport, .. } => (Code::AuthFailed, transport.clone()),
-        // An agent that is there and says that it cannot serve now is not out of reach.
-        Error::Fault { fault, transport: transport @ Some(TransportCode::Http(503)), .. }
-            if fault.code() == Kind::Unavailable =>
-        {
-            (Code::Vendor("SABIR_ERR_UNAVAILABLE"), transport.clone())
-        }
         Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
         _ => (Code::Internal, None),
     };
@@ -95,6 +89,10 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::Usage(_) => format!("sabir {} --help", words.path),
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
+        }
+        // Something is there, and cannot serve now.
+        Error::Unreachable { reason, .. } if reason.starts_with("HTTP 503") => {
+            format!("the agent is there and cannot serve now: try again in a moment; if it stays so: {}", doctor(words))
         }
         Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {
             Some(task) => words.resume.rejoin(task),

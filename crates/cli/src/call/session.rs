@@ -205,7 +205,9 @@ impl Session {
         let credentials = self.credentials(&found).await?;
         let client = builder(&self.settings, credentials).and_then(Builder::build);
         let kept = found.clone();
-        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
+        let agent = client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)))?;
+        self.tell_version(&agent);
+        Ok(agent)
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.

@@ -168,13 +168,15 @@ impl Table {
                 *width -= 1;
                 continue;
             }
-            match shown.pop() {
-                Some((column, _)) if !shown.is_empty() => left_out.push(self.headings[column].as_str()),
-                last => {
-                    shown.extend(last);
-                    break;
-                }
+            if shown.len() < 2 {
+                break;
             }
+            // Identifiers beside the first are for programs; then what stands last.
+            let is_identifier =
+                |column: usize| [" ID", "Digest"].iter().any(|end| self.headings[column].ends_with(end));
+            let least = shown.iter().skip(1).rposition(|(column, _)| is_identifier(*column)).map(|at| at + 1);
+            let (column, _) = shown.remove(least.unwrap_or(shown.len() - 1));
+            left_out.push(self.headings[column].as_str());
         }
         left_out.reverse();
         (shown, left_out)

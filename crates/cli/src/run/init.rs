@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
 use crate::render::shell;
 use clap::Args;
+use sabir_proto::AgentName;
 use sabir_server::Config;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -47,8 +48,10 @@ pub(crate) struct Init {
 
 impl Verb for Init {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        AgentName::parse(&self.name)
+            .map_err(|fault| Problem::usage(format!("--name: the name {fault}")).hint("sabir init --help"))?;
         let text = self.text();
-        // The server reads it before it is written: a name or a URL that it refuses is told here.
+        // The server reads it before it is written: what it refuses is told here.
         Config::read(&text).map_err(|error| Problem::usage(error.to_string()).hint("sabir init --help"))?;
         let place = self.file.display();
         let mut options = OpenOptions::new();

@@ -28,7 +28,6 @@ fn agent(status: u16, body: &'static str, change: impl Fn(&mut serde_json::Value
 
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","contextId":"c","role":"ROLE_AGENT","parts":[{"text":"key KEY"}]}}}"#;
 
-
 #[test]
 fn a_pipe_gets_text_and_pretty_only_where_it_asks() {
     let (_demo, url) = demo(&[]);
@@ -63,7 +62,10 @@ fn the_agent_may_be_said_first() {
     let desk = Desk::new();
     assert!(desk.run(&["card", "get", &url]).ok().contains("Name: Sabir demo"));
     let sent = desk.run(&["send", &url, "echo hi", "-o", "json"]);
-    let task = { sent.ok(); sent.json()["task"]["id"].as_str().unwrap().to_owned() };
+    let task = {
+        sent.ok();
+        sent.json()["task"]["id"].as_str().unwrap().to_owned()
+    };
     assert_eq!(desk.run(&["task", "get", &url, &task]).fields("Task ID"), [task.as_str()]);
     assert_eq!(desk.run(&["task", "get", &task, "-a", &url]).fields("Task ID"), [task.as_str()]);
     assert_eq!(desk.run(&["task", "get", &url, "--task-id", &task]).fields("Task ID"), [task.as_str()]);
@@ -149,15 +151,17 @@ fn init_writes_a_configuration_once() {
 }
 
 #[test]
-fn limits_and_outages_have_codes_of_their_own() {
+fn limits_and_outages_say_what_to_do() {
     let desk = Desk::new();
-    for (status, code, hint) in
-        [(429, "SABIR_ERR_TOO_MANY_REQUESTS", "wait before the next call"), (503, "SABIR_ERR_UNAVAILABLE", "try again")]
-    {
+    for (status, code, exit, hint) in [
+        (429, "SABIR_ERR_TOO_MANY_REQUESTS", 1, "wait before the next call"),
+        // The specification's own code for it, with a hint of its own.
+        (503, "A2ACLI_ERR_UNREACHABLE", 3, "cannot serve now: try again in a moment"),
+    ] {
         let url = agent(status, "{}", |_| {});
         let ran = desk.run(&["task", "get", &url, "t-1", "-o", "json"]);
         let error = &ran.json()["error"];
-        assert_eq!((ran.code, error["code"].as_str()), (1, Some(code)), "{ran:#?}");
+        assert_eq!((ran.code, error["code"].as_str()), (exit, Some(code)), "{ran:#?}");
         assert!(error["hint"].as_str().unwrap().contains(hint), "{error}");
     }
 }

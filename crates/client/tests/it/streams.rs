@@ -56,7 +56,7 @@ async fn a_broken_stream_goes_on_after_the_last_numbered_event() {
     // The message was sent once.
     assert_eq!(calls.iter().filter(|c| c.method() == "SendStreamingMessage").count(), 1);
     let folded = events.folded().unwrap();
-    assert_eq!(sabir_client::task_text(&folded.value), "a\nb");
+    assert_eq!(folded.value.answer_text(sabir_proto::NonText::Skip), "ab");
 }
 
 #[tokio::test]

@@ -167,7 +167,7 @@ impl Report {
     /// Prints the lines that were held back.
     fn flush(&mut self) {
         if let Some((first, last)) = self.pending.take() {
-            let to = if last == first.line.row().well { String::new() } else { format!("to {last}: ") };
+            let to = if last == first.line.row().well { String::new() } else { format!("… {last}: ") };
             self.print(&shown(&first, &to, self.out.paint));
         }
     }
@@ -258,7 +258,13 @@ impl Report {
         } else {
             let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
             let sum = format!("{}, {}", plural(failures, "failure"), plural(warnings, "warning"));
-            self.print(&format!("{sum}. Works today as: {works_as}."));
+            if self.out.is_pretty() && self.works_as.len() > 1 {
+                self.print(&format!("\n{sum}. Works today as:"));
+                let ways: Vec<String> = self.works_as.iter().map(|way| format!("  {}", escape(way))).collect();
+                self.print(&ways.join("\n"));
+            } else {
+                self.print(&format!("{sum}. Works today as: {works_as}."));
+            }
         }
         match self.gone.take() {
             Some(gone) => Err(gone),
