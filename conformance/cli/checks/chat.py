@@ -9,7 +9,8 @@ from stub import status, task
 
 @requirement('A2ACLI_CHAT_001', agents=LIVE)
 def turns_share_a_context_and_a_paused_task_is_answered(case):
-    terminal = case.terminal(*case.aimed(('chat',)))
+    # At a terminal the ids are shown by /ids; the text form prints them after every turn.
+    terminal = case.terminal(*case.aimed(('chat', '-o', 'text')))
     ids = lambda: (re.findall(r'Task ID: (\S+)', terminal.text), re.findall(r'Context ID: (\S+)', terminal.text))  # noqa: E731
     place = terminal.type('ask')
     terminal.expect('TASK_STATE_INPUT_REQUIRED', place)
@@ -25,6 +26,23 @@ def turns_share_a_context_and_a_paused_task_is_answered(case):
     equal((len(tasks), len(contexts)), (2, 1), f'tasks and contexts in {terminal}')
     listed = case.ok('task', 'list', '--context-id', contexts[0])['tasks']
     equal({found['id'] for found in listed}, set(tasks), 'the tasks of the context')
+
+
+@requirement('A2ACLI_CHAT_001', agents=LIVE)
+def at_a_terminal_the_answer_runs_on_and_the_ids_are_shown_on_demand(case):
+    terminal = case.terminal(*case.aimed(('chat', '--color', 'never')))
+    terminal.expect('you> ')
+    place = terminal.type('ask')
+    terminal.expect(' asks> ', place)
+    terminal.expect('reply> ', place)
+    place = terminal.type('Monday')
+    terminal.expect('you> ', place)
+    holds('Task ID' not in terminal.text, f'ids without being asked for in {terminal}')
+    place = terminal.type('/ids')
+    terminal.expect('Task ID', place)
+    terminal.expect('Context ID', place)
+    terminal.type('/exit')
+    equal(terminal.wait().code, 0, f'the exit code of {terminal}')
 
 
 @requirement('A2ACLI_CHAT_001', bindings=ALL)

@@ -22,10 +22,14 @@ def the_version_is_on_every_request(case):
 @requirement('A2ACLI_VER_001', bindings=ALL)
 def there_is_no_silent_downgrade(case):
     old = case.stub(version='0.3')
-    run = case.run('send', 'hi', '-a', old.url, '-o', 'json')
+    # The strict rule of the specification, which --a2a-version 1.0 restores.
+    run = case.run('send', 'hi', '-a', old.url, '-o', 'json', '--a2a-version', '1.0')
     error = run.fails('VersionNotSupportedError', 1)
     contains(error['hint'], '--a2a-version', 'the hint')
     equal([r for r in old.requests if r.method != 'GET'] + old.calls, [], 'requests to an agent of 0.3')
+    # Without a word the older version is spoken, and never in silence.
+    told = case.run('send', 'hi', '-a', old.url, '-o', 'json')
+    contains(told.err, 'no A2A 1.0; calling it in 0.3', 'stderr')
 
     def refuse(call):
         raise Fault('VersionNotSupportedError')
@@ -46,7 +50,9 @@ def below_one_only_when_told(case):
     card['supportedInterfaces'] = [i for i in card['supportedInterfaces'] if i['protocolVersion'] == '0.3']
     path = case.file('card.json', card)
     base = ('send', 'echo from before', '-a', path, '--transport', case.binding, '-o', 'json')
-    case.run(*base).fails('VersionNotSupportedError', 1)
+    case.run(*base, '--a2a-version', '1.0').fails('VersionNotSupportedError', 1)
+    told = case.run(*base).exits(0)
+    contains(told.err, 'calling it in 0.3', 'stderr')
     made = case.run(*base, '--a2a-version', '0.3').exits(0).json['task']
     equal(made['status']['state'], 'TASK_STATE_COMPLETED', 'the state, in the words of 1.0')
     contains(json.dumps(made), 'from before', 'the answer')

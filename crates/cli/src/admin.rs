@@ -35,7 +35,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Configuration file of the server; ./sabir.toml if there is one.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "server-config", alias = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Data directory of the server, where it is not the configured one.
     #[arg(long, value_name = "DIR")]
@@ -50,8 +50,9 @@ impl Place {
 
     /// The configuration, as `serve` would read it.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
-        let wrong =
-            |e: anyhow::Error| Problem::usage(format!("{e:#}")).hint("give the file of the server with --config");
+        let wrong = |e: anyhow::Error| {
+            Problem::usage(format!("{e:#}")).hint("give the file of the server with --server-config")
+        };
         configured(self.config.clone(), self.data.clone()).map_err(wrong)
     }
 
@@ -65,10 +66,10 @@ fn problem(error: AdminError) -> Problem {
     let (code, hint) = match &error {
         AdminError::NoStore(_) => (
             "SABIR_ERR_NO_STORE",
-            "name the server's files with --config FILE or --data DIR; sabir serve makes them, and so does sabir key create",
+            "name the server's files with --server-config FILE or --data DIR; sabir serve makes them, and so does sabir key create",
         ),
         AdminError::Memory | AdminError::Url(_) => {
-            ("SABIR_ERR_NO_STORE", "name the server's files with --config FILE or --data DIR")
+            ("SABIR_ERR_NO_STORE", "name the server's files with --server-config FILE or --data DIR")
         }
         AdminError::Copy(CopyError::Exists(_)) => ("SABIR_ERR_EXISTS", EXISTS_HINT),
         AdminError::Open(OpenError::Locked(_)) | AdminError::Copy(CopyError::Open(OpenError::Locked(_))) => {
@@ -107,16 +108,18 @@ fn problem(error: AdminError) -> Problem {
 
 const EXISTS_HINT: &str = "a copy gets a name of its own; sabir restore --replace puts what is there aside";
 
-/// A sign of life for whoever watches.
+/// Shows how far the store is read or copied, where a person watches.
 fn tell(out: &Output) -> impl FnMut(Looked) {
+    let mut turn = 0;
     move |looked| {
         if out.watched() {
-            out.progress(&match looked {
-                Looked::Copying(path) => format!("copying {} …", path.display()),
-                Looked::Pages(path) => format!("reading the pages of {} …", path.display()),
-                Looked::Tasks(read, of) => format!("{read} of {of} tasks read …"),
-                Looked::Audit => "following the audit …".to_owned(),
-            });
+            turn += 1;
+            match looked {
+                Looked::Copying(path) => out.spin(turn, &format!("copying {}", path.display())),
+                Looked::Pages(path) => out.spin(turn, &format!("reading the pages of {}", path.display())),
+                Looked::Tasks(read, of) => out.bar(read, of, "tasks read"),
+                Looked::Audit => out.spin(turn, "following the audit"),
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
 //! | `signer`, `job` | an account of XPR Network that signs, and its jobs |
+//! | `target` | the agent as an argument |
 //! | `trust` | whether a card is believed before its agent is called |
 //! | `explain`, `resume` | what is said when it fails, and the command to go on with |
 //! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
@@ -27,6 +28,7 @@ mod resume;
 pub(crate) mod send;
 mod session;
 mod signer;
+pub(crate) mod target;
 pub(crate) mod task;
 mod trust;
 mod watch;

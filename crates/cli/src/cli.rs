@@ -99,6 +99,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<look::convert::Convert>("convert", Group::Look, Takes::Nothing),
     entry::<look::lattice::Check>("lattice check", Group::Look, Takes::Output),
     entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
+    entry::<run::init::Init>("init", Group::Run, Takes::Output),
     entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
     entry::<mcp::Mcp>("mcp", Group::Run, Takes::Settings),
     entry::<admin::config::Check>("config check", Group::Run, Takes::Output),
@@ -181,8 +182,31 @@ const FAMILIES: &[(&str, &str)] = &[
     ("db", "Look after the files of a server"),
 ];
 
+/// How much `sabir help` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HelpLength {
+    /// The commands of the first day.
+    Short,
+    /// Every command and every option.
+    Full,
+}
+
+/// The commands that the short help shows, by what a person wants to do.
+const FIRST_DAY: &[(&str, &[&str])] = &[
+    ("Talk to an agent", &["chat", "send", "card get", "task get", "task list"]),
+    ("Find out what is wrong", &["doctor", "call", "explain"]),
+    ("Run agents", &["init", "serve"]),
+    ("Look after a server", &["agent add", "key create", "inbox list"]),
+];
+
+/// Whether the whole help is wanted: `sabir help all`, `sabir help --all` or `sabir --help --all`.
+pub(crate) fn wants_full_help(arguments: &[String]) -> bool {
+    let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    matches!(words.as_slice(), ["help" | "--help" | "-h", "all" | "--all"] | ["--all", "--help" | "-h"])
+}
+
 /// The parser. What is configured now is shown in its help.
-pub(crate) fn command(layers: &Layers) -> Command {
+pub(crate) fn command(layers: &Layers, length: HelpLength) -> Command {
     let root = Command::new("sabir")
         .about("Talk to agents, look into them and run them: every dialect of A2A behind one command")
         .version(env!("CARGO_PKG_VERSION"))
@@ -195,8 +219,11 @@ pub(crate) fn command(layers: &Layers) -> Command {
         .term_width(HELP_COLUMNS)
         .color(ColorChoice::Never)
         .help_template(format!(
-            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n\nGlobal options:\n{{options}}",
-            groups()
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}",
+            match length {
+                HelpLength::Short => overview(),
+                HelpLength::Full => format!("{}\n\nGlobal options:\n{{options}}", groups()),
+            }
         ));
     let root = arguments(root, "", layers);
     COMMANDS.iter().fold(root, |root, entry| {
@@ -208,7 +235,7 @@ pub(crate) fn command(layers: &Layers) -> Command {
 /// `-v`, in lower case: the specification gives it to the version.
 fn version() -> Arg {
     let version = Arg::new("version").short('v').long("version").action(ArgAction::Version);
-    version.help("Print the version").help_heading("Global options")
+    version.visible_short_alias('V').help("Print the version").help_heading("Global options")
 }
 
 /// Puts a command in its place, with the families on the way there.
@@ -232,6 +259,27 @@ fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, lay
     parent.mut_subcommand(word, |family| grow(family, &path, rest, entry, layers))
 }
 
+/// What a command does, in a line.
+fn about(entry: &Entry) -> String {
+    (entry.build)(Command::new("")).get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The commands of the first day, and how to see the others.
+fn overview() -> String {
+    let mut text = String::new();
+    for (heading, paths) in FIRST_DAY {
+        text += &format!("{heading}:\n");
+        for entry in paths.iter().filter_map(|path| COMMANDS.iter().find(|entry| entry.path == *path)) {
+            text += &format!("  {:<13}{}\n", entry.path, about(entry));
+        }
+        text.push('\n');
+    }
+    text + "An agent is a host, a URL or a file: sabir chat https://agent.example\n\n\
+            `sabir help <command>` tells more about each. `sabir help all` lists every command and option: tasks and\n\
+            push-config, auth, config, conformance, bench, record and replay, agents, keys, audit, push, backup,\n\
+            demo-server, completion …"
+}
+
 /// The commands by group, in place of one long list.
 fn groups() -> String {
     let mut text = String::new();
@@ -248,8 +296,7 @@ fn groups() -> String {
         }
         text += &format!("{heading}:\n");
         for entry in entries {
-            let about = (entry.build)(Command::new("")).get_about().map(ToString::to_string).unwrap_or_default();
-            text += &format!("  {:<26}{about}\n", entry.path);
+            text += &format!("  {:<26}{}\n", entry.path, about(entry));
         }
         text.push('\n');
     }
@@ -288,11 +335,40 @@ pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
         Some(ContextValue::Strings(words)) => words.first().cloned(),
         _ => None,
     };
+    let typed = match error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand)) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => "",
+    };
     let problem = Problem::usage(message);
-    match near {
+    match near.filter(|near| is_slip(typed, near)) {
         Some(word) => problem.hint(format!("did you mean {word}? {help}")),
         None => problem.hint(help),
     }
+}
+
+/// Whether one word is so near another that it was probably meant: at most a third of its letters are wrong.
+fn is_slip(typed: &str, meant: &str) -> bool {
+    let letters = |word: &str| -> Vec<char> { word.trim_start_matches('-').chars().collect() };
+    let (typed, meant) = (letters(typed), letters(meant));
+    edits(&typed, &meant) <= (meant.len().max(typed.len()) / 3).max(1)
+}
+
+/// How many letters have to be put in, taken out, replaced or swapped with the next to make one word of another.
+fn edits(from: &[char], to: &[char]) -> usize {
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for (at, letter) in from.iter().enumerate() {
+        let mut row = vec![at + 1];
+        for (place, wanted) in to.iter().enumerate() {
+            let replaced = rows[at][place] + usize::from(letter != wanted);
+            let mut fewest = replaced.min(row[place] + 1).min(rows[at][place + 1] + 1);
+            if at > 0 && place > 0 && *letter == to[place - 1] && from[at - 1] == *wanted {
+                fewest = fewest.min(rows[at - 1][place - 1] + 1);
+            }
+            row.push(fewest);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
 }
 
 /// Whether what was typed is a command with no use for the settings; its `--config` is then a file of its own.
@@ -327,7 +403,31 @@ mod tests {
 
     #[test]
     fn the_parser_is_sound() {
-        command(&Layers::default()).debug_assert();
+        command(&Layers::default(), HelpLength::Full).debug_assert();
+    }
+
+    #[test]
+    fn the_short_help_fits_a_screen_and_names_commands_that_exist() {
+        let text = command(&Layers::default(), HelpLength::Short).render_help().to_string();
+        assert!(text.lines().count() <= 30, "{text}");
+        for path in FIRST_DAY.iter().flat_map(|(_, paths)| *paths) {
+            assert!(text.contains(&format!("  {path} ")), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_far_from_every_command_is_not_guessed_at() {
+        let hint = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let error = command(&Layers::default(), HelpLength::Short).try_get_matches_from(&words).unwrap_err();
+            refused(&error, &words).hint.unwrap()
+        };
+        assert!(hint("sabir sned").contains("did you mean send?"));
+        assert!(hint("sabir task lst").contains("did you mean list?"));
+        assert!(hint("sabir bench --streem").contains("did you mean --stream?"));
+        for far in ["sabir logs", "sabir bench --requests 5", "sabir status"] {
+            assert!(!hint(far).contains("did you mean"), "{far}: {}", hint(far));
+        }
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn is_address(word: &str) -> bool {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) output: Option<String>,
+    pub(crate) color: Option<String>,
     pub(crate) config: Option<String>,
 }
 
@@ -73,11 +74,13 @@ impl Scan {
             match word {
                 "--" => break,
                 "-o" | "--output" => scan.output = words.next().map(str::to_owned),
+                "--color" => scan.color = words.next().map(str::to_owned),
                 "--config" if !apart => scan.config = words.next().map(str::to_owned),
                 _ => {
                     let given = |flag: &str| word.strip_prefix(flag).map(str::to_owned);
                     let short = given("-o").map(|value| value.trim_start_matches('=').to_owned());
                     scan.output = given("--output=").or(short).or(scan.output);
+                    scan.color = given("--color=").or(scan.color);
                     scan.config = given("--config=").filter(|_| !apart).or(scan.config);
                 }
             }

@@ -14,9 +14,11 @@ mod render;
 mod run;
 mod settings;
 
+use cli::HelpLength;
 use exit::Exit;
-use output::{Format, Output, report};
+use output::{Format, Output};
 use problem::{Outcome, Problem, Stop};
+use render::ColorChoice;
 use sabir_client::redact::{self, Redactor};
 use settings::{Layers, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,24 +37,41 @@ pub(crate) struct Invocation {
     pub(crate) path: &'static str,
 }
 
+impl Invocation {
+    /// The same for an agent that was given as an argument. An agent that was given by a flag must be the same one.
+    pub(crate) fn aim(mut self, agent: Option<&str>) -> Result<Self, Problem> {
+        let Some(agent) = agent else { return Ok(self) };
+        if self.settings.typed("agent-card") && self.settings.text("agent-card") != Some(agent) {
+            return Err(Problem::usage("two different agents were given, one as an argument and one by --agent-card")
+                .hint(format!("give one of them; sabir {} --help", self.path)));
+        }
+        self.settings.give("agent-card", agent);
+        Ok(self)
+    }
+}
+
 fn main() -> ExitCode {
     let redactor = REDACTOR.get_or_init(Arc::default).clone();
     std::panic::set_hook(Box::new(panicked));
     let (arguments, scan) = match arguments() {
         Ok(read) => read,
         Err(problem) => {
-            report(&problem, Format::Text, &redactor);
+            Output::plain(redactor).report(&problem);
             return Exit::Usage.into();
         }
     };
     // A file that cannot be read is only the business of commands that take settings.
     let layers = Layers::load(scan.config.as_deref());
-    let format = scan.output.or_else(|| match &layers {
-        Ok(layers) => settings::format_of(layers),
-        Err(_) => std::env::var("A2ACLI_OUTPUT").ok(),
-    });
-    let format = Format::read(format.as_deref());
-    let ran = catch_unwind(AssertUnwindSafe(|| start(&arguments, layers, format, &redactor)));
+    let configured = |typed: Option<String>, flag: &str, variable: &str| {
+        typed.or_else(|| match &layers {
+            Ok(layers) => settings::configured(layers, flag),
+            Err(_) => std::env::var(variable).ok(),
+        })
+    };
+    let format = Format::read(configured(scan.output, "output", "A2ACLI_OUTPUT").as_deref());
+    let color = ColorChoice::read(configured(scan.color, "color", "A2ACLI_COLOR").as_deref());
+    let out = Output::new(format, color, redactor);
+    let ran = catch_unwind(AssertUnwindSafe(|| start(&arguments, layers, out.clone())));
     let outcome = ran.unwrap_or_else(|_| {
         Err(Problem::internal("something went wrong that should not have")
             .hint("add --debug and report what it says")
@@ -62,7 +81,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(Stop::ReaderGone) => Exit::Done.into(),
         Err(Stop::Problem(problem)) => {
-            report(&problem, format, &redactor);
+            out.report(&problem);
             problem.code.exit().into()
         }
     }
@@ -79,10 +98,18 @@ fn arguments() -> Result<(Vec<String>, habits::Scan), Problem> {
 }
 
 /// Parses, resolves the settings and hands over to the command.
-fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, redactor: &Arc<Redactor>) -> Outcome {
-    let out = Output::new(format, redactor.clone());
+fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> Outcome {
     let nothing = Layers::default();
-    let matches = match cli::command(layers.as_ref().unwrap_or(&nothing)).try_get_matches_from(arguments) {
+    let known = layers.as_ref().unwrap_or(&nothing);
+    if cli::wants_full_help(arguments) {
+        out.payload(&cli::command(known, HelpLength::Full).render_help().to_string())?;
+        return Ok(Exit::Done);
+    }
+    if arguments.len() < 2 {
+        out.payload(&cli::command(known, HelpLength::Short).render_help().to_string())?;
+        return Ok(Exit::Done);
+    }
+    let matches = match cli::command(known, HelpLength::Short).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         // However it was asked for, it is the version of the one program there is.
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {
@@ -103,16 +130,20 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, format: Format, 
     }
     let settings = Settings::resolve(&layers?, &chain)?;
     for one in settings.all().iter().filter(|one| one.setting.secret) {
-        one.values.iter().for_each(|value| redactor.learn(value));
+        one.values.iter().for_each(|value| out.redactor.learn(value));
     }
-    let (lines, verbose) = (settings.on("stream"), settings.on("verbose"));
-    let out = Output { format: settings.format(), lines, verbose, ..out };
+    let (lines, verbose, quiet) = (settings.on("stream"), settings.on("verbose"), settings.on("quiet"));
+    if quiet && out.is_json() {
+        return Err(Problem::usage("--quiet prints the answer as text, and -o json prints an object")
+            .hint("leave one of them out")
+            .into());
+    }
+    let out = Output { lines, verbose, quiet, ..out };
     settings.warnings.iter().for_each(|warning| out.warn(warning));
     (entry.run)(last, Invocation { settings, out, path: entry.path })
 }
 
 /// A panic is a fault of ours; its message may quote what it was working on.
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {
-    let plain = Output::new(Format::Text, REDACTOR.get_or_init(Arc::default).clone());
-    plain.note(&format!("panicked: {info}"));
+    Output::plain(REDACTOR.get_or_init(Arc::default).clone()).note(&format!("panicked: {info}"));
 }

@@ -3,7 +3,7 @@
 mod markdown;
 
 use crate::Invocation;
-use crate::cli::{Verb, command};
+use crate::cli::{HelpLength, Verb, command};
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::settings::Layers;
@@ -25,7 +25,7 @@ pub(crate) struct Completion {
 impl Verb for Completion {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command(&Layers::default()), "sabir", &mut script);
+        clap_complete::generate(self.shell, &mut command(&Layers::default(), HelpLength::Full), "sabir", &mut script);
         out.payload(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }
@@ -50,7 +50,7 @@ enum Form {
 impl Verb for Manual {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         // Nothing that happens to be configured here belongs in a manual.
-        let root = command(&Layers::default());
+        let root = command(&Layers::default(), HelpLength::Full);
         match self.form {
             Form::Markdown => out.payload(&markdown::page(&root))?,
             Form::Man => {

@@ -1,16 +1,18 @@
 //! Output: two writers, and the only place that knows which stream is which.
 //!
 //! What was asked for is *payload* and goes to standard output; everything else is a *note* and goes to standard error,
-//! without secrets. The shape never depends on whether anybody watches. Every line is flushed: a pipe would otherwise
+//! without secrets. Text and JSON look the same wherever they go. The pretty form is for people: it is chosen by
+//! `-o pretty`, and without any choice where standard output is a terminal. Every line is flushed: a pipe would otherwise
 //! hold back the events of a stream until it is full.
 
 use crate::problem::{Problem, Stop};
 use crate::redact::Redactor;
-use crate::render::{Floor, dangerous, escape};
+use crate::render::{ColorChoice, Floor, Paint, Tone, cut, dangerous, escape};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use unicode_width::UnicodeWidthStr;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,14 +21,18 @@ pub(crate) enum Format {
     Text,
     /// The protocol's own objects.
     Json,
+    /// Tables, colours and running text, for people.
+    Pretty,
 }
 
 impl Format {
-    /// Text, unless it says otherwise.
+    /// What the name stands for. Without a name: pretty on a terminal, text everywhere else.
     pub(crate) fn read(name: Option<&str>) -> Self {
         match name {
             Some("json") => Self::Json,
-            _ => Self::Text,
+            Some("pretty") => Self::Pretty,
+            None if io::stdout().is_terminal() => Self::Pretty,
+            Some(_) | None => Self::Text,
         }
     }
 }
@@ -38,37 +44,89 @@ pub(crate) struct Output {
     /// One object per physical line.
     pub(crate) lines: bool,
     pub(crate) verbose: bool,
+    /// The answer alone.
+    pub(crate) quiet: bool,
     pub(crate) redactor: Arc<Redactor>,
+    /// Colour on standard output.
+    pub(crate) paint: Paint,
+    /// Colour on standard error.
+    pub(crate) note_paint: Paint,
 }
 
-/// Whether a sign of life stands on the terminal and has to go before anything else is written.
+/// How many columns of the terminal the progress line takes; it has to go before anything else is written.
 static PROGRESS: AtomicUsize = AtomicUsize::new(0);
+/// Whether standard output stands behind text, in the middle of a line of running text.
+static MID_LINE: AtomicBool = AtomicBool::new(false);
+/// The turns of the spinner.
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long a progress bar is.
+const BAR_COLUMNS: u64 = 20;
+/// How wide a terminal is that does not say.
+const COLUMNS_DEFAULT: usize = 80;
 
 impl Output {
-    /// Concise, one document.
-    pub(crate) fn new(format: Format, redactor: Arc<Redactor>) -> Self {
-        Self { format, lines: false, verbose: false, redactor }
+    /// Concise, one document, with colour where `choice` and the format allow it.
+    pub(crate) fn new(format: Format, choice: ColorChoice, redactor: Arc<Redactor>) -> Self {
+        let pretty = format == Format::Pretty;
+        let paint = Paint { on: pretty && choice.allows(&io::stdout()) };
+        let note_paint = Paint { on: pretty && choice.allows(&io::stderr()) };
+        Self { format, lines: false, verbose: false, quiet: false, redactor, paint, note_paint }
+    }
+
+    /// The text form without colour, for tests and for reports before there are settings.
+    pub(crate) fn plain(redactor: Arc<Redactor>) -> Self {
+        Self::new(Format::Text, ColorChoice::Never, redactor)
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
     }
 
-    /// Prints in the form of text, where text was asked for.
+    pub(crate) fn is_pretty(&self) -> bool {
+        self.format == Format::Pretty
+    }
+
+    /// Whether answers are written as running text.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_pretty() || self.quiet
+    }
+
+    /// Prints fields, where JSON was not asked for.
     pub(crate) fn text(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
         if self.is_json() {
             return Ok(());
         }
         let mut floor = Floor::new();
         write(&mut floor);
+        self.fields(floor)
+    }
+
+    /// Prints fields: a line each, or the way people read them.
+    pub(crate) fn fields(&self, floor: Floor) -> Result<(), Stop> {
+        if self.is_pretty() {
+            return self.payload(&floor.pretty(self.paint, columns_of(&io::stdout())));
+        }
         self.payload(&floor.finish())
     }
 
     /// A result as it stands, with its line ends.
     pub(crate) fn payload(&self, text: &str) -> Result<(), Stop> {
+        if text.is_empty() {
+            return Ok(());
+        }
         self.clear_progress();
         let mut stdout = io::stdout().lock();
+        MID_LINE.store(!text.ends_with('\n'), Ordering::Relaxed);
         written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    }
+
+    /// Ends a line of running text, where one is begun: whatever comes next begins a line.
+    pub(crate) fn end_line(&self) {
+        self.clear_progress();
+        if MID_LINE.swap(false, Ordering::Relaxed) {
+            let mut stdout = io::stdout().lock();
+            _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
+        }
     }
 
     /// A JSON result: indented, or on one line where lines are asked for. The text is laid out anew and otherwise the
@@ -83,20 +141,43 @@ impl Output {
         self.payload(&(compact(json) + "\n"))
     }
 
-    /// A remark on standard error. Nobody may be listening there, which is no reason to fail.
+    /// A remark on standard error. If nobody listens there, that is no reason to fail.
     pub(crate) fn note(&self, text: &str) {
-        self.clear_progress();
-        let text = escape(&self.redactor.text(text));
-        _ = writeln!(io::stderr().lock(), "{text}");
+        self.remark(Tone::Dim, text);
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.note(&format!("warning: {text}"));
+        self.remark(Tone::Attention, &format!("warning: {text}"));
     }
 
-    /// Whether somebody watches standard error, so that a sign of life makes sense. Never in JSON.
+    fn remark(&self, tone: Tone, text: &str) {
+        self.end_line();
+        let text = self.note_paint.tint(tone, &escape(&self.redactor.text(text)));
+        _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Reports a failure.
+    pub(crate) fn report(&self, problem: &Problem) {
+        self.end_line();
+        let pretty = self.is_pretty() && io::stderr().is_terminal();
+        let on_stderr = |text: &str| _ = io::stderr().lock().write_all(text.as_bytes());
+        if self.is_json() {
+            let text = problem.printed(Format::Json, &self.redactor);
+            let mut stdout = io::stdout().lock();
+            // Standard output may be what the problem is about.
+            if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok() {
+                return;
+            }
+        }
+        on_stderr(&match pretty {
+            true => problem.pretty(self.note_paint, &self.redactor),
+            false => problem.printed(Format::Text, &self.redactor),
+        });
+    }
+
+    /// Whether a person reads standard error, so that progress makes sense. Never in JSON.
     pub(crate) fn watched(&self) -> bool {
-        self.format == Format::Text && io::stderr().is_terminal()
+        !self.is_json() && io::stderr().is_terminal()
     }
 
     /// Whether a person sits at both ends, and may type.
@@ -104,17 +185,34 @@ impl Output {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// A sign of life, in the place of the last one.
+    /// The progress line, in place of the last one. It never takes more than the line it is on.
     pub(crate) fn progress(&self, text: &str) {
-        let text = escape(&self.redactor.text(text));
+        if MID_LINE.load(Ordering::Relaxed) {
+            return;
+        }
+        let text = escape(&self.redactor.text(text)).replace(['\n', '\t'], " ");
+        let text = cut(&text, columns_of(&io::stderr()).unwrap_or(COLUMNS_DEFAULT).saturating_sub(4));
         self.clear_progress();
         let mut stderr = io::stderr().lock();
-        if write!(stderr, "{text}").and_then(|()| stderr.flush()).is_ok() {
-            PROGRESS.store(text.chars().count(), Ordering::Relaxed);
+        // A Ctrl-C that the terminal echoed may stand where this goes, and goes with it.
+        if write!(stderr, "\r{}", self.note_paint.tint(Tone::Dim, &text)).and_then(|()| stderr.flush()).is_ok() {
+            PROGRESS.store(text.width() + 2, Ordering::Relaxed);
         }
     }
 
-    /// Takes the sign of life away.
+    /// The progress line with a bar: how much is done, of how much, and what.
+    pub(crate) fn bar(&self, done: u64, of: u64, what: &str) {
+        let filled = done.min(of) * BAR_COLUMNS / of.max(1);
+        let bar: String = (0..BAR_COLUMNS).map(|at| if at < filled { '█' } else { '░' }).collect();
+        self.progress(&format!("{bar} {done} of {of} {what}"));
+    }
+
+    /// The progress line with a spinner in front, which is at its `tick`th turn.
+    pub(crate) fn spin(&self, tick: usize, text: &str) {
+        self.progress(&format!("{} {text}", FRAMES[tick % FRAMES.len()]));
+    }
+
+    /// Takes the progress line away.
     pub(crate) fn clear_progress(&self) {
         let width = PROGRESS.swap(0, Ordering::Relaxed);
         if width > 0 {
@@ -124,20 +222,10 @@ impl Output {
     }
 }
 
-/// The same before there are settings.
-pub(crate) fn report(problem: &Problem, format: Format, redactor: &Redactor) {
-    let on_stderr = |text: &str| _ = io::stderr().lock().write_all(text.as_bytes());
-    let text = problem.printed(format, redactor);
-    match format {
-        Format::Text => on_stderr(&text),
-        Format::Json => {
-            let mut stdout = io::stdout().lock();
-            // Standard output may be what the problem is about.
-            if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-                on_stderr(&problem.printed(Format::Text, redactor));
-            }
-        }
-    }
+/// How many columns a terminal has; `None` for anything else, and for a terminal that does not say.
+pub(crate) fn columns_of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
+    let columns = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?.ws_col;
+    (columns > 0).then_some(columns.into())
 }
 
 /// What became of a write: a reader that has seen enough is no failure, a full disk is one.

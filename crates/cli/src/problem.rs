@@ -7,7 +7,7 @@
 use crate::exit::Exit;
 use crate::output::Format;
 use crate::redact::Redactor;
-use crate::render::Floor;
+use crate::render::{Floor, Paint, Tone, escape};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -146,12 +146,23 @@ impl Problem {
         serde_json::to_string(&Envelope { error }).expect("strings and numbers are JSON")
     }
 
+    /// What a person reads at a terminal: what went wrong, what to do next, and the code for a search.
+    pub(crate) fn pretty(&self, paint: Paint, redactor: &Redactor) -> String {
+        let line = |text: &str| escape(&redactor.text(text));
+        let mut text = format!("{} {}\n", paint.tint(Tone::Bad, "error:"), line(self.message.trim_end()));
+        if let Some(hint) = &self.hint {
+            text += &format!("{}  {}\n", paint.tint(Tone::Accent, "hint:"), line(hint));
+        }
+        let transport = self.transport.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
+        text + &paint.tint(Tone::Dim, &format!("({}{transport})", self.code.name())) + "\n"
+    }
+
     /// What is printed: on standard output in JSON, on standard error in text. One line of JSON even without `--stream`:
     /// it may be the last line of many.
     pub(crate) fn printed(&self, format: Format, redactor: &Redactor) -> String {
         match format {
             Format::Json => crate::output::compact(&self.json(redactor)) + "\n",
-            Format::Text => {
+            Format::Text | Format::Pretty => {
                 let mut floor = Floor::new();
                 floor.field("Error", self.code.name());
                 floor.field("Message", &redactor.text(&self.message));

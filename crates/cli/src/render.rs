@@ -6,22 +6,30 @@
 //!
 //! Everything is rendered from the JSON as it was received, so that what we do not know is shown as it came.
 
+mod answer;
 mod card;
 mod event;
+mod layout;
 mod node;
+mod paint;
 mod part;
 mod task;
 
+pub(crate) use answer::{AnswerPrinter, Printed};
 pub(crate) use card::{About, card, interface};
 pub(crate) use event::event;
+pub(crate) use layout::cut;
 pub(crate) use node::Node;
+pub(crate) use paint::{ColorChoice, Paint, Tone, state_word};
 pub(crate) use part::message;
 pub(crate) use task::{Detail, ids, page, push_config, push_page, task};
 
-/// A text in the making.
+use layout::{Field, Value};
+
+/// The fields of a result, in the order in which they are shown.
 #[derive(Debug, Default)]
 pub(crate) struct Floor {
-    text: String,
+    fields: Vec<Field>,
 }
 
 impl Floor {
@@ -36,8 +44,8 @@ impl Floor {
             return self.block(label, value);
         }
         let value = escape(value);
-        let value = if value.trim().is_empty() { "-" } else { &value };
-        self.text += &format!("{label}: {value}\n");
+        let value = if value.trim().is_empty() { "-".to_owned() } else { value };
+        self.fields.push(Field { label: label.to_owned(), value: Value::Line(value) });
     }
 
     /// A field that is only there if there is something to say.
@@ -49,16 +57,17 @@ impl Floor {
 
     /// `Label:`, the lines of the content, a blank line.
     pub(crate) fn block(&mut self, label: &str, content: &str) {
-        let content = escape(content);
-        self.text += &format!("{label}:\n");
-        for line in content.trim_end_matches('\n').split('\n') {
-            self.text += &format!("  {line}\n");
-        }
-        self.text.push('\n');
+        self.fields.push(Field { label: label.to_owned(), value: Value::Block(escape(content)) });
     }
 
+    /// The text that programs read.
     pub(crate) fn finish(self) -> String {
-        self.text
+        layout::plain(&self.fields)
+    }
+
+    /// The text that people read, in so many columns.
+    pub(crate) fn pretty(&self, paint: Paint, columns: Option<usize>) -> String {
+        layout::pretty(&self.fields, paint, columns)
     }
 }
 
@@ -87,6 +96,28 @@ pub(crate) fn escape(text: &str) -> String {
             _ if (c as u32) < 0x100 => shown += &format!("\\x{:02x}", c as u32),
             _ => shown += &format!("\\u{{{:x}}}", c as u32),
         }
+    }
+    shown
+}
+
+/// The same for running text on a terminal. Characters that show nothing and join nothing are shown as well: an agent
+/// could hide words behind them.
+pub(crate) fn visible(text: &str) -> String {
+    let escaped = escape(text);
+    let mut shown = String::with_capacity(escaped.len());
+    let mut chars = escaped.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        // Scripts and pictures are joined by these two; between letters of ASCII they do nothing but hide.
+        let joins =
+            matches!(c, '\u{200c}' | '\u{200d}') && !before.is_ascii() && chars.peek().is_some_and(|c| !c.is_ascii());
+        let empty = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}');
+        if empty && !joins {
+            shown += &format!("\\u{{{:x}}}", c as u32);
+        } else {
+            shown.push(c);
+        }
+        before = c;
     }
     shown
 }
@@ -120,6 +151,16 @@ mod tests {
             "a\\x1b[31m\\x07\nb\t\\x9b\\u{202e}\\u{2028}c\\x0d"
         );
         assert_eq!(escape("naïve 日本 👍"), "naïve 日本 👍");
+    }
+
+    #[test]
+    fn characters_that_show_nothing_are_shown_in_running_text() {
+        assert_eq!(visible("a\u{200b}b\u{2060}\x1b[2J"), "a\\u{200b}b\\u{2060}\\x1b[2J");
+        // A family of emoji, and a Persian word with a non-joiner.
+        assert_eq!(
+            visible("\u{1f468}\u{200d}\u{1f469} \u{645}\u{200c}\u{646}"),
+            "\u{1f468}\u{200d}\u{1f469} \u{645}\u{200c}\u{646}"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod banner;
 pub(crate) mod demo;
+pub(crate) mod init;
 pub(crate) mod serve;
 
 use tokio::runtime::{Builder, Runtime};

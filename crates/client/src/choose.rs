@@ -73,6 +73,8 @@ pub enum Version {
     Highest,
     /// This one alone.
     Exactly(Dialect),
+    /// 1.0 where the agent offers it, otherwise the newest older version of A2A that it offers.
+    Newest,
     /// Whatever the agent speaks, old or new.
     Any,
 }
@@ -81,6 +83,7 @@ impl Version {
     const fn admits(self, dialect: Dialect) -> bool {
         match self {
             Self::Highest => matches!(dialect, Dialect::V1),
+            Self::Newest => matches!(dialect, Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01),
             Self::Exactly(one) => one as u8 == dialect as u8,
             Self::Any => true,
         }
@@ -143,7 +146,12 @@ fn choose_among(
         .filter_map(|i| Some((i, i.protocol_binding.parse().ok()?, dialect(found.form, i, version)?)))
         .filter(|(_, binding, dialect)| reaches(*binding, *dialect) && usable(*binding))
         .collect();
-    let admitted: Vec<_> = spoken.iter().filter(|(_, _, dialect)| version.admits(*dialect)).collect();
+    let mut admitted: Vec<_> = spoken.iter().filter(|(_, _, dialect)| version.admits(*dialect)).collect();
+    if version == Version::Newest
+        && let Some(newest) = admitted.iter().map(|(_, _, dialect)| age(*dialect)).min()
+    {
+        admitted.retain(|(_, _, dialect)| age(*dialect) == newest);
+    }
     let wished = wishes.iter().find_map(|wish| admitted.iter().find(|(_, binding, _)| binding == wish));
     match wished.or_else(|| admitted.first()) {
         Some((interface, binding, dialect)) => chosen(found, interface, *binding, *dialect),
@@ -153,7 +161,8 @@ fn choose_among(
             list(spoken.iter().map(|(_, _, dialect)| dialect.name())),
             match version {
                 Version::Exactly(wanted) => format!(", not {wanted}"),
-                Version::Highest | Version::Any => "; older versions are spoken only if asked for".into(),
+                Version::Highest | Version::Newest | Version::Any =>
+                    "; older versions are spoken only if asked for".into(),
             }
         )))),
     }
@@ -175,6 +184,17 @@ fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect
             _ if interface.protocol_version.trim().is_empty() => Some(form.dialect()),
             _ => None,
         },
+    }
+}
+
+/// How many versions of A2A came after this one.
+const fn age(dialect: Dialect) -> u8 {
+    match dialect {
+        Dialect::V1 => 0,
+        Dialect::V03 => 1,
+        Dialect::V02 => 2,
+        Dialect::V01 => 3,
+        Dialect::Native | Dialect::Xpr => u8::MAX,
     }
 }
 

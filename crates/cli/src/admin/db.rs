@@ -95,7 +95,7 @@ impl Verb for Prune {
         if !self.dry_run {
             let mut told = |done: u64| {
                 if out.watched() {
-                    out.progress(&format!("{done} of {tasks} tasks forgotten …"));
+                    out.bar(done, tasks, "tasks forgotten");
                 }
             };
             tasks = wait(admin::prune(&config, self.older_than, agent.as_ref(), self.compact, &mut told))?;

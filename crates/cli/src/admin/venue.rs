@@ -35,7 +35,12 @@ impl Verb for Import {
         // The server may run somewhere else, so the path counts from where it was typed.
         let path =
             std::path::absolute(&self.file).map_err(|e| Problem::usage(format!("{}: {e}", self.file.display())))?;
-        match ask(&self.place, NetworkOrder::ImportVenues { path })? {
+        if out.watched() {
+            out.spin(0, &format!("importing {}", path.display()));
+        }
+        let said = ask(&self.place, NetworkOrder::ImportVenues { path });
+        out.clear_progress();
+        match said? {
             NetworkSaid::Imported { added, replaced } => {
                 if out.is_json() {
                     out.document(&json!({"added": added, "replaced": replaced}).to_string())?;

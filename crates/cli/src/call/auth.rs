@@ -5,6 +5,7 @@ mod kept;
 
 pub(crate) use kept::{Logout, Status};
 
+use super::target::Target;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -32,6 +33,8 @@ const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
     sabir auth login -a https://agent.example --client-id my-cli\n  \
     A2ACLI_CLIENT_SECRET=… sabir auth login --flow client-credentials --client-id robot --scope read")]
 pub(crate) struct Login {
+    #[command(flatten)]
+    target: Target,
     /// How to log in; told by the card where it offers one way only.
     #[arg(long, value_name = "FLOW")]
     flow: Option<Flow>,
@@ -69,6 +72,7 @@ impl Flow {
 
 impl Verb for Login {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -145,7 +149,7 @@ fn report(session: &Session, stored: &Stored, path: &str, who: Option<&str>) -> 
     floor.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
     floor.field("Expires", &kept::expiry(stored.token.expires, now()));
     floor.field("Stored", path);
-    session.out.payload(&floor.finish())?;
+    session.out.fields(floor)?;
     Ok(Exit::Done)
 }
 

@@ -5,6 +5,7 @@ mod verify;
 
 pub(crate) use verify::Verify;
 
+use super::target::Target;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -21,6 +22,8 @@ use sabir_client::signature::{Distrust, Source, Vouched, vouched};
 /// error. Of a card whose signature is verified, what was signed is shown and nothing else.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
+    #[command(flatten)]
+    target: Target,
     /// Check the card against the rules of A2A; a card that breaks them is an error.
     #[arg(long)]
     validate: bool,
@@ -31,6 +34,7 @@ pub(crate) struct Get {
 
 impl Verb for Get {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -84,7 +88,7 @@ impl Get {
         }
         let mut floor = Floor::new();
         render::card(&mut floor, Node::new(json), about);
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
         Ok(Exit::Done)
     }
 }

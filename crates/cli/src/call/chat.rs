@@ -1,49 +1,57 @@
 //! `sabir chat`: a conversation, turn by turn.
 //!
-//! What carries over from one turn to the next is the context, and the task only while it waits for an answer. Both are
-//! printed after every turn, so that nothing lives in this process alone: whoever leaves can go on with `sabir send`.
+//! What carries over from one turn to the next is the context, and the task only while it waits for an answer. The ids
+//! are a command away (`/ids`) and stand at the end, so that nothing lives in this process alone: `sabir send` goes on
+//! from there. In the text form they are printed after every turn.
 //!
 //! At a terminal a failed turn is told and the conversation goes on. In a pipe, where the next line may depend on the
 //! last answer, it ends the run with the code of the failure.
 
 mod lines;
+mod prompt;
 mod talk;
 mod words;
 
+use super::target::Target;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::output::{Format, report};
+use crate::output::Format;
 use crate::problem::{Outcome, Problem, Stop};
 use clap::Args;
+use futures_util::FutureExt;
 use lines::Lines;
-use std::io::{IsTerminal, Write};
+use prompt::{Prompt, Typed};
+use std::io::IsTerminal;
 use talk::{Talk, Turn};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use words::{HELP, Line};
+use words::Line;
 
 /// Talk with an agent, turn by turn.
 ///
-/// Every line is a message. The conversation carries over by itself: the context from turn to turn, the task only while
-/// it waits for an answer, which is then simply typed. The ids are printed after every turn; what was begun here can be
-/// gone on with by `sabir send`.
+/// Every line is a message, and the answer runs on as the agent says it. The conversation carries over by itself: the
+/// context from turn to turn, the task only while it waits for an answer, which is then simply typed. What was begun here
+/// can be gone on with by `sabir send`; `/ids` shows the ids for it.
 ///
 /// In a pipe, every line of standard input is a turn, and a turn that fails ends the run. For programs there is
 /// `sabir send -o json`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
-pub(crate) struct Chat {}
+pub(crate) struct Chat {
+    #[command(flatten)]
+    target: Target,
+}
 
 /// What stands below the options.
 fn help() -> String {
-    let list: String = HELP.lines().map(|line| format!("  {line}\n")).collect();
+    let list: String = words::help().lines().map(|line| format!("  {line}\n")).collect();
     format!(
         "What can be typed beside messages:\n{list}\n\
-         Ctrl-C while the agent works leaves the task running and comes back to the prompt; at the prompt it leaves.\n\n\
+         Ctrl-C while the agent works cancels the task and comes back to the prompt. At the prompt it drops the line.\n\n\
          Examples:\n  \
-         sabir chat -a https://agent.example\n  \
-         sabir chat -a https://agent.example --context-id c-40b9\n  \
+         sabir chat https://agent.example\n  \
+         sabir chat https://agent.example --context-id c-40b9\n  \
          printf 'Plan a trip\\nMake it shorter\\n' | sabir chat -a https://agent.example"
     )
 }
@@ -51,11 +59,12 @@ fn help() -> String {
 impl Verb for Chat {
     fn run(self, invocation: Invocation) -> Outcome {
         let mode = Mode::of(&invocation)?;
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Own, async |session| converse(session, mode).await)
     }
 }
 
-/// Who is at the other end.
+/// Where the lines come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// A person, who is prompted.
@@ -73,90 +82,147 @@ impl Mode {
         match (std::io::stdin().is_terminal(), std::io::stdout().is_terminal()) {
             (true, true) => Ok(Self::Person),
             (false, _) => Ok(Self::Pipe),
-            // Somebody would be waited for who sees neither answers nor what they are about.
+            // A person would type without seeing the answers.
             (true, false) => Err(Problem::usage("chat needs a terminal, or a pipe to read its turns from")
                 .hint("one turn: sabir send \"<message>\"; or: printf 'one\\ntwo\\n' | sabir chat")),
         }
     }
 }
 
-async fn converse(session: &Session, mode: Mode) -> Outcome {
-    let interrupts = signal(SignalKind::interrupt());
-    let mut interrupts = interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
-    let agent = session.connect().await?;
-    let mut talk = Talk::begin(session, agent)?;
-    let mut lines = Lines::of_stdin();
-    if mode == Mode::Person {
-        session.out.note(&format!("talking to {}; /help lists what else can be typed", talk.name()));
+/// Signals that end a turn or the chat.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Problem> {
+        let on = |kind| signal(kind).map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")));
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up: on(SignalKind::hangup())?,
+        })
     }
-    let ended = turns(session, mode, &mut talk, &mut lines, &mut interrupts).await;
+
+    /// Waits for a signal to end the program.
+    async fn ended(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+
+    /// Waits for any of them.
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+
+    /// Forgets a Ctrl-C that came while the chat was at rest.
+    fn forget(&mut self) {
+        while self.interrupt.recv().now_or_never().flatten().is_some() {}
+    }
+}
+
+/// Where turns come from.
+enum Input {
+    Person(Prompt),
+    Pipe(Lines),
+}
+
+async fn converse(session: &Session, mode: Mode) -> Outcome {
+    let mut signals = Signals::listen()?;
+    let agent = tokio::select! {
+        connected = session.connect() => connected?,
+        () = signals.any() => return Ok(Exit::Interrupted),
+        () = session.watcher.show_progress(&session.out) => return Ok(Exit::Interrupted),
+    };
+    session.out.clear_progress();
+    let mut talk = Talk::begin(session, agent, mode)?;
+    let mut input = match mode {
+        Mode::Person => {
+            session.out.note(&format!("talking to {}; /help lists what else can be typed", talk.name()));
+            Input::Person(Prompt::open()?)
+        }
+        Mode::Pipe => Input::Pipe(Lines::of_stdin()),
+    };
+    let ended = turns(session, &mut talk, &mut input, &mut signals).await;
     if let Some(resume) = talk.resume() {
         session.out.note(&format!("Resume: {resume}"));
     }
     ended
 }
 
-async fn turns(
-    session: &Session,
-    mode: Mode,
-    talk: &mut Talk<'_>,
-    lines: &mut Lines,
-    interrupts: &mut Signal,
-) -> Outcome {
+async fn turns(session: &Session, talk: &mut Talk<'_>, input: &mut Input, signals: &mut Signals) -> Outcome {
     loop {
-        if mode == Mode::Person {
-            // A prompt is no result: it goes where nobody parses it. If it cannot be shown there is nothing to be done.
-            let mut stderr = std::io::stderr().lock();
-            _ = write!(stderr, "{}", talk.prompt()).and_then(|()| stderr.flush());
-        }
-        let typed = tokio::select! {
-            biased;
-            typed = lines.next() => typed?,
-            _ = interrupts.recv() => return Ok(Exit::Interrupted),
+        let typed = match input {
+            Input::Person(prompt) => {
+                let asked = prompt.next(talk.prompt());
+                tokio::select! {
+                    typed = asked => typed?,
+                    () = signals.ended() => {
+                        prompt.give_back();
+                        return Ok(Exit::Interrupted);
+                    }
+                }
+            }
+            Input::Pipe(lines) => tokio::select! {
+                biased;
+                typed = lines.next() => typed?.map_or(Typed::End, Typed::Line),
+                () = signals.any() => return Ok(Exit::Interrupted),
+            },
         };
         let line = match typed {
-            None => return Ok(Exit::Done),
-            Some(typed) => Line::read(&typed),
+            Typed::End => return Ok(Exit::Done),
+            Typed::Dropped => continue,
+            Typed::Line(typed) => Line::read(&typed),
         };
-        match one(session, mode, talk, line, interrupts).await {
-            Ok(Turn::Over) => {}
-            Ok(Turn::Left) => return Ok(Exit::Done),
-            Ok(Turn::Detached) if mode == Mode::Pipe => return Ok(Exit::Interrupted),
-            Ok(Turn::Detached) => session.out.note("/wait waits for it again, /cancel cancels it"),
-            Err(Stop::Problem(problem)) if mode == Mode::Person => {
-                report(&problem, Format::Text, &session.out.redactor);
-            }
-            Err(stop) => return Err(stop),
+        let is_person = matches!(input, Input::Person(_));
+        if is_person {
+            signals.forget();
+        }
+        let turn = tokio::select! {
+            turn = one(session, talk, line, &mut signals.interrupt) => Some(turn),
+            _ = signals.terminate.recv() => None,
+            _ = signals.hang_up.recv() => None,
+        };
+        match turn {
+            None => return Ok(Exit::Interrupted),
+            Some(Ok(Turn::Over)) => {}
+            Some(Ok(Turn::Left)) => return Ok(Exit::Done),
+            Some(Ok(Turn::Detached)) => return Ok(Exit::Interrupted),
+            Some(Err(Stop::Problem(problem))) if is_person => session.out.report(&problem),
+            Some(Err(stop)) => return Err(stop),
         }
     }
 }
 
 /// What one line leads to.
-async fn one(
-    session: &Session,
-    mode: Mode,
-    talk: &mut Talk<'_>,
-    line: Line,
-    interrupts: &mut Signal,
-) -> Result<Turn, Stop> {
+async fn one(session: &Session, talk: &mut Talk<'_>, line: Line, interrupts: &mut Signal) -> Result<Turn, Stop> {
     match line {
         // Where the agent waits for an authorisation from elsewhere, Enter says that it was given.
-        Line::Nothing if mode == Mode::Person && talk.waits_for_authorisation() => talk.wait(interrupts).await,
+        Line::Nothing if talk.is_with_a_person() && talk.waits_for_authorisation() => talk.wait(interrupts).await,
         Line::Nothing => Ok(Turn::Over),
         Line::Say(text) => talk.say(text, interrupts).await,
         Line::Wait => talk.wait(interrupts).await,
-        Line::Cancel => talk.cancel().await,
-        Line::Task => talk.show().await,
+        Line::Cancel => talk.cancel(interrupts).await,
+        Line::Task => talk.show(interrupts).await,
         Line::New => {
             talk.forget();
             session.out.note("a new conversation begins with the next line");
             Ok(Turn::Over)
         }
         Line::File(place) => talk.attach(&place),
+        Line::Ids => talk.ids(),
         Line::Raw => talk.raw(),
         Line::Save(path) => talk.save(&path),
         Line::Help => {
-            session.out.note(HELP);
+            session.out.note(&words::help());
             Ok(Turn::Over)
         }
         Line::Exit => Ok(Turn::Left),

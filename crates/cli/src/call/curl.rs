@@ -57,12 +57,11 @@ pub(super) fn command(method: &Method, url: &str, headers: &HeaderMap, body: Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Format;
     use http::HeaderValue;
 
     #[test]
     fn a_credential_is_named_and_not_written() {
-        let out = Output::new(Format::Text, std::sync::Arc::default());
+        let out = Output::plain(std::sync::Arc::default());
         let mut headers = HeaderMap::new();
         let mut token = HeaderValue::from_static("Bearer very-secret");
         token.set_sensitive(true);

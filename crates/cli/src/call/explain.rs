@@ -62,7 +62,7 @@ pub(crate) fn named(error: &Error) -> Problem {
 const fn of_fault(kind: Kind) -> Code {
     match kind {
         Kind::Unavailable | Kind::Closed => Code::Unreachable,
-        Kind::Exhausted | Kind::TooMany => Code::Internal,
+        Kind::Exhausted | Kind::TooMany => Code::Vendor("SABIR_ERR_TOO_MANY_REQUESTS"),
         Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
@@ -89,6 +89,10 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::Usage(_) => format!("sabir {} --help", words.path),
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
+        }
+        // Something is there, and cannot serve now.
+        Error::Unreachable { reason, .. } if reason.starts_with("HTTP 503") => {
+            format!("the agent is there and cannot serve now: try again in a moment; if it stays so: {}", doctor(words))
         }
         Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {
             Some(task) => words.resume.rejoin(task),
@@ -144,8 +148,10 @@ fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Opt
             format!("see what it offers: {}; add --debug for its own reply", words.resume.command("card get"))
         }
         Kind::TaskNotCancelable => "sabir task get shows how it stands; add --debug for the agent's own reply".into(),
-        Kind::Unavailable => doctor(words),
-        Kind::Exhausted => "the agent is busy; try again later".into(),
+        Kind::Unavailable => format!("try again in a moment; if it stays so: {}", doctor(words)),
+        Kind::Exhausted | Kind::TooMany => {
+            "a limit of the agent is reached: wait before the next call; --curl shows how many a command makes".into()
+        }
         _ => "add --debug for the agent's own reply".into(),
     })
 }

@@ -3,7 +3,7 @@
 use super::report::strange;
 use super::{Session, report};
 use crate::problem::{Outcome, Stop};
-use crate::render::Node;
+use crate::render::{AnswerPrinter, Node, Printed};
 use sabir_client::{Agent, Events, Follow, Said};
 use sabir_proto::{Answer, SendMessage, TaskRef, TheirEvent};
 
@@ -24,6 +24,57 @@ impl Session {
         let (task, context) = ids_of(&last.value);
         let state = last_state(&last);
         self.report_end(task.as_deref(), context.as_deref(), &state)
+    }
+
+    /// Writes what an event adds to an answer.
+    pub(crate) fn print(
+        &self,
+        printer: &mut AnswerPrinter,
+        event: impl FnOnce(&mut AnswerPrinter) -> Printed,
+    ) -> Result<(), Stop> {
+        let printed = event(printer);
+        if !printed.text.is_empty() {
+            self.out.payload(&printed.text)?;
+        }
+        if let Some(remark) = &printed.remark {
+            self.out.warn(remark);
+        }
+        if printed.doing.is_some() {
+            self.watcher.doing(printed.doing);
+        }
+        Ok(())
+    }
+
+    /// Writes an answer as running text, for a person or where the answer alone is wanted.
+    pub(crate) fn printer(&self, name: &str) -> AnswerPrinter {
+        AnswerPrinter::new(self.out.paint, (!self.out.quiet).then_some(name))
+    }
+
+    /// Follows an answer and writes it as it comes.
+    pub(crate) async fn print_answer(&self, events: &mut Events, name: &str) -> Outcome {
+        let mut printer = self.printer(name);
+        let mut last = None;
+        while let Some(next) = events.next().await {
+            let said = next.map_err(|error| self.failed(error))?;
+            self.print(&mut printer, |printer| printer.event(&said.value))?;
+            last = Some(said);
+        }
+        let Some(last) = last else { return Err(strange("the stream ended without an event").into()) };
+        self.out.payload(&printer.end())?;
+        let (task, context) = ids_of(&last.value);
+        self.report_standing(task.as_deref(), context.as_deref(), &last_state(&last))
+    }
+
+    /// Sends a message and writes the answer as it comes.
+    pub(crate) async fn send_and_print(&self, agent: &Agent, request: SendMessage) -> Outcome {
+        match agent.stream(request.clone(), self.follow()).await {
+            Ok(mut events) => self.print_answer(&mut events, &agent.card().name).await,
+            Err(error) if report::is_no_stream(&error) && !self.settings.on("stream") => {
+                let json = self.send_and_ask(agent, request).await?;
+                self.report_response(&json)
+            }
+            Err(error) => Err(self.failed(error).into()),
+        }
     }
 
     /// Waits for the last event and says nothing on the way. Returns it as `{"task": …}` or `{"message": …}`.

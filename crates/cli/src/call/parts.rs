@@ -105,6 +105,19 @@ impl Parts {
         Self::ordered(std::iter::once(("text", text.to_owned())))
     }
 
+    /// The agent, where its address is typed before the message. `configured` tells whether a variable or a file names
+    /// an agent already, and `typed` whether a flag does.
+    pub(crate) fn take_agent(&mut self, typed: bool, configured: bool) -> Result<Option<String>, Problem> {
+        if typed || self.address().is_none() || self.given.len() < 2 {
+            return Ok(None);
+        }
+        if configured {
+            return Err(Problem::usage("an address stands before the message, and an agent is configured as well")
+                .hint("to call the address: sabir send -a <address> \"<message>\"; to send it: sabir send --text <address> …"));
+        }
+        Ok(Some(self.given.remove(0).value))
+    }
+
     /// What looks like the address of an agent among the texts: a habit of another tool.
     pub(crate) fn address(&self) -> Option<&str> {
         let first = self.given.first().filter(|given| given.flag == POSITIONAL)?;

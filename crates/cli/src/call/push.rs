@@ -28,15 +28,33 @@ pub(crate) struct Create {
     config_id: Option<String>,
 }
 
+/// Which registration of which task.
+#[derive(Debug, Args)]
+pub(crate) struct Registration {
+    /// The task and the registration, with the agent before them unless --agent-card names it.
+    #[arg(value_names = ["AGENT", "TASK_ID", "CONFIG_ID"], num_args = 2..=3, required = true)]
+    words: Vec<String>,
+}
+
+impl Registration {
+    /// The agent, if it was typed, the task and the registration.
+    fn read(self) -> Result<(Option<String>, String, String), Problem> {
+        let mut words = self.words;
+        let registration = words.pop();
+        match (words.pop(), registration) {
+            (Some(task), Some(registration)) => Ok((words.pop(), task, registration)),
+            _ => {
+                Err(Problem::usage("a task and a registration are needed").hint("sabir task push-config list <taskId>"))
+            }
+        }
+    }
+}
+
 /// Show a registration.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// The task.
-    #[arg(value_name = "TASK_ID")]
-    task: String,
-    /// The registration.
-    #[arg(value_name = "CONFIG_ID")]
-    registration: String,
+    #[command(flatten)]
+    which: Registration,
 }
 
 /// List the registrations of a task.
@@ -52,16 +70,13 @@ pub(crate) struct List {
 /// Remove a registration.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// The task.
-    #[arg(value_name = "TASK_ID")]
-    task: String,
-    /// The registration.
-    #[arg(value_name = "CONFIG_ID")]
-    registration: String,
+    #[command(flatten)]
+    which: Registration,
 }
 
 impl Verb for Create {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
             let task = self.which.one(session)?;
@@ -99,11 +114,13 @@ pub(crate) fn webhook(url: &str) -> Result<String, Problem> {
 
 impl Verb for Get {
     fn run(self, invocation: Invocation) -> Outcome {
+        let (agent, task, registration) = self.which.read()?;
+        let invocation = invocation.aim(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
-            let task_id = Which::from(self.task).one(session)?;
+            let task_id = Which::from(task).one(session)?;
             let agent = session.connect().await?;
-            let request = GetPush { tenant: Tenant::none(), task_id, id: self.registration };
+            let request = GetPush { tenant: Tenant::none(), task_id, id: registration };
             let said = agent.get_push(request).await.map_err(|error| session.failed(error))?;
             one(session, said.json())
         })
@@ -112,6 +129,7 @@ impl Verb for Get {
 
 impl Verb for List {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
             let task_id = self.which.one(session)?;
@@ -131,7 +149,7 @@ impl Verb for List {
             } else {
                 let mut floor = Floor::new();
                 push_page(&mut floor, page);
-                session.out.payload(&floor.finish())?;
+                session.out.fields(floor)?;
             }
             Ok(Exit::Done)
         })
@@ -140,19 +158,21 @@ impl Verb for List {
 
 impl Verb for Delete {
     fn run(self, invocation: Invocation) -> Outcome {
+        let (agent, task, registration) = self.which.read()?;
+        let invocation = invocation.aim(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
-            let task_id = Which::from(self.task).one(session)?;
+            let task_id = Which::from(task).one(session)?;
             let agent = session.connect().await?;
             let mut floor = Floor::new();
             floor.field("Task ID", &task_id.to_string());
-            floor.field("Deleted", &self.registration);
-            let request = DeletePush { tenant: Tenant::none(), task_id, id: self.registration };
+            floor.field("Deleted", &registration);
+            let request = DeletePush { tenant: Tenant::none(), task_id, id: registration };
             agent.delete_push(request).await.map_err(|error| session.failed(error))?;
             if session.out.is_json() {
                 session.out.document("{}")?;
             } else {
-                session.out.payload(&floor.finish())?;
+                session.out.fields(floor)?;
             }
             Ok(Exit::Done)
         })
@@ -165,7 +185,7 @@ fn one(session: &Session, json: &str) -> Outcome {
     } else {
         let mut floor = Floor::new();
         push_config(&mut floor, Node::new(json));
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
     }
     Ok(Exit::Done)
 }

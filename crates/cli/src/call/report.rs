@@ -3,7 +3,8 @@
 use super::Session;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::render::{self, Detail, Floor, Node};
+use crate::render::{self, Detail, Floor, Node, Tone, escape, state_word};
+use sabir_proto::{Message, TheirEvent, TheirTask};
 
 impl Session {
     /// How much is shown of a task.
@@ -14,6 +15,9 @@ impl Session {
 
     /// A task as it is: `json` is what goes out in JSON, `task` the task inside it.
     pub(crate) fn report_task(&self, json: &str, task: Node<'_>) -> Outcome {
+        if let (true, Ok(typed)) = (self.shows_running(), serde_json::from_str::<TheirTask>(task.raw())) {
+            return self.report_running(&typed);
+        }
         let resume = self.ways_on(task.word("id").as_deref(), task.word("contextId").as_deref(), &state_of(task));
         if self.out.is_json() {
             self.out.document(json)?;
@@ -21,10 +25,61 @@ impl Session {
         } else {
             let mut floor = Floor::new();
             render::task(&mut floor, task, &resume, self.detail());
-            self.out.payload(&floor.finish())?;
+            self.out.fields(floor)?;
         }
         self.warn_of(&state_of(task));
-        Ok(Exit::Done)
+        Ok(self.verdict(&state_of(task)))
+    }
+
+    /// Whether a task is shown as its answer. The whole exchange is shown as fields.
+    fn shows_running(&self) -> bool {
+        let detail = self.detail();
+        self.out.is_running() && !detail.verbose && !detail.history
+    }
+
+    /// A task as its answer, with the ids below it.
+    fn report_running(&self, task: &TheirTask) -> Outcome {
+        let mut printer = self.printer(self.agent_name().as_deref().unwrap_or("agent"));
+        self.print(&mut printer, |printer| printer.task(task))?;
+        self.out.payload(&printer.end())?;
+        let context = task.context_id.as_ref().map(ToString::to_string);
+        self.report_standing(Some(&task.id.to_string()), context.as_deref(), task.status.state.name())
+    }
+
+    /// What stands below an answer: how the task stands, the ids, and the way on where there is more to come.
+    pub(crate) fn report_standing(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Outcome {
+        let verdict = self.verdict(state);
+        if self.out.quiet {
+            return Ok(verdict);
+        }
+        let paint = self.out.paint;
+        let dim = |text: &str| paint.tint(Tone::Dim, &escape(text));
+        let mut facts: Vec<String> = Vec::new();
+        if task.is_some() && !state.is_empty() {
+            facts.push(paint.state(&state_word(state)));
+        }
+        facts.extend(task.map(|task| dim(&format!("task {task}"))));
+        facts.extend(context.map(|context| dim(&format!("context {context}"))));
+        let mut text = facts.join(&dim(" · ")) + "\n";
+        let done = matches!(
+            state,
+            "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED"
+        );
+        if task.is_some() && !done {
+            for way in self.ways_on(task, context, state) {
+                text += &(dim(&format!("go on: {way}")) + "\n");
+            }
+        }
+        self.out.payload(&text)?;
+        Ok(verdict)
+    }
+
+    /// The exit status: of the state, where `--fail-on` names it.
+    fn verdict(&self, state: &str) -> Exit {
+        let named = self.settings.list("fail-on").iter().flat_map(|list| list.split(','));
+        Exit::of_state(state)
+            .filter(|exit| named.into_iter().any(|name| exit.is_named(name.trim())))
+            .unwrap_or(Exit::Done)
     }
 
     /// A `SendMessageResponse`: a task or a direct reply.
@@ -37,6 +92,12 @@ impl Session {
             return Err(strange("the answer is neither a task nor a message").into());
         };
         let context = message.word("contextId");
+        if let (true, Ok(typed)) = (self.shows_running(), serde_json::from_str::<Message>(message.raw())) {
+            let mut printer = self.printer(self.agent_name().as_deref().unwrap_or("agent"));
+            self.print(&mut printer, |printer| printer.event(&TheirEvent::Message(typed)))?;
+            self.out.payload(&printer.end())?;
+            return self.report_standing(None, context.as_deref(), "");
+        }
         let resume: Vec<String> = context.iter().map(|context| self.resume().go_on(context)).collect();
         if self.out.is_json() {
             self.out.document(json)?;
@@ -47,7 +108,7 @@ impl Session {
             floor.field("Context ID", context.as_deref().unwrap_or("-"));
             render::message(&mut floor, message, self.out.verbose);
             resume.iter().for_each(|way| floor.field("Resume", way));
-            self.out.payload(&floor.finish())?;
+            self.out.fields(floor)?;
         }
         Ok(Exit::Done)
     }
@@ -59,7 +120,7 @@ impl Session {
         }
         let mut floor = Floor::new();
         render::event(&mut floor, Node::new(json), self.out.verbose);
-        self.out.payload(&floor.finish())
+        self.out.fields(floor)
     }
 
     /// What follows the last event of a stream.
@@ -70,10 +131,10 @@ impl Session {
         } else {
             let mut floor = Floor::new();
             resume.iter().for_each(|way| floor.field("Resume", way));
-            self.out.payload(&floor.finish())?;
+            self.out.fields(floor)?;
         }
         self.warn_of(state);
-        Ok(Exit::Done)
+        Ok(self.verdict(state))
     }
 
     fn ways_on(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Vec<String> {

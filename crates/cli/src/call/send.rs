@@ -17,7 +17,7 @@ use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role,
 /// as it comes. The exit code tells whether the message was delivered and the answer reported, not what the answer was.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    sabir send -a https://agent.example \"What is new?\"\n  \
+    sabir send https://agent.example \"What is new?\"\n  \
     sabir send -a agent.example --stream -o json \"Close the quarter\"\n  \
     sabir send --text \"Read this\" --file ./report.pdf --media-type application/pdf\n  \
     echo '{\"month\":3}' | sabir send --data -\n  \
@@ -39,7 +39,10 @@ pub(crate) struct Send {
 }
 
 impl Verb for Send {
-    fn run(self, invocation: Invocation) -> Outcome {
+    fn run(mut self, invocation: Invocation) -> Outcome {
+        let settings = &invocation.settings;
+        let agent = self.parts.take_agent(settings.typed("agent-card"), settings.text("agent-card").is_some())?;
+        let invocation = invocation.aim(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -58,8 +61,10 @@ impl Send {
         if settings.text("agent-card").is_none()
             && let Some(address) = self.parts.address()
         {
-            let hint = format!("sabir send --agent-card {} …", crate::render::shell(address));
-            return Err(Problem::usage("no agent was given; the address is the message here").hint(hint).into());
+            let hint = format!("sabir send --agent-card {} \"<message>\"", crate::render::shell(address));
+            return Err(Problem::usage("there is an address and no message; an address alone is sent as a message")
+                .hint(hint)
+                .into());
         }
         session.reference()?;
         let parts = self.parts.read(&mut std::io::stdin().lock())?;
@@ -67,6 +72,9 @@ impl Send {
         let agent = if self.follow { session.connect_following().await? } else { session.connect().await? };
         if self.dry_run {
             return rehearse(session, &agent, request, waiting);
+        }
+        if session.out.is_running() && !self.follow && (settings.on("stream") || waiting == Waiting::Stay) {
+            return session.send_and_print(&agent, request).await;
         }
         if settings.on("stream") {
             let events = agent.stream(request, session.follow()).await;

@@ -16,6 +16,9 @@ use crate::settings::Settings;
 use sabir_client::{
     Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
 };
+use sabir_proto::AgentCard;
+use sabir_proto::card::SecurityScheme;
+use sabir_wire::Dialect;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -143,6 +146,7 @@ impl Session {
         let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
+        self.tell_version(&agent);
         if shows && self.settings.on("insecure") && agent.chosen().url.scheme() == "https" {
             self.out.warn(
                 "A CREDENTIAL IS SENT OVER A CONNECTION WHOSE CERTIFICATE IS NOT CHECKED (--insecure): \
@@ -157,6 +161,14 @@ impl Session {
         ));
         _ = self.agent.set(agent.clone());
         Ok(agent)
+    }
+
+    /// Says so where the agent is called in an older version than 1.0 without being asked to.
+    fn tell_version(&self, agent: &Agent) {
+        if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::V1 {
+            let version = agent.dialect();
+            self.out.note(&format!("the agent offers no A2A 1.0; calling it in {version} (--a2a-version 1.0 refuses)"));
+        }
     }
 
     /// A client that says it follows handoffs.
@@ -193,14 +205,21 @@ impl Session {
         let credentials = self.credentials(&found).await?;
         let client = builder(&self.settings, credentials).and_then(Builder::build);
         let kept = found.clone();
-        client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)).into())
+        let agent = client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)))?;
+        self.tell_version(&agent);
+        Ok(agent)
     }
 
     /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
     pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
         let signer = signer(&self.settings, &self.out.redactor)?;
-        Ok(Credentials { tokens, signer, ..given(&self.settings) })
+        let mut given = given(&self.settings);
+        if let (Some(bearer), None, Some(place)) = (&given.bearer, &given.api_key, asks_for_key_alone(&found.card)) {
+            self.out.note(&format!("the agent asks for an API key ({place}); the value of --bearer is sent as one"));
+            given.api_key = Some(bearer.clone());
+        }
+        Ok(Credentials { tokens, signer, ..given })
     }
 
     /// Who signs, if an account was named.
@@ -211,6 +230,11 @@ impl Session {
     /// A client in the making, as the settings want it, with nobody watching.
     pub(crate) fn builder(&self, credentials: Credentials) -> Result<Builder, Error> {
         builder(&self.settings, credentials)
+    }
+
+    /// The name of the agent, once it is known.
+    pub(crate) fn agent_name(&self) -> Option<String> {
+        self.agent.get().map(|agent| agent.card().name.clone())
     }
 
     /// A failure of the client, in the words of the envelope.
@@ -306,6 +330,23 @@ fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Err
     Ok(builder)
 }
 
+/// Where the card wants an API key, if it takes no bearer token at all.
+fn asks_for_key_alone(card: &AgentCard) -> Option<String> {
+    let mut place = None;
+    for scheme in card.security_schemes.values() {
+        match scheme {
+            SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => {}
+            SecurityScheme::ApiKey { name, .. } => place = Some(name.clone()),
+            SecurityScheme::HttpAuth { scheme, .. } if !scheme.eq_ignore_ascii_case("bearer") => {}
+            SecurityScheme::MutualTls { .. } => {}
+            SecurityScheme::HttpAuth { .. } | SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
+                return None;
+            }
+        }
+    }
+    place
+}
+
 /// The bindings that were asked for, in that order.
 fn bindings(settings: &Settings) -> Vec<Binding> {
     settings.transports().into_iter().filter_map(|name| name.parse().ok()).collect()
@@ -341,10 +382,10 @@ pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
     Ok(Tls { insecure: settings.on("insecure"), ca: read("ca-cert")?, identity })
 }
 
-/// Which dialects may be spoken: nothing before 1.0 unless it was asked for.
+/// Which dialects may be spoken: without a word the newest that the agent offers, otherwise what was asked for.
 fn version(settings: &Settings) -> Result<Version, Error> {
     match settings.text("a2a-version") {
-        None => Ok(Version::Highest),
+        None => Ok(Version::Newest),
         Some("auto") => Ok(Version::Any),
         Some(name) => match name.parse() {
             Ok(dialect) => Ok(Version::Exactly(dialect)),

@@ -13,6 +13,7 @@ pub(crate) use list::List;
 pub(crate) use subscribe::Subscribe;
 
 use super::Session;
+use super::target::is_address;
 use crate::problem::Problem;
 use clap::Args;
 use sabir_proto::TaskRef;
@@ -20,33 +21,43 @@ use sabir_proto::TaskRef;
 /// Which task.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// The task; --task-id or its variable where it is left out.
-    #[arg(value_name = "TASK_ID")]
-    task: Option<String>,
+    /// The task, with the agent before it unless --agent-card names it. Without a task, --task-id or its variable.
+    #[arg(value_names = ["AGENT", "TASK_ID"], num_args = 0..=2)]
+    words: Vec<String>,
 }
 
 impl From<String> for Which {
     fn from(task: String) -> Self {
-        Self { task: Some(task) }
+        Self { words: vec![task] }
     }
 }
 
 impl Which {
-    /// What was typed.
+    /// The agent, where it was typed before the task or in its place.
+    pub(crate) fn agent(&self) -> Option<&str> {
+        match self.words.as_slice() {
+            [agent, _] => Some(agent),
+            [word] if is_address(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// The task that was typed.
     pub(crate) fn typed(&self) -> Option<&str> {
-        self.task.as_deref()
+        let last = self.words.last()?;
+        (self.words.len() == 2 || !is_address(last)).then_some(last)
     }
 
     /// Whether any task was given at all.
     pub(crate) fn is_given(&self, session: &Session) -> bool {
-        self.task.is_some() || session.settings.text("task-id").is_some()
+        self.typed().is_some() || session.settings.text("task-id").is_some()
     }
 
     /// The id that was meant. The argument stands before what is configured, but not before another flag.
     pub(crate) fn one(&self, session: &Session) -> Result<TaskRef, Problem> {
         let flag = session.settings.text("task-id");
         let help = format!("sabir {} --help", session.path);
-        let id = match (&self.task, flag) {
+        let id = match (self.typed(), flag) {
             (Some(argument), Some(flag)) if session.settings.typed("task-id") && argument != flag => {
                 return Err(Problem::usage("two different tasks were given").hint(help));
             }

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 /// The longest text of one message that is logged, in bytes. Files travel inside messages.
 const LOGGED_BYTES_MAX: usize = 256 << 10;
-/// What takes longer than this is worth a sign of life.
+/// What takes longer than this is worth a progress line.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same for a person, and how often the spinner turns after that.
+const PATIENCE_PRETTY: Duration = Duration::from_millis(250);
+const TURN: Duration = Duration::from_millis(100);
 
 /// Sees everything the client does.
 pub(crate) struct Watcher {
@@ -22,6 +25,8 @@ pub(crate) struct Watcher {
     curl: bool,
     streams: bool,
     task: Mutex<Option<String>>,
+    /// What the agent says about its work.
+    doing: Mutex<Option<String>>,
 }
 
 impl Watcher {
@@ -32,6 +37,7 @@ impl Watcher {
             curl: settings.on("curl"),
             streams: settings.on("stream"),
             task: Mutex::new(None),
+            doing: Mutex::new(None),
         }
     }
 
@@ -52,16 +58,35 @@ impl Watcher {
         }
     }
 
-    /// Says now and then that we are still there. Never ends.
+    /// What the agent says about its work, for the progress line.
+    pub(crate) fn doing(&self, said: Option<String>) {
+        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+
+    /// Says now and then what is being waited for. Never ends.
     pub(crate) async fn show_progress(&self, out: &Output) {
         if !out.watched() || self.debug {
             return std::future::pending().await;
         }
         let begun = Instant::now();
+        self.doing(None);
+        if out.is_pretty() {
+            return self.spin(out, begun).await;
+        }
         loop {
             tokio::time::sleep(PATIENCE).await;
             let what = self.task().map_or_else(|| "waiting for the agent".to_owned(), |task| format!("task {task}"));
             out.progress(&format!("{what}, {} s", begun.elapsed().as_secs()));
+        }
+    }
+
+    async fn spin(&self, out: &Output, begun: Instant) {
+        tokio::time::sleep(PATIENCE_PRETTY).await;
+        for tick in 0.. {
+            let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let words = doing.as_deref().unwrap_or("waiting for the agent");
+            out.spin(tick, &format!("{words} ({} s)", begun.elapsed().as_secs()));
+            tokio::time::sleep(TURN).await;
         }
     }
 
@@ -132,6 +157,10 @@ impl Observer for Watcher {
                 let task = task.to_string();
                 if self.task().as_deref() != Some(task.as_str()) {
                     self.about(&task);
+                    // For a person the ids stand below the answer.
+                    if self.out.is_running() {
+                        return;
+                    }
                     self.out.note(&format!("Task ID: {task}"));
                 }
             }

@@ -14,6 +14,7 @@ mod load;
 mod report;
 
 use crate::Invocation;
+use crate::call::target::is_address;
 use crate::call::{Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -29,6 +30,8 @@ use tokio::signal::unix::{SignalKind, signal};
 const CONCURRENCY_MAX: u16 = 1000;
 /// Most messages of one run.
 const COUNT_MAX: u64 = 10_000_000;
+/// What is sent where nothing else is said.
+const TEXT_DEFAULT: &str = "Hello";
 /// The longest run.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 
@@ -48,9 +51,9 @@ const DURATION_MAX: Duration = Duration::from_secs(3600);
     sabir bench -a http://127.0.0.1:4000 'slow 1' -n 1000 --stream -o json\n  \
     sabir bench -a https://staging.example.com --target-is-mine -c 8 -d 1m")]
 pub(crate) struct Bench {
-    /// What is sent.
-    #[arg(value_name = "TEXT", default_value = "Hello")]
-    text: String,
+    /// What is sent [default: Hello], with the agent before it unless --agent-card names it.
+    #[arg(value_names = ["AGENT", "TEXT"], num_args = 0..=2)]
+    words: Vec<String>,
     /// How many messages are under way at once, 1 to 1000. Over HTTP/1.1 each has a connection of its own.
     #[arg(short, long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONCURRENCY_MAX)))]
     concurrency: u16,
@@ -68,11 +71,22 @@ pub(crate) struct Bench {
 impl Verb for Bench {
     fn run(self, invocation: Invocation) -> Outcome {
         let until = self.until()?;
+        let invocation = invocation.aim(self.words().0)?;
         drive(invocation, Interrupts::Own, async |session| self.measure(session, until).await)
     }
 }
 
 impl Bench {
+    /// The agent, if it was typed, and what is sent.
+    fn words(&self) -> (Option<&str>, &str) {
+        match self.words.as_slice() {
+            [agent, text] => (Some(agent), text),
+            [word] if is_address(word) => (Some(word), TEXT_DEFAULT),
+            [text, ..] => (None, text),
+            [] => (None, TEXT_DEFAULT),
+        }
+    }
+
     fn until(&self) -> Result<Until, Problem> {
         match (self.count, self.duration) {
             (Some(count), _) => Ok(Until::Count(count)),
@@ -92,7 +106,7 @@ impl Bench {
         self.entitled(&agent)?;
         let load = Load {
             agent,
-            text: self.text.clone(),
+            text: self.words().1.to_owned(),
             streams: session.settings.on("stream"),
             patience: session.settings.duration("timeout"),
             until,

@@ -23,6 +23,7 @@ mod streams;
 mod table;
 
 use crate::Invocation;
+use crate::call::target::Target;
 use crate::call::{Believed, Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -50,6 +51,8 @@ use table::{Level, Scope};
     sabir conformance -a http://127.0.0.1:4000 --tck ~/a2a-tck"
 )]
 pub(crate) struct Conformance {
+    #[command(flatten)]
+    target: Target,
     /// The lowest level that counts: must, should or may.
     #[arg(long, value_name = "LEVEL", default_value = "must")]
     level: Level,
@@ -69,6 +72,7 @@ pub(crate) struct Conformance {
 
 impl Verb for Conformance {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.check(session).await)
     }
 }
@@ -113,6 +117,7 @@ impl Conformance {
                 interface.protocol_binding.parse() == Ok(binding) && is_of_1_0(&interface.protocol_version)
             });
             let agent = session.unwatched(only).await?;
+            session.watcher.doing(Some(format!("checking {}", binding.name())));
             let reason = self.binding(&agent, report).await;
             report.close(Scope::Operations, Some(binding), &reason)?;
             let own = match binding {

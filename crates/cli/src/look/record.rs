@@ -129,7 +129,7 @@ impl Record {
         let mut floor = Floor::new();
         floor.field("Exchanges", &count.to_string());
         floor.field("Saved", &file);
-        session.out.payload(&floor.finish())
+        session.out.fields(floor)
     }
 }
 
@@ -137,10 +137,19 @@ impl Record {
 async fn mounts(session: &Session, found: &Believed) -> Result<Vec<Mount>, Stop> {
     let mut mounts = Vec::new();
     let mut refused = None;
+    // Without a word about versions the newest is recorded, and not the older ones that the card offers beside it.
+    let newest = match session.settings.text("a2a-version") {
+        Some(_) => None,
+        None => session.choose(found).ok().map(|chosen| chosen.dialect),
+    };
     for (place, interface) in found.card.supported_interfaces.iter().enumerate() {
         let Ok(binding @ (Binding::JsonRpc | Binding::HttpJson)) = interface.protocol_binding.parse() else { continue };
         let mut only = found.clone();
         only.card.supported_interfaces = vec![interface.clone()];
+        let spoken = session.choose(&only).ok().map(|chosen| chosen.dialect);
+        if newest.is_some() && spoken.is_some() && spoken != newest {
+            continue;
+        }
         match session.unwatched(only).await {
             Ok(agent) => mounts.push(Mount { place, binding, agent }),
             Err(stop) => refused = refused.or(Some(stop)),

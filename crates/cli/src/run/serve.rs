@@ -14,7 +14,7 @@ use sabir_server::config::openai::{OpenaiConfig, Reference};
 use sabir_server::{Config, Server, Summary};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 
 /// Serve agents in every dialect of A2A, over JSON-RPC, HTTP+JSON and gRPC, on one port.
@@ -33,7 +33,7 @@ use tracing_subscriber::EnvFilter;
     SABIR_LOG sets the log filter (default: info), SABIR_LOG_FORMAT=json writes JSON lines.")]
 pub(crate) struct Serve {
     /// Configuration file; ./sabir.toml if there is one.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "server-config", visible_alias = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port, such as 127.0.0.1:4000 or localhost:4000; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
@@ -113,6 +113,13 @@ impl Serve {
 pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow::Result<Config> {
     let here = PathBuf::from("sabir.toml");
     let path = file.or_else(|| here.is_file().then_some(here));
+    if let Some(path) = path.as_deref().filter(|path| holds_client_settings(path)) {
+        anyhow::bail!(
+            "{} holds settings of the client (A2ACLI_…), and no configuration of a server; commands that call an agent \
+             take it: --config {0}",
+            path.display()
+        );
+    }
     let mut config = Config::load(path.as_deref(), Config::variables())?;
     if let Some(data) = data {
         // Relative to where the command was typed, not to the file.
@@ -120,6 +127,12 @@ pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow
         config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
     }
     Ok(config)
+}
+
+/// Whether a file has lines such as `A2ACLI_AGENT_CARD=…`, which no configuration of a server has.
+fn holds_client_settings(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().any(|line| line.trim_start().trim_start_matches("export ").starts_with("A2ACLI_"))
 }
 
 fn demo_agents() -> anyhow::Result<Vec<AgentConfig>> {

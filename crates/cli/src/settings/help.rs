@@ -12,10 +12,14 @@ pub(crate) fn arguments(command: Command, path: &str, layers: &Layers) -> Comman
     command.args(taken.map(|setting| argument(setting, layers)))
 }
 
-/// A command with the format of its result, and no other setting.
+/// A command with the form of its result, and no other setting.
 pub(crate) fn output_alone(command: Command, layers: &Layers) -> Command {
-    let output = SETTINGS.iter().filter(|setting| setting.kind == Kind::Format);
-    command.args(output.map(|setting| argument(setting, layers).value_parser(["text", "json"])))
+    let forms = SETTINGS.iter().filter_map(|setting| match setting.kind {
+        Kind::Format => Some(argument(setting, layers).value_parser(["text", "json", "pretty"])),
+        Kind::Color => Some(argument(setting, layers).value_parser(["auto", "always", "never"])),
+        _ => None,
+    });
+    command.args(forms)
 }
 
 fn argument(setting: &'static Setting, layers: &Layers) -> Arg {

@@ -1,5 +1,6 @@
 //! What values look like. One check serves every place a value may come from.
 
+use crate::exit::Exit;
 use sabir_client::signature::Mode;
 use std::time::Duration as Time;
 
@@ -13,8 +14,10 @@ pub(crate) enum Kind {
     Switch,
     Text,
     Path,
-    /// `text` or `json`.
+    /// `text`, `json` or `pretty`.
     Format,
+    /// `auto`, `always` or `never`.
+    Color,
     Duration,
     /// A duration of at least 100 ms.
     PollInterval,
@@ -37,6 +40,8 @@ pub(crate) enum Kind {
     Trust,
     /// An address of http or https.
     Url,
+    /// States of a task, by their names in kebab case.
+    States,
 }
 
 impl Kind {
@@ -47,6 +52,7 @@ impl Kind {
             Self::Text => "VALUE",
             Self::Path => "PATH",
             Self::Format => "FORMAT",
+            Self::Color => "WHEN",
             Self::Duration | Self::PollInterval => "DURATION",
             Self::Version => "VERSION",
             Self::Transport => "BINDING",
@@ -57,6 +63,7 @@ impl Kind {
             Self::Bytes => "BYTES",
             Self::Trust => "MODE",
             Self::Url => "URL",
+            Self::States => "STATE",
         }
     }
 
@@ -72,8 +79,12 @@ impl Kind {
                 }
             }
             Self::Format => match value {
-                "text" | "json" => Ok(()),
-                _ => Err("it is text or json".into()),
+                "text" | "json" | "pretty" => Ok(()),
+                _ => Err("it is text, json or pretty".into()),
+            },
+            Self::Color => match value {
+                "auto" | "always" | "never" => Ok(()),
+                _ => Err("it is auto, always or never".into()),
             },
             Self::Duration => duration(value).map(drop),
             Self::PollInterval => match duration(value)? {
@@ -92,6 +103,7 @@ impl Kind {
             Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Bytes => bytes(value).map(drop),
             Self::Trust => value.parse::<Mode>().map(drop).map_err(|_| "it is off, if-present or require".into()),
+            Self::States => Exit::check_states(value),
             Self::Url => match url::Url::parse(value) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
                 _ => Err("it is an http or https URL".into()),
@@ -227,7 +239,8 @@ mod tests {
     fn values_are_judged_by_their_kind() {
         for (kind, good, bad) in [
             (Kind::Switch, vec!["1", "TRUE", "no"], vec!["on", "", "2"]),
-            (Kind::Format, vec!["text", "json"], vec!["yaml", "JSON", ""]),
+            (Kind::Format, vec!["text", "json", "pretty"], vec!["yaml", "JSON", ""]),
+            (Kind::Color, vec!["auto", "never"], vec!["yes", ""]),
             (Kind::PollInterval, vec!["100ms", "2"], vec!["99ms", "0"]),
             (Kind::Version, vec!["1.0", "0.3"], vec!["1", "1.0.1", "v1.0", "1.", "1.x"]),
             (Kind::Transport, vec!["JSONRPC", "json-rpc", "rest", "http+json", "gRPC"], vec!["soap", ""]),
@@ -235,6 +248,7 @@ mod tests {
             (Kind::Object, vec!["{}", r#"{"a":1}"#], vec!["[]", "1", "{", ""]),
             (Kind::Count, vec!["0", "10"], vec!["-1", "x", "1.5"]),
             (Kind::Bytes, vec!["5", "10MB", "1GiB"], vec!["", "MB", "5 parsecs", "99999999999999999999"]),
+            (Kind::States, vec!["failed", "failed,canceled", "any"], vec!["", "completed", "FAILED", "failed,"]),
             (Kind::Basic, vec!["u:p", "u:"], vec!["u", ":p"]),
         ] {
             for value in good {

@@ -127,6 +127,15 @@ impl File {
             Ok(read) => read,
             Err(reason) => return Ok(Err(reason)),
         };
+        if !discovered && is_toml(path, &text) {
+            let path = path.display();
+            return Err(Problem::usage(format!(
+                "{path} is the configuration of a server, and --config takes a file of A2ACLI_… lines here"
+            ))
+            .hint(format!(
+                "commands that read a server's files take it: --server-config {path}; sabir serve --config {path}"
+            )));
+        }
         let entries = dotenv::parse(&text, PREFIX).map_err(|(line, what)| {
             Problem::usage(format!("{}:{line}: cannot read this line: {what}", path.display()))
                 .hint("write A2ACLI_NAME=value, or put # before the line")
@@ -135,6 +144,13 @@ impl File {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Ok(Ok(Self { path, discovered, open, entries }))
     }
+}
+
+/// Whether a file is TOML: by its name, or by a line that opens a section.
+fn is_toml(path: &Path, text: &str) -> bool {
+    let section =
+        |line: &str| line.starts_with('[') && line.split('#').next().is_some_and(|l| l.trim_end().ends_with(']'));
+    path.extension().is_some_and(|extension| extension == "toml") || text.lines().any(|line| section(line.trim()))
 }
 
 /// The text of a file, and whether others can read it.

@@ -2,7 +2,6 @@
 
 use super::kind;
 use super::{Kind, Layers, SETTINGS, Setting, find};
-use crate::output::Format;
 use crate::problem::Problem;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -109,6 +108,14 @@ impl Settings {
         &self.get(flag).values
     }
 
+    /// Sets a value as if its flag had been typed.
+    pub(crate) fn give(&mut self, flag: &str, value: &str) {
+        if let Some(one) = self.resolved.iter_mut().find(|one| one.setting.flag == flag) {
+            one.values = vec![value.to_owned()];
+            one.source = Source::Flag;
+        }
+    }
+
     /// On only where somebody said so.
     pub(crate) fn on(&self, flag: &str) -> bool {
         self.said(flag).unwrap_or(false)
@@ -133,10 +140,6 @@ impl Settings {
 
     pub(crate) fn bytes(&self, flag: &str) -> Option<u64> {
         self.text(flag).and_then(|value| kind::bytes(value).ok())
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        Format::read(self.text("output"))
     }
 
     /// Preferred bindings in the card's spelling.
@@ -246,9 +249,9 @@ fn on(resolved: &Resolved) -> bool {
     resolved.values.first().is_some_and(|value| kind::switch(value) == Ok(true))
 }
 
-/// The format somebody asked for, before anything is parsed: errors of the parser have to be printed too.
-pub(crate) fn format_of(layers: &Layers) -> Option<String> {
-    layers.find(find("output")?).map(|(value, _)| value)
+/// What is configured for a setting, before anything is parsed: errors of the parser have to be printed too.
+pub(crate) fn configured(layers: &Layers, flag: &str) -> Option<String> {
+    layers.find(find(flag)?).map(|(value, _)| value)
 }
 
 #[cfg(test)]

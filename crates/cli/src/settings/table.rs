@@ -55,7 +55,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
             "The agent: a host, the URL of its card, a file, or an entry of a catalogue (URL#identifier)",
         ),
     ),
-    short('o', plain("output", Format, "text", "Format of the result: text or json")),
+    short(
+        'o',
+        plain(
+            "output",
+            Format,
+            "pretty on a terminal, text elsewhere",
+            "Format of the result: text (a label and a value per line), json, or pretty (tables and colour, for people)",
+        ),
+    ),
+    plain(
+        "color",
+        K::Color,
+        "auto: where a terminal shows it and NO_COLOR is not set",
+        "Colour in the pretty format: auto, always or never",
+    ),
     reach(
         FlagOnly,
         plain(
@@ -88,7 +102,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     plain(
         "a2a-version",
         Version,
-        "highest both sides know, never below 1.0",
+        "1.0; the newest older version, with a note, where the agent offers no 1.0",
         "Protocol version to speak: 1.0, or an older dialect on purpose (0.3, 0.2, 0.1, agent-native, xpr, auto)",
     ),
     many(plain(
@@ -165,6 +179,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "Print each request as a curl or grpcurl command on standard error, without credentials",
     ),
     plain("debug", Switch, "off", "Log what happens on the wire on standard error, without credentials"),
+    of(
+        &["send", "task get", "task subscribe", "chat"],
+        short(
+            'q',
+            plain(
+                "quiet",
+                Switch,
+                "off",
+                "Print the answer alone, without names and ids; failures go to standard error",
+            ),
+        ),
+    ),
+    of(
+        &["send", "task get", "task subscribe"],
+        many(plain(
+            "fail-on",
+            K::States,
+            "none: the exit status tells whether the answer was reported, not what it was",
+            "Exit with a status of its own when the task is in this state: failed 10, rejected 11, input-required 12, \
+             auth-required 13, canceled 14; any is all of them; repeatable, or with commas",
+        )),
+    ),
     of(
         &["send", "task get", "task list", "chat"],
         plain("history", Count, "whatever the agent sends", "How many messages of history to ask for; 0 for none"),

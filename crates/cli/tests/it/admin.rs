@@ -136,7 +136,7 @@ fn where_there_is_nothing_nothing_is_made() {
     for verb in
         [&["key", "list"][..], &["org", "list"], &["audit", "tail"], &["audit", "verify"], &["key", "revoke", "k"]]
     {
-        refused(&desk.run(verb), "SABIR_ERR_NO_STORE", &["sabir-data", "--config", "--data"]);
+        refused(&desk.run(verb), "SABIR_ERR_NO_STORE", &["sabir-data", "--server-config", "--data"]);
     }
     assert!(!desk.path("sabir-data").exists());
     fs::write(desk.path("sabir.toml"), "[store]\nurl = \"memory:\"\n").unwrap();

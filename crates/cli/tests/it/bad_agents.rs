@@ -71,7 +71,16 @@ fn a_card_that_offers_nothing_we_speak_says_what_it_offers() {
     let mut old = card("https://agent.example/", false);
     old["supportedInterfaces"][0]["protocolVersion"] = "0.3".into();
     let error = Place::new()
-        .run(&["send", "hi", "-a", &with_card("application/json", old.to_string().into_bytes()).url(), "-o", "json"])
+        .run(&[
+            "send",
+            "hi",
+            "--a2a-version",
+            "1.0",
+            "-a",
+            &with_card("application/json", old.to_string().into_bytes()).url(),
+            "-o",
+            "json",
+        ])
         .fails("VersionNotSupportedError", 1);
     assert!(error["hint"].as_str().unwrap().contains("--a2a-version 0.3"), "{error}");
 }

@@ -107,42 +107,99 @@ fn json_is_for_send_and_nobody_is_waited_for_who_cannot_see() {
 fn at_a_terminal_questions_are_answered_in_place() {
     let (_demo, url) = demo(&[]);
     let desk = Desk::new();
-    let mut person = Person::sits_at(desk.command(&["chat", "-a", &url, "--poll-interval", "200ms"]));
-    person.sees("\n> ");
+    let mut person = Person::sits_at(desk.command(&["chat", &url, "--poll-interval", "200ms", "--color", "never"]));
+    person.sees("you> ");
     person.types("ask");
-    person.sees("TASK_STATE_INPUT_REQUIRED");
+    person.sees("Sabir demo asks> What is your favourite colour?");
     person.sees("reply> ");
     person.types("blue");
-    person.sees("TASK_STATE_COMPLETED");
-    person.sees("\n> ");
+    person.sees("Sabir demo> blue");
+    person.sees("you> ");
     person.types("auth 1");
     person.sees("reply, or Enter once it is authorised> ");
     // The demo authorises it by itself after a second; Enter waits for that.
     person.types("");
-    person.sees("TASK_STATE_COMPLETED");
+    person.sees("the task is completed");
     person.types("/nonsense");
     person.sees("means nothing here");
+    assert!(!person.screen.lock().unwrap().contains("Task ID"), "ids are shown on demand");
+    person.types("/ids");
+    person.sees("Task ID");
     person.types("/exit");
     person.sees("Resume: ");
     assert_eq!(person.leaves(), 0);
 }
 
 #[test]
-fn ctrl_c_leaves_the_task_and_then_the_chat() {
+fn an_answer_runs_on_in_one_line_and_lines_go_on_after_a_backslash() {
+    let (_demo, url) = demo(&[]);
+    let mut person = Person::sits_at(Desk::new().command(&["chat", &url, "--color", "never"]));
+    person.sees("you> ");
+    person.types("echo one \\");
+    person.types("two");
+    person.sees("Sabir demo> echo one \ntwo\n");
+    person.sees("you> ");
+    // What is pasted is one message, whatever lines it has.
+    write!(person.keyboard, "\x1b[200~echo three\nfour\x1b[201~\r").unwrap();
+    person.sees("Sabir demo> echo three\nfour\n");
+    person.sees("you> ");
+    // Up brings back the line before.
+    write!(person.keyboard, "\x1b[A\r").unwrap();
+    person.sees("Sabir demo> echo three\nfour\n");
+    person.types("/exit");
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn the_text_form_at_a_terminal_keeps_its_labels() {
+    let (_demo, url) = demo(&[]);
+    let mut person = Person::sits_at(Desk::new().command(&["chat", "-a", &url, "-o", "text"]));
+    person.sees("you> ");
+    person.types("ask");
+    person.sees("Task ID: ");
+    person.sees("State: TASK_STATE_INPUT_REQUIRED");
+    person.sees("reply> ");
+    person.types("/exit");
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_cancels_the_turn_and_drops_the_line() {
     let (_demo, url) = demo(&[]);
     let desk = Desk::new();
-    let mut person = Person::sits_at(desk.command(&["chat", "-a", &url]));
-    person.sees("> ");
+    let mut person = Person::sits_at(desk.command(&["chat", &url, "--color", "never"]));
+    person.sees("you> ");
     person.types("slow 30");
-    person.sees("Task ID: ");
+    person.sees("1 of 60");
     person.interrupts();
-    person.sees("detached; the task goes on");
-    person.sees("sabir task get");
-    person.sees("\n> ");
-    person.types("/cancel");
-    person.sees("TASK_STATE_CANCELED");
-    person.sees("> ");
+    person.sees("the task is canceled");
+    person.sees("you> ");
+    write!(person.keyboard, "never sent\x03").unwrap();
+    person.sees("you> ");
+    person.types("/task");
+    person.sees("canceled");
+    person.sees("you> ");
+    write!(person.keyboard, "\x04").unwrap();
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_leaves_an_agent_that_never_answers() {
+    // It takes the connection and says nothing, not even its card.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let mut person = Person::sits_at(Desk::new().command(&["chat", &url]));
+    person.sees("waiting for the agent");
     person.interrupts();
+    assert_eq!(person.leaves(), 130);
+}
+
+#[test]
+fn a_signal_to_end_ends_the_chat_at_its_prompt() {
+    let (_demo, url) = demo(&[]);
+    let mut person = Person::sits_at(Desk::new().command(&["chat", &url]));
+    person.sees("you>");
+    person.terminates();
     assert_eq!(person.leaves(), 130);
 }
 
@@ -177,6 +234,7 @@ struct Person {
 impl Person {
     fn sits_at(mut command: Command) -> Self {
         let terminal = Terminal::open();
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
         let child = command.spawn().unwrap();
         drop(command);
@@ -208,11 +266,19 @@ impl Person {
     }
 
     fn types(&mut self, text: &str) {
-        writeln!(self.keyboard, "{text}").unwrap();
+        write!(self.keyboard, "{text}\r").unwrap();
     }
 
     fn interrupts(&self) {
-        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        self.signals("-INT");
+    }
+
+    fn terminates(&self) {
+        self.signals("-TERM");
+    }
+
+    fn signals(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
 

@@ -91,8 +91,8 @@ fn a_closed_port_is_one_failure_and_every_line_is_there() {
     let text = Desk::new().run(&["doctor", &url]);
     let shown: Vec<&str> = text.stdout.lines().collect();
     assert_eq!(shown.len(), 4, "{text:#?}");
-    assert!(shown[1].starts_with("fail  tcp               port ") && shown[1].contains(". Fix: start the agent"));
-    assert!(shown[2].starts_with("skip  tls.handshake     … push.token: "), "{}", shown[2]);
+    assert!(shown[1].starts_with("fail  connections taken     port ") && shown[1].contains(". Fix: start the agent"));
+    assert!(shown[2].starts_with("skip  TLS spoken            … webhook token sent: "), "{}", shown[2]);
     assert_eq!(shown[3], "1 failure, 0 warnings. Works today as: nothing.");
 }
 

@@ -100,6 +100,7 @@ mod network;
 mod operate;
 mod pages;
 mod patience;
+mod people;
 mod process;
 mod production;
 mod profiles;

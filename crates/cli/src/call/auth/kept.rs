@@ -53,7 +53,7 @@ impl Verb for Status {
                 floor.field("Expires", &expiry(stored.token.expires, now()));
             }
             floor.field("Total", &tokens.len().to_string());
-            session.out.payload(&floor.finish())?;
+            session.out.fields(floor)?;
             Ok(Exit::Done)
         })
     }
@@ -83,7 +83,7 @@ impl Verb for Logout {
             } else {
                 let mut floor = Floor::new();
                 floor.field("Removed", &removed.to_string());
-                session.out.payload(&floor.finish())?;
+                session.out.fields(floor)?;
             }
             Ok(Exit::Done)
         })

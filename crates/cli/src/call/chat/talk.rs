@@ -1,25 +1,31 @@
 //! The conversation: what carries over between turns, and how a turn goes.
 
+use super::Mode;
+use super::prompt::PromptText;
 use crate::call::parts::{self, Parts};
 use crate::call::session::seconds;
 use crate::call::{Session, send};
 use crate::output::indented;
 use crate::problem::{Code, Problem, Stop};
-use crate::render::{Detail, Floor, Node, event, ids, message, task};
+use crate::render::{AnswerPrinter, Detail, Floor, Node, Tone, event, ids, message, state_word, task};
 use sabir_client::{Agent, Error, Events};
 use sabir_proto::{
     CancelTask, Code as Kind, ContextId, Part, SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
 };
 use std::io::Write;
+use std::time::Duration;
 use tokio::signal::unix::Signal;
+
+/// How long an agent may take to cancel a task after Ctrl-C.
+const CANCEL_MAX: Duration = Duration::from_secs(10);
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Over,
-    /// The task goes on without us.
+    /// Ctrl-C in a pipe: the task goes on and the chat ends.
     Detached,
-    /// Nothing more is to come.
+    /// The chat was left.
     Left,
 }
 
@@ -27,6 +33,9 @@ pub(super) enum Turn {
 pub(super) struct Talk<'a> {
     session: &'a Session,
     agent: Agent,
+    mode: Mode,
+    /// Writes the answer of this turn, in the pretty form.
+    printer: Option<AnswerPrinter>,
     context: Option<ContextId>,
     /// The last task, and where it stood when it was last heard of.
     task: Option<(TaskRef, TaskState)>,
@@ -40,11 +49,13 @@ pub(super) struct Talk<'a> {
 
 impl<'a> Talk<'a> {
     /// Begins where the settings say: with nothing, in a context, or at a task that waits.
-    pub(super) fn begin(session: &'a Session, agent: Agent) -> Result<Self, Problem> {
+    pub(super) fn begin(session: &'a Session, agent: Agent, mode: Mode) -> Result<Self, Problem> {
         let named = send::request(session, Vec::new(), None)?.message;
         Ok(Self {
             session,
             agent,
+            mode,
+            printer: None,
             context: named.context_id,
             task: named.task_id.map(|id| (id, TaskState::InputRequired)),
             attached: Vec::new(),
@@ -57,6 +68,10 @@ impl<'a> Talk<'a> {
         &self.agent.card().name
     }
 
+    pub(super) fn is_with_a_person(&self) -> bool {
+        self.mode == Mode::Person
+    }
+
     /// The task that waits for an answer.
     fn waiting(&self) -> Option<&TaskRef> {
         self.task.as_ref().filter(|(_, state)| state.is_interrupted()).map(|(id, _)| id)
@@ -66,12 +81,13 @@ impl<'a> Talk<'a> {
         matches!(self.task, Some((_, TaskState::AuthRequired)))
     }
 
-    pub(super) fn prompt(&self) -> &'static str {
-        match self.task {
-            Some((_, TaskState::InputRequired)) => "reply> ",
-            Some((_, TaskState::AuthRequired)) => "reply, or Enter once it is authorised> ",
-            _ => "> ",
-        }
+    pub(super) fn prompt(&self) -> PromptText {
+        let (plain, tone) = match self.task {
+            Some((_, TaskState::InputRequired)) => ("reply>", Tone::Attention),
+            Some((_, TaskState::AuthRequired)) => ("reply, or Enter once it is authorised>", Tone::Attention),
+            _ => ("you>", Tone::Strong),
+        };
+        PromptText { plain: format!("{plain} "), styled: self.session.out.paint.tint(tone, plain) + " " }
     }
 
     /// The command that goes on from here.
@@ -89,9 +105,13 @@ impl<'a> Talk<'a> {
         let request = self.request(text)?;
         let line = serde_json::json!({ "sent": &request.message }).to_string();
         self.answer = None;
+        self.begin_answer();
         let (agent, follow) = (self.agent.clone(), self.session.follow());
-        let turn = match within(self.session, interrupts, self.listen(agent.stream(request, follow))).await? {
-            None => Ok(self.detached()),
+        let session = self.session;
+        let ended = within(session, interrupts, self.listen(agent.stream(request, follow))).await;
+        self.end_answer();
+        let turn = match ended? {
+            None => self.interrupted(interrupts).await,
             Some(ended) => ended.map(|()| Turn::Over),
         };
         // What could not be sent stays where it is and may be tried again.
@@ -117,31 +137,104 @@ impl<'a> Talk<'a> {
             }
         };
         match within(self.session, interrupts, waited).await? {
-            None => Ok(self.detached()),
+            None => self.interrupted(interrupts).await,
             Some(said) => {
                 let said = said.map_err(|error| self.refused(error))?;
-                self.heard(&said.value);
                 self.answer = Some(said.json().to_owned());
-                self.print_task(said.json())?;
-                Ok(Turn::Over)
+                self.report(&said.value, said.json())
             }
         }
     }
 
-    pub(super) async fn cancel(&mut self) -> Result<Turn, Stop> {
+    pub(super) async fn cancel(&mut self, interrupts: &mut Signal) -> Result<Turn, Stop> {
         let id = self.last()?;
         let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
-        let said = self.agent.cancel(request).await.map_err(|error| self.session.failed(error))?;
-        self.heard(&said.value);
-        self.print_task(said.json())?;
+        let agent = self.agent.clone();
+        let Some(said) = within(self.session, interrupts, agent.cancel(request)).await? else { return Ok(self.left()) };
+        let said = said.map_err(|error| self.session.failed(error))?;
+        self.report(&said.value, said.json())
+    }
+
+    pub(super) async fn show(&mut self, interrupts: &mut Signal) -> Result<Turn, Stop> {
+        let (id, agent) = (self.last()?, self.agent.clone());
+        let Some(said) = within(self.session, interrupts, agent.task(&id)).await? else { return Ok(self.left()) };
+        let said = said.map_err(|error| self.session.failed(error))?;
+        self.report(&said.value, said.json())
+    }
+
+    /// A command that was given up by Ctrl-C.
+    fn left(&self) -> Turn {
+        if self.is_with_a_person() { Turn::Over } else { Turn::Detached }
+    }
+
+    /// Shows a task as it is, and remembers what carries over.
+    fn report(&mut self, task: &TheirTask, json: &str) -> Result<Turn, Stop> {
+        self.heard(task);
+        if !self.session.out.is_running() {
+            self.print_task(json)?;
+            return Ok(Turn::Over);
+        }
+        self.begin_answer();
+        if let Some(printer) = &mut self.printer {
+            self.session.print(printer, |printer| printer.task(task))?;
+        }
+        self.end_answer();
+        let state = task.status.state;
+        if !state.is_interrupted() && (!state.is_settled() || state == TaskState::Completed) {
+            self.session.out.note(&format!("the task is {}", state_word(state.name())));
+        }
         Ok(Turn::Over)
     }
 
-    pub(super) async fn show(&mut self) -> Result<Turn, Stop> {
-        let id = self.last()?;
-        let said = self.agent.task(&id).await.map_err(|error| self.session.failed(error))?;
-        self.heard(&said.value);
-        self.print_task(said.json())?;
+    /// Ctrl-C during a turn. A person means the turn: its task is cancelled. In a pipe the task goes on.
+    async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<Turn, Stop> {
+        if !self.is_with_a_person() {
+            return Ok(self.detached());
+        }
+        let out = &self.session.out;
+        let Some((id, _)) = self.task.clone().filter(|(_, state)| !state.is_settled()) else {
+            out.note("stopped waiting; the agent has not named a task, so it may still be at work");
+            return Ok(Turn::Over);
+        };
+        let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
+        out.progress("cancelling the task");
+        let agent = self.agent.clone();
+        let canceled = tokio::select! {
+            canceled = tokio::time::timeout(CANCEL_MAX, agent.cancel(request)) => canceled.ok(),
+            _ = interrupts.recv() => None,
+        };
+        out.clear_progress();
+        match canceled {
+            Some(Ok(said)) => {
+                self.heard(&said.value);
+                out.note(&format!("the task is {}", state_word(said.value.status.state.name())));
+            }
+            Some(Err(error)) => {
+                let problem = self.session.failed(error);
+                out.warn(&format!("the agent did not cancel the task: {}; /task shows how it stands", problem.message));
+            }
+            None => out.warn("the agent did not say that it cancelled the task; /task shows how it stands"),
+        }
+        Ok(Turn::Over)
+    }
+
+    fn begin_answer(&mut self) {
+        let session = self.session;
+        self.printer = session.out.is_running().then(|| session.printer(self.name()));
+    }
+
+    /// Ends the line of an answer, also of one that broke off.
+    fn end_answer(&mut self) {
+        self.printer = None;
+        self.session.out.end_line();
+    }
+
+    /// The ids of the task and the conversation.
+    pub(super) fn ids(&self) -> Result<Turn, Stop> {
+        let task = self.task.as_ref().map(|(id, _)| id.to_string());
+        let state = self.task.as_ref().map(|(_, state)| state.name());
+        let context = self.context.as_ref().map(ToString::to_string);
+        self.session.out.text(|floor| ids(floor, task.as_deref(), context.as_deref(), state))?;
         Ok(Turn::Over)
     }
 
@@ -166,7 +259,7 @@ impl<'a> Talk<'a> {
         };
         let mut floor = Floor::new();
         floor.block("Data", &indented(answer));
-        self.session.out.payload(&floor.finish())?;
+        self.session.out.fields(floor)?;
         Ok(Turn::Over)
     }
 
@@ -212,18 +305,23 @@ impl<'a> Talk<'a> {
                 let task = task.clone();
                 self.heard(&task);
             }
-            if self.session.out.lines {
-                let mut floor = Floor::new();
-                event(&mut floor, Node::new(said.json()), self.session.out.verbose);
-                self.session.out.payload(&floor.finish())?;
+            if let Some(printer) = &mut self.printer {
+                self.session.print(printer, |printer| printer.event(&said.value))?;
+            } else if self.session.out.lines {
+                self.session.out.text(|floor| event(floor, Node::new(said.json()), self.session.out.verbose))?;
             }
         }
         match (reply, events.folded()) {
             (Some(reply), _) => {
                 self.answer = Some(reply.clone());
-                if !self.session.out.lines {
+                if !self.session.out.lines && self.printer.is_none() {
                     self.print_message(&reply)?;
                 }
+            }
+            (None, Some(folded)) if self.printer.is_some() => {
+                // The events are the answer. What was let go of them is asked for by /task.
+                self.answer = Some(folded.json().to_owned());
+                self.heard(&folded.value);
             }
             (None, Some(folded)) => {
                 // The task as the agent has it; what was heard of it, should it not answer.
@@ -272,14 +370,14 @@ impl<'a> Talk<'a> {
     fn print_task(&self, json: &str) -> Result<(), Stop> {
         let mut floor = Floor::new();
         task(&mut floor, Node::new(json), &[], Detail { verbose: self.session.out.verbose, history: false });
-        self.session.out.payload(&floor.finish())
+        self.session.out.fields(floor)
     }
 
     fn print_ids(&self, task: &TheirTask, state: &str) -> Result<(), Stop> {
         let mut floor = Floor::new();
         let context = task.context_id.as_ref().map(ToString::to_string);
         ids(&mut floor, Some(&task.id.to_string()), context.as_deref(), Some(state));
-        self.session.out.payload(&floor.finish())
+        self.session.out.fields(floor)
     }
 
     /// `{"message": …}`
@@ -290,7 +388,7 @@ impl<'a> Talk<'a> {
         floor.maybe("Task ID", said.word("taskId").as_deref());
         floor.field("Context ID", &said.word("contextId").unwrap_or_default());
         message(&mut floor, said, self.session.out.verbose);
-        self.session.out.payload(&floor.finish())
+        self.session.out.fields(floor)
     }
 }
 

@@ -1,17 +1,25 @@
 //! What a line means.
 
+/// Everything that can be typed beside messages, with what it does.
+pub(super) const COMMANDS: [(&str, &str); 10] = [
+    ("/new", "begin a new conversation"),
+    ("/file PATH", "send a file, or the URL of one, with the next line"),
+    ("/task", "show the task as it is now"),
+    ("/wait", "wait for the task, after an authorisation that was given elsewhere"),
+    ("/cancel", "cancel the task"),
+    ("/ids", "show the ids of the task and of the conversation"),
+    ("/raw", "show the last answer as JSON"),
+    ("/save FILE", "write the conversation to a new file, one JSON object per line"),
+    ("/help", "this list"),
+    ("/exit", "leave; so does Ctrl-D"),
+];
+
 /// What `/help` says.
-pub(super) const HELP: &str = "\
-/new         begin a new conversation
-/file PATH   send a file, or the URL of one, with the next line
-/task        show the task as it is now
-/wait        wait for the task: after Ctrl-C, or after an authorisation that was given elsewhere
-/cancel      cancel the task
-/raw         show the last answer as JSON
-/save FILE   write the conversation to a new file, one JSON object per line
-/help        this list
-/exit        leave; so does Ctrl-D
-Everything else is sent. Two slashes send a line that begins with one.";
+pub(super) fn help() -> String {
+    let list: String = COMMANDS.iter().map(|(command, about)| format!("{command:<12} {about}\n")).collect();
+    list + "Everything else is sent. Two slashes send a line that begins with one.\n\
+            A backslash at the end of a line goes on with the next one; pasted lines are one message."
+}
 
 /// One line, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +31,7 @@ pub(super) enum Line {
     Task,
     Wait,
     Cancel,
+    Ids,
     Raw,
     Save(String),
     Help,
@@ -37,7 +46,9 @@ impl Line {
         if text.is_empty() {
             return Self::Nothing;
         }
-        let Some(command) = text.strip_prefix('/') else { return Self::Say(text.to_owned()) };
+        // A message of several lines is no command, whatever it begins with.
+        let command = text.strip_prefix('/').filter(|_| !text.contains('\n'));
+        let Some(command) = command else { return Self::Say(text.to_owned()) };
         if command.starts_with('/') {
             return Self::Say(command.to_owned());
         }
@@ -56,6 +67,7 @@ impl Line {
             "task" => alone(Self::Task),
             "wait" => alone(Self::Wait),
             "cancel" => alone(Self::Cancel),
+            "ids" => alone(Self::Ids),
             "raw" => alone(Self::Raw),
             "help" | "?" => alone(Self::Help),
             "exit" | "quit" => alone(Self::Exit),
@@ -76,6 +88,7 @@ mod tests {
             ("  hello /new there ", Line::Say("hello /new there".into())),
             ("//etc/hosts", Line::Say("/etc/hosts".into())),
             (" \t", Line::Nothing),
+            ("/new\nis a path", Line::Say("/new\nis a path".into())),
             ("/new", Line::New),
             ("/file  a b.pdf ", Line::File("a b.pdf".into())),
             ("/save out.jsonl", Line::Save("out.jsonl".into())),
@@ -90,10 +103,9 @@ mod tests {
 
     #[test]
     fn everything_in_the_list_is_understood() {
-        for line in HELP.lines().filter(|line| line.starts_with('/')) {
-            let typed: Vec<&str> = line.split_whitespace().take(2).collect();
-            let typed = if typed[1].chars().all(char::is_uppercase) { typed.join(" ") } else { typed[0].to_owned() };
-            assert!(!matches!(Line::read(&typed), Line::Wrong(_)), "{typed}");
+        for (command, _) in COMMANDS {
+            assert!(!matches!(Line::read(command), Line::Wrong(_)), "{command}");
+            assert!(help().contains(command));
         }
     }
 }

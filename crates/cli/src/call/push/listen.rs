@@ -32,6 +32,7 @@ pub(crate) struct Listen {
 
 impl Verb for Listen {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Own, async |session| self.go(session).await)
     }
 }

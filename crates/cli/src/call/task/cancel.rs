@@ -42,6 +42,7 @@ impl Verb for Cancel {
         if self.tree {
             return inbox::cancel_tree(&invocation, self.which.typed(), &Place::new(self.server_config, self.data));
         }
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }

@@ -40,6 +40,7 @@ pub(crate) struct Download {
 
 impl Verb for Download {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -108,7 +109,7 @@ impl Download {
         let state = report::state_of(task);
         ids(&mut floor, task.word("id").as_deref(), task.word("contextId").as_deref(), Some(&state));
         wanted.iter().for_each(|one| floor.field("Saved", &one.path.display().to_string()));
-        session.out.payload(&floor.finish())?;
+        session.out.fields(floor)?;
         if wanted.is_empty() {
             session.out.warn("the task has no artifacts to save");
         }

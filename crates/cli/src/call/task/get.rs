@@ -21,6 +21,7 @@ pub(crate) struct Get {
 
 impl Verb for Get {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }

@@ -1,6 +1,7 @@
 //! `sabir task list`.
 
 use crate::Invocation;
+use crate::call::target::Target;
 use crate::call::{Interrupts, Session, drive, job};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -22,6 +23,8 @@ const JOB_PAGE_SIZE: i32 = 100;
 /// --context-id keeps those of one context. A list is shown page by page: `Next page token` is for --page-token.
 #[derive(Debug, Args)]
 pub(crate) struct List {
+    #[command(flatten)]
+    target: Target,
     /// Only tasks in this state, such as working or TASK_STATE_WORKING.
     #[arg(long, value_name = "STATE")]
     status: Option<String>,
@@ -44,6 +47,7 @@ pub(crate) struct List {
 
 impl Verb for List {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -72,7 +76,7 @@ impl List {
         } else {
             let mut floor = Floor::new();
             page(&mut floor, answer, session.detail());
-            session.out.payload(&floor.finish())?;
+            session.out.fields(floor)?;
         }
         Ok(Exit::Done)
     }
@@ -165,7 +169,7 @@ impl Walk<'_> {
             // Shown as they come; a page without its end is a page of fields.
             let mut floor = Floor::new();
             page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), self.session.detail());
-            out.payload(&floor.finish())?;
+            out.fields(floor)?;
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ impl Walk<'_> {
         } else if !out.is_json() {
             let mut floor = Floor::new();
             floor.field("Total", &total.to_string());
-            out.payload(&floor.finish())?;
+            out.fields(floor)?;
         }
         Ok(Exit::Done)
     }

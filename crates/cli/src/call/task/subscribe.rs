@@ -21,6 +21,7 @@ pub(crate) struct Subscribe {
 
 impl Verb for Subscribe {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
@@ -32,6 +33,9 @@ impl Subscribe {
         let agent = session.connect().await?;
         let events = agent.subscribe(id.clone(), session.follow()).await;
         let mut events = events.map_err(|error| session.failed(error))?;
+        if session.out.is_running() {
+            return session.print_answer(&mut events, &agent.card().name).await;
+        }
         if session.out.lines {
             return session.print_events(&mut events).await;
         }

@@ -138,7 +138,7 @@ pub(super) fn describe(out: &Output, dialect: Dialect, name: &str) -> Outcome {
     floor.block("Parameters", &indented(&found.rpc.params));
     let version = if dialect == Dialect::V1 { String::new() } else { format!(" --a2a-version {dialect}") };
     floor.field("Example", &format!("sabir call -a AGENT {}{version} -d '{}'", found.rpc.method, found.rpc.params));
-    out.payload(&floor.finish())?;
+    out.fields(floor)?;
     Ok(Exit::Done)
 }
 

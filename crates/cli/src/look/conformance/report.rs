@@ -4,6 +4,7 @@ use super::table::{Level, REQUIREMENTS, Requirement, Scope, find};
 use crate::call::Session;
 use crate::output::Output;
 use crate::problem::Stop;
+use crate::render::{Floor, Paint, escape};
 use sabir_client::Binding;
 use serde::Serialize;
 
@@ -110,7 +111,10 @@ impl<'a> Report<'a> {
 
     /// Adds checks that somebody else made.
     pub(super) fn add(&mut self, checks: Vec<Check>) -> Result<(), Stop> {
-        self.out.text(|floor| checks.iter().for_each(|check| floor.field("Check", &line(check))))?;
+        // For a person the failures come first, in the end.
+        if !self.out.is_pretty() {
+            self.out.text(|floor| checks.iter().for_each(|check| floor.field("Check", &line(check))))?;
+        }
         self.checks.extend(checks);
         Ok(())
     }
@@ -132,6 +136,9 @@ impl<'a> Report<'a> {
             });
             self.out.document(&document.to_string())?;
         }
+        if self.out.is_pretty() {
+            self.out.payload(&pretty(&self.checks, self.out.paint, self.out.verbose))?;
+        }
         self.out.text(|floor| {
             floor.field("Passed", &passed.to_string());
             floor.field("Failed", &failed.to_string());
@@ -140,6 +147,44 @@ impl<'a> Report<'a> {
         })?;
         Ok(good)
     }
+}
+
+/// Failures first, then how many checks of each binding passed, failed and were skipped. Everything with `verbose`.
+fn pretty(checks: &[Check], paint: Paint, verbose: bool) -> String {
+    let mut text = String::new();
+    let mut shown: Vec<&Check> = checks.iter().filter(|check| verbose || check.result == Verdict::Fail).collect();
+    shown.sort_by_key(|check| match check.result {
+        Verdict::Fail => 0,
+        Verdict::Skip => 1,
+        Verdict::Pass => 2,
+    });
+    for check in shown {
+        let rest = line(check);
+        let rest = rest.strip_prefix(check.result.name()).unwrap_or(&rest);
+        text += &format!("{}{}\n", paint.state(check.result.name()), escape(rest));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let mut bindings: Vec<&str> = Vec::new();
+    for check in checks {
+        let binding = check.binding.as_deref().unwrap_or("card");
+        if !bindings.contains(&binding) {
+            bindings.push(binding);
+        }
+    }
+    let mut floor = Floor::new();
+    for binding in bindings {
+        let of = |result: Verdict| {
+            let here = checks.iter().filter(|check| check.binding.as_deref().unwrap_or("card") == binding);
+            here.filter(|check| check.result == result).count().to_string()
+        };
+        floor.field("Part", binding);
+        floor.field("Passed", &of(Verdict::Pass));
+        floor.field("Failed", &of(Verdict::Fail));
+        floor.field("Skipped", &of(Verdict::Skip));
+    }
+    text + &floor.pretty(paint, None) + "\n"
 }
 
 /// `pass CORE-SEND-001 MUST JSONRPC what it says`

@@ -6,13 +6,13 @@
 use super::lines::{Level, Line};
 use crate::output::Output;
 use crate::problem::Stop;
-use crate::render::escape;
+use crate::render::{Paint, Tone, escape};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How wide the column of ids is.
-pub(super) const ID_COLUMNS: usize = 17;
+pub(super) const NAME_COLUMNS: usize = 21;
 /// The longest detail: what strangers say is quoted, not repeated.
 const DETAIL_CHARS_MAX: usize = 300;
 /// What takes longer than this is worth a sign of life.
@@ -147,18 +147,18 @@ impl Report {
         }
         let complains = finding.fix.is_some();
         if self.out.verbose {
-            return self.print(&shown(finding, ""));
+            return self.print(&shown(finding, "", self.out.paint));
         }
         match &mut self.pending {
             Some((first, last)) if finding.status == Status::Skip && first.detail == finding.detail => {
-                *last = finding.id
+                *last = finding.line.row().well
             }
             _ => {
                 self.flush();
                 if complains || (finding.status == Status::Ok && !self.further) {
-                    self.print(&shown(finding, ""));
+                    self.print(&shown(finding, "", self.out.paint));
                 } else if !self.further {
-                    self.pending = Some((finding.clone(), finding.id));
+                    self.pending = Some((finding.clone(), finding.line.row().well));
                 }
             }
         }
@@ -167,8 +167,8 @@ impl Report {
     /// Prints the lines that were held back.
     fn flush(&mut self) {
         if let Some((first, last)) = self.pending.take() {
-            let to = if last == first.id { String::new() } else { format!("… {last}: ") };
-            self.print(&shown(&first, &to));
+            let to = if last == first.line.row().well { String::new() } else { format!("… {last}: ") };
+            self.print(&shown(&first, &to, self.out.paint));
         }
     }
 
@@ -195,7 +195,7 @@ impl Report {
         });
         if self.further && well > 0 && !self.out.is_json() && !self.out.verbose {
             let name = self.interface.clone().unwrap_or_default();
-            self.print(&format!("{:<5} {name:<ID_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
+            self.print(&format!("{:<5} {name:<NAME_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
         }
         (self.interface, self.further) = (None, false);
     }
@@ -258,7 +258,13 @@ impl Report {
         } else {
             let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
             let sum = format!("{}, {}", plural(failures, "failure"), plural(warnings, "warning"));
-            self.print(&format!("{sum}. Works today as: {works_as}."));
+            if self.out.is_pretty() && self.works_as.len() > 1 {
+                self.print(&format!("\n{sum}. Works today as:"));
+                let ways: Vec<String> = self.works_as.iter().map(|way| format!("  {}", escape(way))).collect();
+                self.print(&ways.join("\n"));
+            } else {
+                self.print(&format!("{sum}. Works today as: {works_as}."));
+            }
         }
         match self.gone.take() {
             Some(gone) => Err(gone),
@@ -276,15 +282,22 @@ struct Object<'a> {
     works_as: &'a str,
 }
 
-/// One line of text, with something before its detail. What agents say cannot steer the terminal.
-fn shown(finding: &Finding, before: &str) -> String {
+/// One line of text, with something before its detail. What agents say cannot steer the terminal. A complaint names its id,
+/// by which the guide explains it.
+fn shown(finding: &Finding, before: &str, paint: Paint) -> String {
     let of = finding.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
     let detail = finding.detail.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut text = format!("{:<5} {:<ID_COLUMNS$} {before}{of}{detail}", finding.status.name(), finding.id);
-    if let Some(fix) = &finding.fix {
-        text = format!("{}. Fix: {fix}", text.trim_end_matches('.'));
+    let status = finding.status.name();
+    let status = format!("{}{}", paint.state(status), " ".repeat(5_usize.saturating_sub(status.len())));
+    let text = format!("{:<NAME_COLUMNS$} {before}{of}{detail}", finding.line.row().well);
+    let text = match &finding.fix {
+        Some(fix) => format!("{}. Fix: {fix} [{}]", text.trim_end_matches('.'), finding.id),
+        None => text,
+    };
+    match finding.status {
+        Status::Skip => format!("{status} {}", paint.tint(Tone::Dim, &escape(&text))),
+        _ => format!("{status} {}", escape(&text)),
     }
-    escape(&text)
 }
 
 #[cfg(test)]
@@ -293,7 +306,7 @@ mod tests {
     use crate::output::Format;
 
     fn report() -> Report {
-        let out = Output::new(Format::Json, Arc::default());
+        let out = Output::new(Format::Json, crate::render::ColorChoice::Never, Arc::default());
         Report::new("http://h".into(), out)
     }
 
@@ -302,8 +315,8 @@ mod tests {
         let mut report = report();
         report.about("JSONRPC 1.0");
         report.bad(Line::RpcJson, "said:\n\u{1b}[31mred");
-        let text = shown(&report.findings[0], "");
-        assert!(text.starts_with("fail  rpc.json          JSONRPC 1.0: said:"), "{text}");
+        let text = shown(&report.findings[0], "", Paint::default());
+        assert!(text.starts_with("fail  answers are JSON      JSONRPC 1.0: said:"), "{text}");
         assert!(!text.contains(['\n', '\u{1b}']) && text.contains(". Fix: look for a proxy"), "{text}");
     }
 

@@ -30,7 +30,7 @@ pub(super) async fn talk(session: &Session, card: &str, texts: &[String]) -> Res
                 Some(id) => ids(&mut floor, Some(id), named.as_deref(), state.as_deref()),
                 None => floor.field("Context ID", named.as_deref().unwrap_or("-")),
             }
-            session.out.payload(&floor.finish())?;
+            session.out.fields(floor)?;
         }
     }
     Ok(())
