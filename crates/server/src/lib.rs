@@ -80,8 +80,8 @@ mod wire;
 pub use app::{Server, StartError};
 pub use config::Config;
 pub use files::raise_file_limit;
-pub use summary::{AgentSummary, Summary};
 /// What the crate `sabir` offers to authors of agents: passing work on, and the store that their tests run on.
 pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;
 pub use sabir_store::{Effect, Scope};
+pub use summary::{AgentSummary, Summary};
