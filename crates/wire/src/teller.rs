@@ -18,7 +18,8 @@ use crate::v03::json::put;
 use crate::voice::Voice;
 use crate::{Dialect, LossKind, Losses, jsonrpc, native, sse, v1, v03};
 use sabir_proto::{
-    ArtifactId, Content, ContextId, Fault, FrozenEvent, Message, Part, Seq, TaskRef, TaskState, TheirEvent, TheirTask,
+    ArtifactId, ArtifactUpdate, Content, ContextId, Fault, FrozenEvent, Message, Part, Seq, TaskRef, TaskState,
+    TheirEvent, TheirTask,
 };
 
 /// A whole task is told again when what is new is at least one part in this many of what was told last, so that a
@@ -183,7 +184,7 @@ impl Teller {
             Shape::Whole { task, told, news } => {
                 let (is_status, bytes) = match &event {
                     // Only what the task gains by it: most of a small chunk's own bytes are names that it has already.
-                    TheirEvent::ArtifactUpdate(update) => (false, update.artifact.parts.iter().map(bytes_of).sum()),
+                    TheirEvent::ArtifactUpdate(update) => (false, bytes_gained(task.as_deref(), update)),
                     TheirEvent::Task(_) | TheirEvent::Message(_) | TheirEvent::StatusUpdate(_) => (true, 0),
                 };
                 match (task.as_mut(), event) {
@@ -212,10 +213,24 @@ impl Teller {
     }
 }
 
+/// About as many bytes as a part has in a task beside its content.
+const PART_FRAME_BYTES: usize = r#"{"type":"text","text":""},"#.len();
+
+/// About as many bytes as a task gains by an artifact or a chunk of one. Text that goes on with the text before it becomes
+/// no part of its own.
+fn bytes_gained(task: Option<&TheirTask>, update: &ArtifactUpdate<TaskRef, Option<ContextId>>) -> usize {
+    let bytes: usize = update.artifact.parts.iter().map(bytes_of).sum();
+    let artifacts = task.map(|task| task.artifacts.as_slice()).unwrap_or_default();
+    let known = artifacts.iter().find(|known| known.artifact_id == update.artifact.artifact_id);
+    match (known.and_then(|known| known.parts.last()), update.artifact.parts.first()) {
+        (Some(last), Some(first)) if update.append && last.is_continued_by(first) => bytes - PART_FRAME_BYTES,
+        _ => bytes,
+    }
+}
+
 /// About as many bytes as a part has in a task.
 fn bytes_of(part: &Part) -> usize {
-    const AROUND: usize = r#"{"type":"text","text":""},"#.len();
-    AROUND
+    PART_FRAME_BYTES
         + match &part.content {
             Content::Text(text) | Content::Url(text) => text.len(),
             Content::Raw(bytes) => bytes.len() / 3 * 4,

@@ -16,8 +16,9 @@ fn an_artifact_kept_as_the_chunks_it_came_in_is_one_artifact() {
     let chunk = |text: &str, more: &str| format!(r#"{{"parts":[{{"type":"text","text":"{text}"}}],"index":0{more}}}"#);
     let chunks = [chunk("a", ""), chunk("b", r#","append":true"#), r#"{"parts":[],"index":1}"#.to_owned()].join(",");
     let read = task(Dialect::V01, &format!(r#"{{"id":"t","status":{{"state":"working"}},"artifacts":[{chunks}]}}"#));
-    let shown: Vec<_> = read.artifacts.iter().map(|a| (a.artifact_id.as_str(), a.parts.len())).collect();
-    assert_eq!(shown, [("0", 2), ("1", 0)]);
+    let shown: Vec<_> =
+        read.artifacts.iter().map(|a| (a.artifact_id.as_str(), a.joined_text(), a.parts.len())).collect();
+    assert_eq!(shown, [("0", "ab".to_owned(), 1), ("1", String::new(), 0)]);
 }
 
 #[test]
