@@ -145,10 +145,10 @@ class Comparison:
 
     def verdict(self, limit):
         """The verdict for a table. `limit` None: the run was too short to be judged."""
-        if limit is None and self.cpu:
-            return 'too short for one'
         if self.cpu is None:
             return 'not measured'
+        if limit is None:
+            return 'too short for one'
         return f'**above {1 + limit:g}**' if self.is_above(limit) else f'within {1 + limit:g}'
 
     def notes(self, foreign_cores_max):
