@@ -144,8 +144,12 @@ class Comparison:
         return None if self.cpu is None else self.cpu.median > 1 + limit
 
     def verdict(self, limit):
-        words = {None: 'not measured', False: f'within {1 + limit:g}', True: f'**above {1 + limit:g}**'}
-        return words[self.is_above(limit)]
+        """The verdict for a table. `limit` None: the run was too short to be judged."""
+        if self.cpu is None:
+            return 'not measured'
+        if limit is None:
+            return 'too short for one'
+        return f'**above {1 + limit:g}**' if self.is_above(limit) else f'within {1 + limit:g}'
 
     def notes(self, foreign_cores_max):
         """What a reader must know before believing the ratio."""
@@ -182,8 +186,8 @@ def shown(path):
     return path.replace(os.path.dirname(HERE), '.')
 
 
-def figure(value, digits=0):
-    return '-' if value is None else f'{value:,.{digits}f}'
+def figure(value, digits=0, unit=''):
+    return '-' if value is None else f'{value:,.{digits}f}{unit}'
 
 
 def spread(value):
@@ -194,9 +198,8 @@ def tables(comparisons, limit, foreign_cores_max):
     """The report's tables. `limit` None: the run was too short to be judged."""
     out = ['| CPU per request | before | new | new / before (range) | Verdict | Note |', '|---|---|---|---|---|---|']
     for c in comparisons:
-        verdict = 'too short for one' if limit is None else c.verdict(limit)
-        cpu = [f'{figure(c.median(role, CPU), 1)} us' for role in ROLES]
-        out.append(f'| {c.title} | {cpu[0]} | {cpu[1]} | {spread(c.cpu)} | {verdict} | '
+        cpu = [figure(c.median(role, CPU), 1, ' us') for role in ROLES]
+        out.append(f'| {c.title} | {cpu[0]} | {cpu[1]} | {spread(c.cpu)} | {c.verdict(limit)} | '
                    f'{"; ".join(c.notes(foreign_cores_max))} |')
     out += ['', '| Requests per second | before | new | new / before (range) | before / floor | new / floor | floor |',
             '|---|---|---|---|---|---|---|']
@@ -246,7 +249,7 @@ def finish(name, options, facts, lines, builds, comparisons, faults=()):
     foreign_cores_max = getattr(options, 'max_foreign', FOREIGN_CORES_MAX)
     md = ['# Bench: two builds of Sabir', '', *lines]
     md += [f'- {b.role}: {shown(b.path)}, {b.version}, sha256 {b.sha256[:16]}' for b in builds]
-    md += ['', *filter(None, [sameness(builds)]), '', *tables(comparisons, limit, foreign_cores_max), '']
+    md += ['', *([sameness(builds), ''] if sameness(builds) else []), *tables(comparisons, limit, foreign_cores_max), '']
     if limit is None:
         md += ['Short form: it shows that answers are right. Its round is too short for a verdict.']
     else:

@@ -90,6 +90,12 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(lines[1].endswith('[not reliable, see its note]'))
         self.assertTrue(lines[-1].endswith('1 of 2 verdicts are not reliable: measure again, on a quiet machine.'))
 
+    def test_a_table_says_the_verdict_that_it_was_too_short_or_that_there_is_no_figure(self):
+        good, bad, absent = compared((100, 100)), compared((100, 110)), compared()
+        self.assertEqual([c.verdict(0.03) for c in (good, bad, absent)], ['within 1.03', '**above 1.03**', 'not measured'])
+        self.assertEqual([c.verdict(None) for c in (good, absent)], ['too short for one', 'not measured'])
+        self.assertIn('| send | - | - | - | not measured |', against.tables([absent], 0.03, 0.25)[2])
+
     def test_the_gate_alone_makes_the_verdict_an_exit_status(self):
         good, bad, absent = compared((100, 100)), compared((100, 110)), compared()
         self.assertEqual(against.exit_status([good, bad], 0.03, gate=True, faults=[]), 1)
