@@ -50,7 +50,7 @@ fn what_a_start_would_refuse_is_refused_with_its_place() {
 #[test]
 fn the_schema_is_json_that_knows_the_sections() {
     let schema = Desk::new().run(&["config", "schema"]).json();
-    assert_eq!(schema["properties"]["server"].is_object(), true);
+    assert!(schema["properties"]["server"].is_object(), "{schema}");
     assert_eq!(schema["additionalProperties"], false);
 }
 
