@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::problem::{Code, Outcome as Ran, Problem, Stop};
 use crate::render::Floor;
 use clap::Args;
+use sabir_proto::{NonText, Role, TheirTask};
 use sabir_server::Config;
 use sabir_server::admin::{AdminError, DeskOrder, DeskSaid, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 use serde_json::json;
@@ -77,14 +78,16 @@ impl Verb for Show {
         if out.is_json() {
             out.document(&json!({"question": question, "task": task}).to_string())?;
         }
-        let task: serde_json::Value = task.read().unwrap_or_default();
+        let task: Option<TheirTask> = task.read().ok();
         out.text(|floor| {
             fields(floor, &question);
-            for message in task["history"].as_array().into_iter().flatten() {
-                let who = if message["role"] == "ROLE_USER" { "Caller" } else { "Agent" };
-                let parts = message["parts"].as_array().into_iter().flatten();
-                let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
-                floor.field(who, &texts.join("\n"));
+            let Some(task) = task else { return };
+            for message in &task.history {
+                let who = if message.role == Role::User { "Caller" } else { "Agent" };
+                floor.field(who, &message.text_with(NonText::Describe));
+            }
+            for artifact in &task.artifacts {
+                floor.field("Artifact", &artifact.text_with(NonText::Describe));
             }
         })?;
         Ok(Exit::Done)

@@ -99,7 +99,7 @@ fn a_browser_gets_a_page_and_a_program_gets_what_it_always_got() {
 
 #[test]
 fn an_organisation_whose_secret_the_server_does_not_have_is_refused() {
-    let home = Home::new(&format!("[auth]\naccept = [\"jwt\"]\n{ECHO}"));
+    let home = Home::new(&format!("[auth.jwt]\nsecret = \"env:ORG_SECRET_OF_A_TEST\"\naudience = \"a\"\n{ECHO}"));
     let mut command = home.command();
     command.env("ORG_SECRET_OF_A_TEST", "0123456789abcdef0123456789abcdef");
     let _sabir = Sabir::run(&home, command);

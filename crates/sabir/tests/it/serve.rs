@@ -27,6 +27,10 @@ fn start(folder: &tempfile::TempDir) -> (Child, BufReader<std::process::ChildStd
     let program = std::env::current_exe().expect("a test has a binary");
     let mut command = Command::new(program);
     command.args(["serve::serves_until_it_is_stopped", "--exact", "--ignored", "--nocapture"]);
+    // What the tests are run with is no configuration of a server.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SABIR_")) {
+        command.env_remove(name);
+    }
     command.env("SABIR_SERVER__LISTEN", "127.0.0.1:0");
     command.env("SABIR_STORE__URL", format!("sqlite:{}/sabir.db", folder.path().display()));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
