@@ -155,8 +155,9 @@ impl Tools {
 
 /// Another agent as a tool.
 fn peer(peer: Peer) -> Offer {
-    let skills: Vec<String> =
-        peer.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
+    // A card without skills of its own has one that repeats the agent's name and description.
+    let own = peer.skills.iter().filter(|skill| skill.description != peer.description);
+    let skills: Vec<String> = own.map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
     let parameters = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "description": "What to ask it, in words it understands by themselves."}},
@@ -165,7 +166,7 @@ fn peer(peer: Peer) -> Offer {
     Offer {
         name: plain_name(AGENTS, peer.name.as_str()),
         description: shortened(
-            format!("Asks the agent {}. {} {}", peer.title, peer.description, skills.join(" ")),
+            format!("Asks the agent {}. {} {}", peer.title, peer.description, skills.join(" ")).trim_end().to_owned(),
             1024,
         ),
         parameters,
