@@ -9,12 +9,17 @@
 use crate::agent::Context;
 use crate::machine;
 use bytes::Bytes;
-use sabir_proto::{Content, Fault, Message, MessageId, Part, Role, Stamp, Task, TaskId, TaskState};
-use sabir_store::{Effect, Listing, States};
+use sabir_proto::{Artifact, Content, Fault, Message, MessageId, Part, Role, Stamp, Task, TaskId, TaskState};
+use sabir_store::{Effect, Listing, States, Stored};
 use std::collections::VecDeque;
 
 /// Tasks that are read at once. Each may be as large as a task may be, so not many.
-const PAGE_TASKS: usize = 4;
+const PAGE_TASKS: usize = 2;
+/// Bytes of stored tasks after which no more of them are read, however little of each is given: files count here, and become
+/// notes later.
+const READ_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a media type; honest ones are far shorter.
+const MEDIA_TYPE_BYTES_MAX: usize = 256;
 /// A message that does not fit is shortened, unless fewer bytes than this are left for it.
 const SHORTENED_BYTES_MIN: usize = 256;
 
@@ -40,7 +45,8 @@ pub struct PastTask {
     pub id: TaskId,
     /// How it ended.
     pub state: TaskState,
-    /// What the caller and the agent said, oldest first. Each artifact is a message of the agent; a file is a note.
+    /// What the caller and the agent said, oldest first. Each artifact is a message of the agent; a file is a note, and metadata
+    /// is left out.
     pub messages: Vec<Message>,
     /// What the agent kept with the task, see [`Context::keep`]; absent where `messages` is not all that was said.
     pub data: Option<Bytes>,
@@ -57,8 +63,8 @@ impl Context {
     pub async fn conversation_within(&self, limits: ConversationLimits) -> Result<Vec<PastTask>, Fault> {
         let (core, mut room) = (&self.turn.core, limits);
         let fault = |e| core.store_fault("reading a conversation", &e);
-        let (mut past, mut token) = (VecDeque::new(), None);
-        while room.is_left() {
+        let (mut past, mut token, mut read_bytes) = (VecDeque::new(), None, 0);
+        while room.is_left() && read_bytes < READ_BYTES_MAX {
             let listing = Listing {
                 scope: self.turn.scope().clone(),
                 context: Some(self.context_id().clone()),
@@ -70,6 +76,7 @@ impl Context {
             };
             let page = core.log.list(listing).await.map_err(fault)?;
             for stored in &page.tasks {
+                read_bytes += bytes_stored(stored);
                 let Some(task) = machine::thaw(stored) else { continue };
                 let data = core.log.agent_data(task.id).await.map_err(fault)?;
                 if !room.is_left() {
@@ -138,23 +145,41 @@ fn messages_of(task: Task) -> Vec<Message> {
         let name =
             MessageId::parse(&format!("{id}/{}", artifact.artifact_id)).or_else(|_| MessageId::parse(&id.to_string()));
         let mut message = Message::text(name.expect("a UUID is a legal id"), Role::Agent, "");
-        message.parts = artifact.parts;
+        // Chunks of text that were stored apart are one text here as well.
+        let mut whole = Artifact::new(artifact.artifact_id.clone(), Vec::new());
+        for part in artifact.parts {
+            whole.append(Artifact::new(artifact.artifact_id.clone(), vec![part]));
+        }
+        message.parts = whole.parts;
         messages.push(message);
     }
     // Why a task failed is for its caller: an agent would take it for something that it said.
     messages.extend(task.status.message.filter(|_| state != TaskState::Failed));
     for message in &mut messages {
+        // Only what was said counts against the limits, so nothing else is given.
+        message.metadata = None;
+        message.extensions.clear();
+        message.reference_task_ids.clear();
         message.parts.iter_mut().for_each(note_file);
     }
     messages.retain(|message| !message.parts.is_empty());
     messages
 }
 
-/// Replaces a file by a note.
+/// Replaces a file by a note, and leaves out what stands beside the content.
 fn note_file(part: &mut Part) {
     if let Content::Raw(_) = part.content {
         *part = Part::text(part.described());
     }
+    part.metadata = None;
+    part.filename = None;
+    part.media_type.take_if(|media_type| media_type.len() > MEDIA_TYPE_BYTES_MAX);
+}
+
+/// About how many bytes a task has in the store.
+fn bytes_stored(stored: &Stored) -> usize {
+    let base = stored.base.as_ref().map_or(0, |base| base.task.json.len());
+    base + stored.tail.iter().map(|event| event.json.len()).sum::<usize>()
 }
 
 fn bytes_of(message: &Message) -> usize {
@@ -181,7 +206,7 @@ fn shorten(message: &mut Message, bytes_max: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::{Artifact, ArtifactId};
+    use sabir_proto::ArtifactId;
 
     fn task(question: &str, answer: &str) -> Task {
         let json = r#"{"id":"018bcfe5-687b-7000-8000-000000000000","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"}}"#;
@@ -212,6 +237,17 @@ mod tests {
         let (messages, data) = taken(&mut room, task("hi", &"é".repeat(500)), "tools");
         assert_eq!((messages.len(), data), (1, false), "{messages:?}");
         assert!(messages[0].len() <= 300 && messages[0].ends_with("[the first part of 1000 bytes]"), "{messages:?}");
+    }
+
+    #[test]
+    fn chunks_are_one_text_and_metadata_is_left_out() {
+        let mut task = task("hi", "un");
+        task.artifacts[0].parts.push(Part::text("believable"));
+        task.history[0].metadata = serde_json::from_str(r#"{"large":"x"}"#).ok();
+        task.history[0].parts[0].metadata = serde_json::from_str(r#"{"large":"x"}"#).ok();
+        let messages = messages_of(task);
+        assert_eq!(messages[1].parts, [Part::text("unbelievable")]);
+        assert!(messages[0].metadata.is_none() && messages[0].parts == [Part::text("hi")], "{messages:?}");
     }
 
     #[test]

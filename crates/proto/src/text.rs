@@ -62,10 +62,13 @@ fn parts_text(parts: &[Part], non_text: NonText, continues: fn(&Part, &Part) -> 
     for part in parts {
         let shown = match (part.as_text(), non_text) {
             (Some(text), _) => Cow::Borrowed(text),
-            (None, NonText::Skip) => continue,
+            (None, NonText::Skip) => {
+                before = Some(part);
+                continue;
+            }
             (None, NonText::Describe) => part.described(),
         };
-        if before.is_some_and(|before| !continues(before, part)) {
+        if !text.is_empty() && before.is_some_and(|before| !continues(before, part)) {
             text.push('\n');
         }
         text.push_str(&shown);
@@ -115,6 +118,14 @@ mod tests {
         let parts = vec![Part::text("un"), Part::text("believ"), Part::text("able"), quoted];
         let artifact = Artifact::new(ArtifactId::parse("a").unwrap(), parts);
         assert_eq!(artifact.joined_text(), "unbelievable\n> able");
+    }
+
+    #[test]
+    fn text_around_a_picture_stays_on_two_lines() {
+        let picture = Part::new(Content::Raw(vec![1]));
+        let parts = vec![picture.clone(), Part::text("Here:"), picture, Part::text("As you see")];
+        let artifact = Artifact::new(ArtifactId::parse("a").unwrap(), parts);
+        assert_eq!(artifact.joined_text(), "Here:\nAs you see");
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub struct Summary {
     pub is_synced: bool,
     /// The credentials that the agents accept; empty where they ask for none.
     pub accepted: Vec<&'static str>,
+    /// The configured agents that ask for no credential.
+    pub open_agents: Vec<String>,
+    /// Whether this is production, which refuses every call to an agent that asks for no credential.
+    pub is_production: bool,
     /// What the configuration says that is probably wrong.
     pub warnings: Vec<String>,
 }
@@ -52,6 +56,8 @@ impl Server {
             store: store_path(config).ok().flatten(),
             is_synced: config.store.durability == Durability::Full,
             accepted,
+            open_agents: config.open_agents().map(str::to_owned).collect(),
+            is_production: config.is_production(),
             warnings: config.warnings(),
         }
     }

@@ -73,7 +73,10 @@ impl Send {
         if self.dry_run {
             return rehearse(session, &agent, request, waiting);
         }
-        if session.out.is_running() && !self.follow && (settings.on("stream") || waiting == Waiting::Stay) {
+        if session.out.is_running()
+            && !self.follow
+            && (settings.on("stream") || (waiting == Waiting::Stay && !session.out.quiet))
+        {
             return session.send_and_print(&agent, request).await;
         }
         if settings.on("stream") {

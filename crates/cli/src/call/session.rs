@@ -336,7 +336,9 @@ fn asks_for_key_alone(card: &AgentCard) -> Option<String> {
     for scheme in card.security_schemes.values() {
         match scheme {
             SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => {}
-            SecurityScheme::ApiKey { name, .. } => place = Some(name.clone()),
+            // A token does not belong into a URL, where proxies log it.
+            SecurityScheme::ApiKey { name, location, .. } if location == "header" => place = Some(name.clone()),
+            SecurityScheme::ApiKey { .. } => {}
             SecurityScheme::HttpAuth { scheme, .. } if !scheme.eq_ignore_ascii_case("bearer") => {}
             SecurityScheme::MutualTls { .. } => {}
             SecurityScheme::HttpAuth { .. } | SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {

@@ -9,6 +9,7 @@ use super::paint::{Paint, Tone, state_word};
 use super::{escape, visible};
 use crate::output::indented;
 use sabir_proto::{Artifact, Content, Message, Part, TaskState, TaskStatus, TheirEvent, TheirTask};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The longest name that stands before an answer, in columns.
 const NAME_MAX: usize = 24;
@@ -18,8 +19,8 @@ const NAME_MAX: usize = 24;
 struct WrittenArtifact {
     id: String,
     text: String,
-    /// Parts that are no text.
-    others: usize,
+    /// Digests of the parts that are no text.
+    others: Vec<u64>,
 }
 
 /// Writes an answer as it comes.
@@ -108,7 +109,7 @@ impl AnswerPrinter {
         let id = artifact.artifact_id.to_string();
         let known = self.artifacts.iter().position(|written| written.id == id);
         let at = known.unwrap_or_else(|| {
-            self.artifacts.push(WrittenArtifact { id: id.clone(), text: String::new(), others: 0 });
+            self.artifacts.push(WrittenArtifact { id: id.clone(), text: String::new(), others: Vec::new() });
             self.artifacts.len() - 1
         });
         let whole: String = artifact.parts.iter().filter_map(Part::as_text).collect();
@@ -116,19 +117,22 @@ impl AnswerPrinter {
         let fresh: Vec<Part> = if append || known.is_none() {
             artifact.parts.clone()
         } else {
+            let others: Vec<&Part> = artifact.parts.iter().filter(|part| part.as_text().is_none()).collect();
+            let digests: Vec<u64> = others.iter().map(|part| digest(part)).collect();
             let written = &self.artifacts[at];
-            let others = artifact.parts.iter().filter(|part| part.as_text().is_none()).skip(written.others);
-            let rest = match whole.strip_prefix(written.text.as_str()) {
-                Some(rest) => rest.to_owned(),
+            let told = whole.strip_prefix(written.text.as_str()).filter(|_| digests.starts_with(&written.others));
+            let (rest, skipped) = match told {
+                Some(rest) => (rest.to_owned(), written.others.len()),
                 // The agent has taken back what it said.
                 None => {
                     text = self.end() + &self.paint.tint(Tone::Dim, "(said anew)") + "\n";
                     self.artifacts[at].text.clear();
-                    whole
+                    self.artifacts[at].others.clear();
+                    (whole, 0)
                 }
             };
             let rest = (!rest.is_empty()).then(|| Part::text(rest));
-            rest.into_iter().chain(others.cloned()).collect()
+            rest.into_iter().chain(others.into_iter().skip(skipped).cloned()).collect()
         };
         if fresh.is_empty() {
             return text;
@@ -139,7 +143,7 @@ impl AnswerPrinter {
         for part in &fresh {
             match part.as_text() {
                 Some(said) => self.artifacts[at].text.push_str(said),
-                None => self.artifacts[at].others += 1,
+                None => self.artifacts[at].others.push(digest(part)),
             }
             text += &self.part(part);
         }
@@ -289,6 +293,13 @@ fn size(bytes: usize) -> String {
         1024..=1_048_575 => format!("{} KiB", bytes / 1024),
         _ => format!("{} MiB", bytes / 1_048_576),
     }
+}
+
+/// A number that tells one part from another within one answer.
+fn digest(part: &Part) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(part).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

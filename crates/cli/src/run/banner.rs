@@ -7,9 +7,13 @@ use std::fmt::Write as _;
 pub(super) fn banner(summary: &Summary) -> String {
     let mut text = String::new();
     let reach = if summary.is_local { "this machine only" } else { "reachable from other machines" };
-    let asks = match summary.accepted.as_slice() {
-        [] => "no credential needed".to_owned(),
-        accepted => format!("credentials: {}", accepted.join(", ")),
+    let asks = match (summary.accepted.join(", "), summary.open_agents.join(", ")) {
+        (accepted, open) if accepted.is_empty() && summary.is_production && !open.is_empty() => {
+            "every call is refused".into()
+        }
+        (accepted, _) if accepted.is_empty() => "no credential needed".to_owned(),
+        (accepted, open) if open.is_empty() => format!("credentials: {accepted}"),
+        (accepted, open) => format!("credentials: {accepted}; none for {open}"),
     };
     line(&mut text, format_args!("Sabir {} on {} ({reach}; {asks})", env!("CARGO_PKG_VERSION"), summary.url));
     let width = |of: fn(&AgentSummary) -> &str| summary.agents.iter().map(|agent| of(agent).len()).max().unwrap_or(0);
@@ -78,6 +82,8 @@ mod tests {
             store: Some("sabir-data/sabir.db".into()),
             is_synced: true,
             accepted: Vec::new(),
+            open_agents: vec!["echo".into(), "slow".into()],
+            is_production: false,
             warnings: vec!["x is wrong".into()],
         };
         let version = env!("CARGO_PKG_VERSION");

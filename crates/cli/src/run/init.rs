@@ -78,9 +78,16 @@ impl Verb for Init {
 }
 
 impl Init {
+    /// Makes the line with the key a comment where the model runs on this machine: it asks for none.
+    fn key_mark(&self) -> &'static str {
+        let local = ["://127.", "://localhost", "://[::1]"];
+        let is_local = self.openai.as_deref().is_some_and(|url| local.iter().any(|host| url.contains(host)));
+        if is_local { "# " } else { "" }
+    }
+
     /// The command that serves it.
     fn next(&self) -> String {
-        let key = if self.openai.is_some() { "OPENAI_API_KEY=… " } else { "" };
+        let key = if self.openai.is_some() && self.key_mark().is_empty() { "OPENAI_API_KEY=… " } else { "" };
         match self.file.to_str() {
             Some("sabir.toml") => format!("{key}sabir serve"),
             other => format!("{key}sabir serve --config {}", shell(other.unwrap_or("FILE"))),
@@ -100,7 +107,11 @@ impl Init {
                 "Runs a command for every message",
             ),
             (_, Some(url), _) => (
-                format!("kind = \"openai\"\nurl = {}\nbearer = \"env:OPENAI_API_KEY\"\n", quoted(url)),
+                format!(
+                    "kind = \"openai\"\nurl = {}\n{}bearer = \"env:OPENAI_API_KEY\"\n",
+                    quoted(url),
+                    self.key_mark()
+                ),
                 "Answers with a model",
             ),
             (_, _, Some(url)) => (

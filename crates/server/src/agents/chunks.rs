@@ -44,11 +44,13 @@ pub(super) struct TextChunks<'a> {
     due: Option<Instant>,
     /// A chunk was reported, so that later ones are appended to it.
     is_begun: bool,
+    /// The last part that was reported is plain text, which an empty chunk extends by nothing.
+    ends_in_text: bool,
 }
 
 impl<'a> TextChunks<'a> {
     pub(super) const fn new(cx: &'a Context, artifact: ArtifactId, limits: ChunkLimits) -> Self {
-        Self { cx, artifact, limits, text: String::new(), due: None, is_begun: false }
+        Self { cx, artifact, limits, text: String::new(), due: None, is_begun: false, ends_in_text: true }
     }
 
     /// Whether there is text, reported or not.
@@ -109,7 +111,8 @@ impl<'a> TextChunks<'a> {
 
     /// Reports the last of the text; an empty chunk where all of it was reported, so that readers learn of the end.
     pub(super) async fn finish(&mut self, metadata: Option<Object>) -> Result<(), Failure> {
-        if !self.has_text() {
+        let adds_nothing = self.text.is_empty() && !self.ends_in_text && metadata.is_none();
+        if !self.has_text() || adds_nothing {
             return Ok(());
         }
         let text = std::mem::take(&mut self.text);
@@ -118,6 +121,7 @@ impl<'a> TextChunks<'a> {
 
     async fn report(&mut self, parts: Vec<Part>, metadata: Option<Object>, is_last: bool) -> Result<(), Failure> {
         self.due = None;
+        self.ends_in_text = parts.last().is_some_and(|part| part.is_plain_text() && part.media_type.is_none());
         let artifact = Artifact { metadata, ..Artifact::new(self.artifact.clone(), parts) };
         self.cx.chunk(artifact, self.is_begun, is_last).await?;
         self.is_begun = true;

@@ -164,7 +164,14 @@ impl Http {
                     return Err(self.call(cx).failed(&error));
                 }
             };
-            for piece in answer::pieces(&frame).map_err(Failure)? {
+            let pieces = match answer::pieces(&frame) {
+                Ok(pieces) => pieces,
+                Err(problem) => {
+                    chunks.flush().await?;
+                    return Err(Failure(problem));
+                }
+            };
+            for piece in pieces {
                 match piece {
                     Piece::More(parts) => chunks.push_parts(parts).await?,
                     Piece::Progress(text) => {

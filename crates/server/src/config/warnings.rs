@@ -32,14 +32,18 @@ impl Config {
         std::iter::once(&self.auth).chain(own).any(|auth| auth.accepted().contains(&accept))
     }
 
+    /// The names of the agents that ask for no credential.
+    pub(crate) fn open_agents(&self) -> impl Iterator<Item = &str> {
+        self.agent.iter().filter(|agent| self.auth_of(agent).is_open()).map(|agent| agent.name.as_str())
+    }
+
     /// The authentication that counts for an agent.
     fn auth_of<'a>(&'a self, agent: &'a AgentConfig) -> &'a AuthConfig {
         agent.auth.as_ref().unwrap_or(&self.auth)
     }
 
     fn warn_of_open_access(&self, warnings: &mut Vec<String>) {
-        let open = self.agent.iter().filter(|agent| self.auth_of(agent).is_open());
-        let open: Vec<&str> = open.map(|agent| agent.name.as_str()).collect();
+        let open: Vec<&str> = self.open_agents().collect();
         if open.is_empty() {
             return;
         }

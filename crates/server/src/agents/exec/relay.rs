@@ -64,6 +64,8 @@ pub(super) async fn relay(
     };
     let outcome = relay.run(group).await;
     if outcome.is_err() {
+        // What was printed before the turn failed is the caller's; a task that is over takes nothing, and needs nothing.
+        drop(relay.chunks.flush().await);
         group.ended().await;
     }
     let (asked, printed, stderr) = (relay.asked, relay.printed.text(), relay.tail.text());
