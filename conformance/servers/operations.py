@@ -452,11 +452,16 @@ def subscribe_settled(talk):
 
 
 @case('refusals', versions=('0.3',))
-def old_by_choice_only(talk):
-    """A server of 0.3 is not spoken to unless that is asked for."""
-    done = talk.sabir.run('send', 'echo x', '-a', talk.server.url, '--transport', talk.binding, '-o', 'json')
-    equal('status', done.status, 1)
-    equal('code', done.json()['error']['code'], 'VersionNotSupportedError')
+def old_unless_refused(talk):
+    """A server of 0.3 is called in 0.3, which standard error says; `--a2a-version 1.0` refuses it."""
+    words = ['send', 'echo x', '-a', talk.server.url, '--transport', talk.binding, '-o', 'json']
+    done = talk.sabir.run(*words)
+    equal('status', done.status, 0)
+    if '0.3' not in done.stderr:
+        raise Wrong(f'standard error does not name the version: {done.stderr!r}')
+    refused = talk.sabir.run(*words, '--a2a-version', '1.0')
+    equal('status', refused.status, 1)
+    equal('code', refused.json()['error']['code'], 'VersionNotSupportedError')
 
 
 # --- Push -------------------------------------------------------------------------------------------------------------
