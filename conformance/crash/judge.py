@@ -7,7 +7,12 @@ what it looked at; one that found nothing to look at has proven nothing and coun
 import collections
 import dataclasses
 import datetime
+import pathlib
+import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+
+from chunks import joined_parts
 from record import LIVE, SETTLED, brief, opened_ms, settles, state_of
 from script import chunks_of
 
@@ -258,7 +263,7 @@ def fold_artifact(artifacts, update):
     chunk = update['artifact']
     for at, known in enumerate(artifacts):
         if known['artifactId'] == chunk['artifactId']:
-            joined = {**known, **chunk, 'parts': known['parts'] + chunk['parts']}
+            joined = {**known, **chunk, 'parts': joined_parts(known['parts'], chunk['parts'])}
             artifacts[at] = joined if update.get('append') else chunk
             return
     artifacts.append(chunk)

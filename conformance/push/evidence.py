@@ -6,8 +6,12 @@ Nothing else is looked at. In particular nothing of the server's: not its tables
 import dataclasses
 import json
 import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import scene
+from chunks import joined_parts
 
 SETTLED = {'TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'}
 
@@ -136,7 +140,7 @@ def with_chunk(artifacts, update):
     known = next((one for one in artifacts if one['artifactId'] == chunk['artifactId']), None)
     if known is None:
         return [*artifacts, chunk]
-    made = {**known, **chunk, 'parts': known['parts'] + chunk['parts']} if update.get('append') else chunk
+    made = {**known, **chunk, 'parts': joined_parts(known['parts'], chunk['parts'])} if update.get('append') else chunk
     return [made if one is known else one for one in artifacts]
 
 
