@@ -147,7 +147,7 @@ def another_version_has_a_folder_of_its_own(scratch):
 
 
 def an_environment_knows_only_its_last_place(scratch):
-    fresh, home = scratch / 'fresh', scratch / 'home'
+    fresh, home = scratch / 'made.new-1', scratch / 'made'
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', fresh], check=True)
     script = f'#!{fresh}/bin/python\nimport sys\nprint(sys.prefix)\n'
     (fresh / 'bin' / 'where').write_text(script)
@@ -156,7 +156,7 @@ def an_environment_knows_only_its_last_place(scratch):
     fresh.rename(home)
     said = subprocess.run([home / 'bin' / 'where'], capture_output=True, text=True, check=True).stdout.strip()
     assert said == str(home), said
-    found = [file for file in home.rglob('*') if file.is_file() and str(fresh).encode() in file.read_bytes()]
+    found = [file for file in home.rglob('*') if file.is_file() and fresh.name.encode() in file.read_bytes()]
     assert not found, found
 
 
