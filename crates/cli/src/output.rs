@@ -141,7 +141,7 @@ impl Output {
         self.payload(&(compact(json) + "\n"))
     }
 
-    /// A remark on standard error. If nobody listens there, that is no reason to fail.
+    /// A remark on standard error. A closed standard error is no reason to fail.
     pub(crate) fn note(&self, text: &str) {
         self.remark(Tone::Dim, text);
     }

@@ -2,7 +2,7 @@
 //! that work with or without a server running.
 //!
 //! A command opens the guard's file beside the task log, makes one change and has a server that runs on the same file read
-//! it before the command ends. Every change is in the audit, with whoever was at the keyboard.
+//! it before the command ends. Every change is in the audit, with the name of the operator.
 //!
 //! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
 

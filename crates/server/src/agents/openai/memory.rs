@@ -1,6 +1,6 @@
 //! What the model is told of earlier turns: of this task, and of the earlier tasks of the conversation.
 //!
-//! What the caller and the model said is in the log. Which tools the model used is nobody's business but its own, so the
+//! What the caller and the model said is in the log. Callers do not see which tools the model used, so the
 //! agent keeps those exchanges beside the task ([`Context::keep`]), each with the place in the history where it belongs.
 //! Endpoints refuse a use of a tool without its result and a result without its use, so an exchange is told whole or not
 //! at all.
