@@ -55,7 +55,6 @@ mod deliver;
 mod directory;
 mod door;
 mod federation;
-mod files;
 mod front;
 mod gate;
 mod handed;
@@ -66,6 +65,7 @@ mod metrics;
 mod network;
 mod operator;
 mod peer;
+mod process;
 mod proxies;
 mod registry;
 mod retention;
@@ -79,7 +79,9 @@ mod wire;
 
 pub use app::{Server, StartError};
 pub use config::Config;
-pub use files::raise_file_limit;
+#[cfg(feature = "logging")]
+pub use process::init_logging;
+pub use process::{is_json_log, raise_file_limit, stop_signal};
 /// What the crate `sabir` offers to authors of agents: passing work on, and the store that their tests run on.
 pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;

@@ -55,7 +55,7 @@ impl Verb for Mock {
             })?;
             let base = format!("http://{}", stage.address());
             // Before anybody learns that we listen: a stop may follow at once.
-            let stop = crate::run::serve::stop_signal()
+            let stop = sabir_server::stop_signal()
                 .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
             let player = Player::new(Shelf::new(cassette), &base, self.fast, out.clone());
             out.payload(&format!("Listening: {base}\n"))?;

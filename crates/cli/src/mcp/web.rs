@@ -42,7 +42,7 @@ pub(super) async fn serve(address: SocketAddr, handler: Handler) -> Outcome {
     }
     let listener = TcpListener::bind(address).await.map_err(|e| failed(format!("cannot listen on {address}: {e}")))?;
     let address = listener.local_addr().map_err(|e| failed(e.to_string()))?;
-    let stop = crate::run::serve::stop_signal().map_err(|e| failed(format!("cannot listen for signals: {e}")))?;
+    let stop = sabir_server::stop_signal().map_err(|e| failed(format!("cannot listen for signals: {e}")))?;
     let mut config = StreamableHttpServerConfig::default();
     // Nothing is kept between two calls, so nobody needs a session.
     config.legacy_session_mode = false;

@@ -61,7 +61,7 @@ impl Verb for DemoServer {
 
 impl DemoServer {
     fn start(self) -> anyhow::Result<()> {
-        super::serve::start_log("warn");
+        sabir_server::init_logging("warn");
         let output = self.output;
         let options = self.options()?;
         let runtime = super::runtime().context("cannot start")?;
@@ -96,7 +96,7 @@ async fn serve(options: Options, output: Output) -> anyhow::Result<()> {
     let token = options.token.clone();
     let demo = Demo::start(options).await?;
     // Before anybody learns that we listen: a stop may follow at once.
-    let stop = super::serve::stop_signal().context("cannot listen for signals")?;
+    let stop = sabir_server::stop_signal().context("cannot listen for signals")?;
     eprintln!("Test token: {}", token.reveal());
     // At once, and on one line: scripts wait for it.
     let mut stdout = std::io::stdout();

@@ -12,10 +12,9 @@ use sabir_server::config::agent::{AgentConfig, Kind};
 use sabir_server::config::listen::parse_listen;
 use sabir_server::config::openai::{OpenaiConfig, Reference};
 use sabir_server::{Config, Server, Summary};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use tracing_subscriber::EnvFilter;
 
 /// Serve agents in every dialect of A2A, over JSON-RPC, HTTP+JSON and gRPC, on one port.
 ///
@@ -79,7 +78,7 @@ impl Verb for Serve {
 
 impl Serve {
     fn start(self) -> anyhow::Result<()> {
-        start_log("info");
+        sabir_server::init_logging("info");
         let config = self.config()?;
         let runtime = super::runtime().context("cannot start")?;
         runtime.block_on(serve(config))
@@ -155,7 +154,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     sabir_server::raise_file_limit();
     let server = Server::start(config.clone()).await?;
     // Before anybody learns that we listen: a stop may follow at once.
-    let stop = stop_signal().context("cannot listen for signals")?;
+    let stop = sabir_server::stop_signal().context("cannot listen for signals")?;
     // On stdout and at once: scripts wait for this line to learn the port.
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on {}", server.url())?;
@@ -167,7 +166,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 
 /// Says what is served: a banner for people, and a line of the log where the log is for programs.
 fn tell_operator(summary: &Summary) {
-    if is_json_log() {
+    if sabir_server::is_json_log() {
         let agents: Vec<&str> = summary.agents.iter().map(|agent| agent.name.as_str()).collect();
         tracing::info!(url = summary.url, agents = agents.join(","), "serving");
         summary.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -176,40 +175,4 @@ fn tell_operator(summary: &Summary) {
     // Cards of remote agents are in it, so what steers a terminal is escaped. A terminal that is gone is no reason to stop.
     let text: String = banner(summary).lines().map(|line| escape(line) + "\n").collect();
     drop(std::io::stderr().write_all(text.as_bytes()));
-}
-
-fn is_json_log() -> bool {
-    std::env::var("SABIR_LOG_FORMAT").is_ok_and(|format| format == "json")
-}
-
-/// Completes on SIGTERM or SIGINT.
-pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping");
-    })
-}
-
-/// Writes the log to stderr, from this level on unless SABIR_LOG says otherwise.
-pub(super) fn start_log(usual: &str) {
-    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    // A log on a disk that is full is a log without some lines, and no reason to go down: complaining about it in the same
-    // place would be a panic.
-    let is_colored =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(is_colored)
-        .log_internal_errors(false);
-    if is_json_log() {
-        log.json().init();
-    } else {
-        log.init();
-    }
 }

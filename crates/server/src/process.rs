@@ -1,0 +1,72 @@
+//! What a process that serves needs from the system: open files, the signals that stop it, and a log.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Raises the number of files that may be open to what the system allows this process; how many that are, where it says.
+///
+/// The usual soft limit is for programs that cannot count beyond it. A server with it stops accepting after a thousand
+/// connections in and out, whatever its own limits are. Commands of agents inherit it.
+pub fn raise_file_limit() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return current;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::warn!(%error, ?current, ?maximum, "the number of open files cannot be raised");
+            current
+        }
+    }
+}
+
+/// Completes when this process receives Ctrl-C (`SIGINT`) or `SIGTERM`. From this call on, neither of them ends the
+/// process by itself. Must be called inside a Tokio runtime.
+pub fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+    })
+}
+
+/// Whether `SABIR_LOG_FORMAT` asks for one JSON object per line of the log.
+pub fn is_json_log() -> bool {
+    std::env::var("SABIR_LOG_FORMAT").is_ok_and(|format| format == "json")
+}
+
+/// Writes the log to the standard error stream. `SABIR_LOG` sets the filter; `default_filter` counts without it. A program
+/// that has a `tracing` subscriber keeps that one.
+#[cfg(feature = "logging")]
+pub fn init_logging(default_filter: &str) {
+    use std::io::IsTerminal;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    // A full disk must cost lines of the log, not the process: a complaint in the same place would be a panic.
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(!is_plain && std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
+    // The error would say that there is a subscriber already.
+    drop(if is_json_log() { log.json().try_init() } else { log.try_init() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_files_may_be_open_as_the_system_allows() {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        // Lower first, as most systems have it; but not below what other tests have open.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(1024), maximum }).unwrap();
+        assert_eq!(raise_file_limit(), maximum);
+        assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+    }
+}
