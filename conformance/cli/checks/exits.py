@@ -77,7 +77,7 @@ def unreachable_comes_in_many_forms(case):
         holds(run.code == 3, f'{reference}: {run}')
         lacks(run.err, 'panick', 'stderr')
     busy = case.stub(on={'GetTask': lambda _: raised(Http(503, grpc='UNAVAILABLE'))})
-    case.run('task', 'get', 't-1', '-a', busy.url, '-o', 'json').fails('A2ACLI_ERR_UNREACHABLE', 3)
+    case.run('task', 'get', 't-1', '-a', busy.url, '-o', 'json').fails('SABIR_ERR_UNAVAILABLE', 3)
     stalled = case.stub(files={'/.well-known/agent-card.json': lambda request: stall(plain)})
     case.run('card', 'get', '-a', stalled.url, '--timeout', '1s', '-o', 'json').fails('A2ACLI_ERR_TIMEOUT', 5)
 

@@ -156,7 +156,7 @@ def a_fatal_error_is_the_last_line(case):
     )
     holds(run.code in (3, 5), f'exit {run.code}: {run}')
     equal([next(iter(line)) for line in run.jsonl], ['task', 'artifactUpdate', 'error'], 'lines')
-    holds(run.error['code'] in ('A2ACLI_ERR_UNREACHABLE', 'A2ACLI_ERR_TIMEOUT'), f'{run.error}')
+    holds(run.error['code'] in ('A2ACLI_ERR_UNREACHABLE', 'SABIR_ERR_UNAVAILABLE', 'A2ACLI_ERR_TIMEOUT'), f'{run.error}')
     contains(run.error['hint'], 't-1', 'the hint carries the id')
 
 

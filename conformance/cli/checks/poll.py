@@ -106,7 +106,7 @@ def a_few_failed_polls_are_survived_and_many_are_not(case):
 
     server = endless(case, GetTask=dead)
     run = case.run('task', 'get', 't-1', '--wait', '--poll-interval', '100ms', '-a', server.url, '-o', 'json')
-    run.fails('A2ACLI_ERR_UNREACHABLE', 3)
+    run.fails('SABIR_ERR_UNAVAILABLE', 3)
     holds(len(server.of('GetTask')) <= 6, f'{len(server.of("GetTask"))} polls of a dead agent')
 
 

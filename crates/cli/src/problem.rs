@@ -23,6 +23,8 @@ pub(crate) enum Code {
     CardInvalid,
     /// Name resolution, connection or TLS failed.
     Unreachable,
+    /// A server answered that it cannot serve now: HTTP 503, gRPC `UNAVAILABLE`.
+    Unavailable,
     /// The agent wants a credential and none was given.
     CredentialsMissing,
     /// A credential was given and refused.
@@ -45,6 +47,7 @@ impl Code {
             Self::CardNotFound => "A2ACLI_ERR_CARD_NOT_FOUND",
             Self::CardInvalid => "A2ACLI_ERR_CARD_INVALID",
             Self::Unreachable => "A2ACLI_ERR_UNREACHABLE",
+            Self::Unavailable => "SABIR_ERR_UNAVAILABLE",
             Self::CredentialsMissing => "A2ACLI_ERR_CREDENTIALS_MISSING",
             Self::AuthFailed => "A2ACLI_ERR_AUTH_FAILED",
             Self::Timeout => "A2ACLI_ERR_TIMEOUT",
@@ -57,7 +60,7 @@ impl Code {
     pub(crate) const fn exit(self) -> Exit {
         match self {
             Self::Usage => Exit::Usage,
-            Self::CardNotFound | Self::Unreachable => Exit::Unreachable,
+            Self::CardNotFound | Self::Unreachable | Self::Unavailable => Exit::Unreachable,
             Self::CredentialsMissing | Self::AuthFailed => Exit::Auth,
             Self::Timeout => Exit::Timeout,
             Self::CardInvalid | Self::Internal | Self::Protocol(_) | Self::Vendor(_) => Exit::Failed,
@@ -207,6 +210,7 @@ mod tests {
             (Code::CardNotFound, "A2ACLI_ERR_CARD_NOT_FOUND", 3),
             (Code::CardInvalid, "A2ACLI_ERR_CARD_INVALID", 1),
             (Code::Unreachable, "A2ACLI_ERR_UNREACHABLE", 3),
+            (Code::Unavailable, "SABIR_ERR_UNAVAILABLE", 3),
             (Code::CredentialsMissing, "A2ACLI_ERR_CREDENTIALS_MISSING", 4),
             (Code::AuthFailed, "A2ACLI_ERR_AUTH_FAILED", 4),
             (Code::Timeout, "A2ACLI_ERR_TIMEOUT", 5),

@@ -35,6 +35,7 @@ pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
 pub(crate) fn named(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
+        Error::Unreachable { reason, .. } if is_unavailable(reason) => (Code::Unavailable, Some(TransportCode::Http(503))),
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),
@@ -61,7 +62,7 @@ pub(crate) fn named(error: &Error) -> Problem {
 /// The protocol's names, and ours for what it has no name for.
 const fn of_fault(kind: Kind) -> Code {
     match kind {
-        Kind::Unavailable | Kind::Closed => Code::Unreachable,
+        Kind::Unavailable | Kind::Closed => Code::Unavailable,
         Kind::Exhausted | Kind::TooMany => Code::Vendor("SABIR_ERR_TOO_MANY_REQUESTS"),
         Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
         Kind::TaskNotFound
@@ -82,6 +83,11 @@ const fn of_fault(kind: Kind) -> Code {
     }
 }
 
+/// Whether a server answered that it cannot serve now, which is not the same as no answer.
+fn is_unavailable(reason: &str) -> bool {
+    reason.starts_with("HTTP 503")
+}
+
 /// What to type next.
 fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
     let again = |flag: &str| words.resume.command(&format!("{} {flag}", words.path)) + " …";
@@ -90,8 +96,7 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
         }
-        // Something is there, and cannot serve now.
-        Error::Unreachable { reason, .. } if reason.starts_with("HTTP 503") => {
+        Error::Unreachable { reason, .. } if is_unavailable(reason) => {
             format!("the agent is there and cannot serve now: try again in a moment; if it stays so: {}", doctor(words))
         }
         Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {

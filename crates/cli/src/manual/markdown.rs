@@ -44,7 +44,9 @@ In JSON an error is one object on standard output, in text four fields on standa
 
 `code` is the protocol's name of the error, or one of `A2ACLI_ERR_USAGE`, `A2ACLI_ERR_CARD_NOT_FOUND`,
 `A2ACLI_ERR_CARD_INVALID`, `A2ACLI_ERR_UNREACHABLE`, `A2ACLI_ERR_CREDENTIALS_MISSING`, `A2ACLI_ERR_AUTH_FAILED`,
-`A2ACLI_ERR_TIMEOUT`, `A2ACLI_ERR_INTERNAL`, or, for what only this tool does, `SABIR_ERR_…`. `a2aCode` is the JSON-RPC
+`A2ACLI_ERR_TIMEOUT`, `A2ACLI_ERR_INTERNAL`, or, for what the specification has no code for, `SABIR_ERR_…`:
+`SABIR_ERR_TOO_MANY_REQUESTS` where a limit of the agent is reached, `SABIR_ERR_UNAVAILABLE` where the agent answers that it cannot
+serve now (HTTP 503). `a2aCode` is the JSON-RPC
 code, HTTP status or gRPC status that carried it, or null.
 ";
 

@@ -155,8 +155,7 @@ fn limits_and_outages_say_what_to_do() {
     let desk = Desk::new();
     for (status, code, exit, hint) in [
         (429, "SABIR_ERR_TOO_MANY_REQUESTS", 1, "wait before the next call"),
-        // The specification's own code for it, with a hint of its own.
-        (503, "A2ACLI_ERR_UNREACHABLE", 3, "cannot serve now: try again in a moment"),
+        (503, "SABIR_ERR_UNAVAILABLE", 3, "cannot serve now: try again in a moment"),
     ] {
         let url = agent(status, "{}", |_| {});
         let ran = desk.run(&["task", "get", &url, "t-1", "-o", "json"]);
