@@ -118,7 +118,12 @@ def completed(script, line):
 def bash_loads_the_script_and_completes(case):
     run = case.run('completion', 'bash').exits(0)
     script = case.file('sabir.bash', run.out)
-    for line, wanted in (('sabir ta', 'task'), ('sabir task su', 'subscribe'), ('sabir send --ag', '--agent-card')):
+    for line, wanted in (
+        ('sabir ta', 'task'),
+        ('sabir task su', 'subscribe'),
+        ('sabir task push-config cr', 'create'),
+        ('sabir send --ag', '--agent-card'),
+    ):
         offered, errors = completed(script, line)
         holds(any(word.startswith(wanted) for word in offered), f'{line!r} offers {offered} {errors}')
 
@@ -128,13 +133,13 @@ def every_shell_gets_a_script(case):
     for shell, mark in (
         ('bash', 'complete'),
         ('zsh', '#compdef sabir'),
-        ('fish', 'complete -c sabir'),
+        ('fish', '--command sabir'),
         ('powershell', 'Register-ArgumentCompleter'),
         ('elvish', 'edit:completion'),
     ):
         run = case.run('completion', shell, env={'A2ACLI_AGENT_CARD': 'http://127.0.0.1:1'}).exits(0)
         contains(run.out, mark, f'the script for {shell}')
-        contains(run.out, 'push-config', f'the script for {shell}')
+        contains(run.out, 'SABIR_COMPLETE', f'the script for {shell}')
     case.run('completion', 'tcsh', '-o', 'json').fails('A2ACLI_ERR_USAGE', 2)
 
 
@@ -150,6 +155,6 @@ def other_shells_load_the_script(case):
         command = [word.format(script) for word in loads[shell]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=case.environment({}))
         equal(done.returncode, 0, f'{shell}: {done.stderr}')
-        contains(done.stdout, '_sabir' if shell == 'zsh' else 'task', f'{shell}: {done.stderr}')
+        contains(done.stdout, 'sabir' if shell == 'zsh' else 'task', f'{shell}: {done.stderr}')
     if len(there) < len(loads):
         raise NotMeasured(f'not installed: {", ".join(sorted(set(loads) - set(there)))}')

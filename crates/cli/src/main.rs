@@ -3,6 +3,7 @@
 mod admin;
 mod call;
 mod cli;
+mod completion;
 mod exit;
 mod habits;
 mod look;
@@ -51,6 +52,9 @@ impl Invocation {
 }
 
 fn main() -> ExitCode {
+    if completion::answered() {
+        return Exit::Done.into();
+    }
     let redactor = REDACTOR.get_or_init(Arc::default).clone();
     std::panic::set_hook(Box::new(panicked));
     let (arguments, scan) = match arguments() {

@@ -1,4 +1,4 @@
-//! What is generated from the definitions of the commands: completion scripts, man pages and `docs/cli.md`.
+//! What is generated from the definitions of the commands: man pages and `docs/cli.md`.
 
 mod markdown;
 
@@ -8,28 +8,7 @@ use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::settings::Layers;
 use clap::{Args, Command, ValueEnum};
-use clap_complete::Shell;
 use std::path::{Path, PathBuf};
-
-/// Print a completion script for a shell.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    source <(sabir completion bash)\n  \
-    sabir completion zsh > ~/.zfunc/_sabir\n  \
-    sabir completion fish > ~/.config/fish/completions/sabir.fish")]
-pub(crate) struct Completion {
-    /// The shell.
-    shell: Shell,
-}
-
-impl Verb for Completion {
-    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command(&Layers::default(), HelpLength::Full), "sabir", &mut script);
-        out.payload(&String::from_utf8_lossy(&script))?;
-        Ok(Exit::Done)
-    }
-}
 
 /// Write the manual: docs/cli.md to standard output, or man pages to a directory.
 #[derive(Debug, Args)]

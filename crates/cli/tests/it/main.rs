@@ -12,6 +12,7 @@
 //! | a configuration is checked before a start, and a start says what is served | `configuration` |
 //! | streamed text is one text, and agents know what was said before | `conversation` |
 //! | a conversation at a terminal or in a pipe | `chat` |
+//! | a shell completes what is typed | `completion` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
 //! | other agents are judged fairly | `conformance`, `doctor` |
@@ -70,6 +71,7 @@ mod cassettes;
 mod catalog;
 mod chat;
 mod circles;
+mod completion;
 mod configuration;
 mod conformance;
 mod conversation;
