@@ -2,7 +2,7 @@
 
 use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments, output_alone};
-use crate::{Invocation, admin, call, look, manual, mcp, run};
+use crate::{Invocation, admin, call, completion, look, manual, mcp, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
@@ -155,7 +155,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::db::Prune>("db prune", Group::Administer, Takes::Output),
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
     entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
-    entry::<manual::Completion>("completion", Group::Tool, Takes::Nothing),
+    entry::<completion::Completion>("completion", Group::Tool, Takes::Nothing),
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];
 

@@ -9,6 +9,7 @@ mod talk;
 
 use super::cassette::{Head, Writer, card};
 use crate::Invocation;
+use crate::call::target::is_address;
 use crate::call::{Believed, Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -34,8 +35,8 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(
     after_help = "JSON-RPC and HTTP+JSON are recorded; gRPC interfaces are left out of the card that is shown.\n\n\
     Examples:\n  \
-    sabir record trip.cassette -a https://agent.example 'Plan a trip' 'Make it shorter'\n  \
-    sabir record all.cassette -a https://agent.example --port 4100\n  \
+    sabir record trip.cassette https://agent.example 'Plan a trip' 'Make it shorter'\n  \
+    sabir record all.cassette https://agent.example --port 4100\n  \
     sabir mock trip.cassette\n  \
     sabir replay trip.cassette --against http://127.0.0.1:4000"
 )]
@@ -43,9 +44,10 @@ pub(crate) struct Record {
     /// The cassette to write.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to say, a turn each; without it, record what others say.
-    #[arg(value_name = "TEXT")]
-    texts: Vec<String>,
+    /// What to say, a turn each, with the agent before it unless --agent-card names it. Without a text, record what others
+    /// say.
+    #[arg(value_names = ["AGENT", "TEXT"], num_args = 0..)]
+    words: Vec<String>,
     /// Port to listen on; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
@@ -56,12 +58,22 @@ pub(crate) struct Record {
 
 impl Verb for Record {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.words().0)?;
         drive(invocation, Interrupts::Own, async |session| self.record(session).await)
     }
 }
 
 impl Record {
+    /// The agent, if it was typed, and the texts.
+    fn words(&self) -> (Option<&str>, &[String]) {
+        match self.words.split_first() {
+            Some((first, texts)) if is_address(first) => (Some(first), texts),
+            _ => (None, &self.words),
+        }
+    }
+
     async fn record(&self, session: &Session) -> Outcome {
+        let (_, texts) = self.words();
         let interrupts = signal(SignalKind::interrupt());
         let mut interrupts =
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
@@ -84,13 +96,13 @@ impl Record {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = stage.run(recorder.clone(), async move { drop(stopped.await) });
         let work = async {
-            let outcome = if self.texts.is_empty() {
+            let outcome = if texts.is_empty() {
                 self.listening(session, &base)
             } else {
-                talk::talk(session, &shown, &self.texts).await
+                talk::talk(session, &shown, texts).await
             };
             match outcome {
-                Ok(()) if self.texts.is_empty() => std::future::pending().await,
+                Ok(()) if texts.is_empty() => std::future::pending().await,
                 outcome => outcome,
             }
         };

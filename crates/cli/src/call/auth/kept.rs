@@ -2,6 +2,7 @@
 
 use super::{now, store, unkept};
 use crate::Invocation;
+use crate::call::target::Target;
 use crate::call::{Interrupts, Session, drive};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -13,15 +14,20 @@ use sabir_client::tokens::Stored;
 use sabir_proto::Timestamp;
 use serde_json::json;
 
-/// Show which agents a token is kept for: all of them, or the one of --agent-card.
+/// Show which agents a token is kept for: all of them, or one.
 ///
 /// Tokens themselves are not shown.
 #[derive(Debug, Args)]
-pub(crate) struct Status {}
+pub(crate) struct Status {
+    #[command(flatten)]
+    target: Target,
+}
 
 /// Forget the tokens that are kept for an agent.
 #[derive(Debug, Args)]
 pub(crate) struct Logout {
+    #[command(flatten)]
+    target: Target,
     /// Only that of this security scheme.
     #[arg(long, value_name = "NAME")]
     scheme: Option<String>,
@@ -32,6 +38,7 @@ pub(crate) struct Logout {
 
 impl Verb for Status {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             let origin = match session.settings.text("agent-card") {
                 Some(_) => Some(origin(session).await?),
@@ -61,12 +68,13 @@ impl Verb for Status {
 
 impl Verb for Logout {
     fn run(self, invocation: Invocation) -> Outcome {
+        let invocation = invocation.aim(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             let origin = match (self.all, session.settings.text("agent-card")) {
                 (true, _) => None,
                 (false, Some(_)) => Some(origin(session).await?),
                 (false, None) => {
-                    let hint = "sabir auth logout --agent-card <ref>, or --all";
+                    let hint = "sabir auth logout <agent>, or --all";
                     return Err(Problem::usage("no agent was given").hint(hint).into());
                 }
             };

@@ -177,7 +177,12 @@ async fn progress(common: &Common, session: &Session, begun: Instant) {
             (measured.latency.total(), measured.failed())
         };
         let seconds = begun.elapsed().as_secs();
-        session.out.progress(&format!("{seconds} s, {done} messages, {failed} failed"));
+        match common.load.until {
+            Until::Count(count) => session.out.bar(done, count, &format!("messages, {failed} failed, {seconds} s")),
+            Until::Elapsed(all) => {
+                session.out.bar(seconds, all.as_secs(), &format!("s, {done} messages, {failed} failed"));
+            }
+        }
     }
 }
 

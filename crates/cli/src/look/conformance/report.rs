@@ -51,12 +51,14 @@ pub(super) struct Report<'a> {
     /// What was recorded since the last part was closed.
     open: Vec<(&'static str, Result<(), String>, bool)>,
     checks: Vec<Check>,
+    /// How many results were recorded, for the progress line.
+    recorded: usize,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(session: &'a Session, level: Level) -> Result<Self, Stop> {
         let agent = session.settings.text("agent-card").unwrap_or_default().to_owned();
-        let report = Self { out: &session.out, agent, level, open: Vec::new(), checks: Vec::new() };
+        let report = Self { out: &session.out, agent, level, open: Vec::new(), checks: Vec::new(), recorded: 0 };
         report.out.text(|floor| {
             floor.field("Agent", &session.out.redactor.url(&report.agent));
             floor.field("Level", level.name());
@@ -67,6 +69,10 @@ impl<'a> Report<'a> {
     /// Records that a requirement is kept, or in which way it is not. The first failure stands.
     pub(super) fn record(&mut self, id: &'static str, kept: Result<(), String>) {
         debug_assert!(find(id).is_some(), "{id} is not in the table");
+        self.recorded += 1;
+        if self.out.watched() {
+            self.out.spin(self.recorded, &format!("{} checks made, last {id}", self.recorded));
+        }
         match self.open.iter_mut().find(|(known, ..)| *known == id) {
             Some((_, known, skipped)) if known.is_ok() || *skipped => (*known, *skipped) = (kept, false),
             Some(_) => {}
