@@ -309,7 +309,7 @@ fn bounded(mut text: String) -> String {
 
 fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<&'a str, String> {
     let given = arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-    given.ok_or_else(|| format!("{name} is a text"))
+    given.ok_or_else(|| format!("the argument {name:?} must be a text that is not empty"))
 }
 
 fn number(arguments: &Arguments, name: &str) -> Result<Option<u64>, String> {
@@ -318,7 +318,7 @@ fn number(arguments: &Arguments, name: &str) -> Result<Option<u64>, String> {
         // Models write numbers as text, too.
         Some(value) => match value.as_u64().or_else(|| value.as_str()?.trim().parse().ok()) {
             Some(number) => Ok(Some(number)),
-            None => Err(format!("{name} is a whole number")),
+            None => Err(format!("the argument {name:?} must be a whole number")),
         },
     }
 }

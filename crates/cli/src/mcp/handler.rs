@@ -49,7 +49,12 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?} here", request.name), None));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let result = match self.desk.attend(by, deed, &arguments).await {
+        let checked = Offer::check(by, deed, &arguments);
+        let done = match checked {
+            Ok(()) => self.desk.attend(by, deed, &arguments).await,
+            Err(problem) => Err(problem),
+        };
+        let result = match done {
             Ok(found) => CallToolResult::structured(found),
             Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem)]),
         };

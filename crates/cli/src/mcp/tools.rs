@@ -83,6 +83,32 @@ impl Offer {
         self.each().find(|(by, row)| full_name(*by, row) == name).map(|(by, row)| (by, row.deed))
     }
 
+    /// What is wrong with the arguments of a call, by the schema that the tool shows.
+    pub(super) fn check(by: By, deed: Deed, arguments: &JsonObject) -> Result<(), String> {
+        let schema = schema(by, deed);
+        let Some(members) = schema["properties"].as_object() else { return Ok(()) };
+        let listed = || members.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        for (name, value) in arguments {
+            let Some(member) = members.get(name) else {
+                return Err(format!("there is no argument {name:?}; this tool takes {}", listed()));
+            };
+            let is_right = match member["type"].as_str() {
+                Some("string") => value.is_string(),
+                Some("boolean") => value.is_boolean(),
+                _ => true,
+            };
+            // A client may send null for what it leaves out. Models write numbers as text, so numbers are checked where they
+            // are read.
+            if !is_right && !value.is_null() {
+                let kind = member["type"].as_str().unwrap_or_default();
+                return Err(format!("the argument {name:?} must be of the type {kind}"));
+            }
+        }
+        let is_missing = |name: &&str| arguments.get(*name).is_none_or(Value::is_null);
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        required.into_iter().find(is_missing).map_or(Ok(()), |name| Err(format!("the argument {name:?} is missing")))
+    }
+
     fn each(self) -> impl Iterator<Item = (By, &'static Row)> {
         let ways = [Some(By::Reference), self.chain.then_some(By::Account)];
         let all = ways.into_iter().flatten().flat_map(|by| TOOLS.iter().map(move |row| (by, row)));
@@ -176,6 +202,16 @@ mod tests {
         assert_eq!(offer.find("a2a_send_message"), None);
         assert_eq!(offer.find("xpr_a2a_get_task"), None);
         assert_eq!(offer.find("a2a_get_task"), Some((By::Reference, Deed::Get)));
+    }
+
+    #[test]
+    fn arguments_that_the_schema_does_not_allow_are_refused() {
+        let check = |arguments: Value| Offer::check(By::Reference, Deed::Send, arguments.as_object().unwrap());
+        assert_eq!(check(json!({"text": "hi", "taskId": null, "waitSeconds": 3, "data": [1]})), Ok(()));
+        let unknown = check(json!({"text": "hi", "task": "t-1"})).unwrap_err();
+        assert!(unknown.starts_with("there is no argument \"task\"; this tool takes "), "{unknown}");
+        assert_eq!(check(json!({})).unwrap_err(), "the argument \"text\" is missing");
+        assert_eq!(check(json!({"text": 5})).unwrap_err(), "the argument \"text\" must be of the type string");
     }
 
     #[test]
