@@ -12,6 +12,7 @@ JS_0_3 = NodePackage('js-0.3', '@a2a-js/sdk')
 XPR = NodePackage('xpr', '@xpr-agents/sdk')
 AGENT_NATIVE = NodePackage('agent-native', '@agent-native/core')
 MCP = PythonPackage('mcp', 'mcp')
+MODEL = PythonPackage('model', 'openai')
 PUSH = PythonPackage('push/python', 'a2a-sdk')
 PUSH_JS = NodePackage('push/js', 'standardwebhooks')
 PROVIDER = NodePackage('servers/provider', 'oidc-provider')
@@ -38,7 +39,7 @@ CLI = CAPTURED['py-1.3.0']
 SERVED = ('py-1.3.0', 'py-0.3.26', 'js-1.3.0', 'js-0.3.14', 'pya2a-0.1.1', 'xpr-0.2.6', 'agent-native-0.133.3')
 
 TESTED = (
-    *(PYTHON, PYTHON_0_3, JS, JS_0_3, XPR, AGENT_NATIVE, MCP, PUSH, PUSH_JS, PROVIDER),
+    *(PYTHON, PYTHON_0_3, JS, JS_0_3, XPR, AGENT_NATIVE, MCP, MODEL, PUSH, PUSH_JS, PROVIDER),
     *(CAPTURED[name] for name in SERVED),
 )
 ALL = {package.folder: package for package in (*TESTED, *CAPTURED.values())}

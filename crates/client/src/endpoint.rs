@@ -8,7 +8,8 @@ use crate::door::{As, Door, Incoming, Outgoing, Timeouts, sensitive};
 use crate::{Capacity, Egress, Error, Secret, Tls};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use sabir_wire::sse::{Frame, Parser};
+use sabir_proto::Fault;
+use sabir_wire::sse::{Frame, Parser, Unreadable};
 use std::time::Duration;
 use url::Url;
 
@@ -90,6 +91,14 @@ impl Asking {
     }
 }
 
+/// An event that is there and cannot be read, which is not a stream that broke.
+fn unreadable(problem: Unreadable) -> Error {
+    match problem {
+        Unreadable::TooLong(limit) => Error::TooLarge { what: "an event of the answer", limit },
+        Unreadable::NotText => Error::local(Fault::InvalidAgentResponse(problem.to_string())),
+    }
+}
+
 impl Arriving {
     /// Its status.
     pub fn status(&self) -> StatusCode {
@@ -121,7 +130,7 @@ impl Arriving {
     pub async fn frame(&mut self) -> Result<Option<Frame>, Error> {
         let lost = |reason: String| Error::StreamLost { task: None, reason };
         loop {
-            if let Some(frame) = self.parser.next().map_err(|e| lost(e.to_string()))? {
+            if let Some(frame) = self.parser.next().map_err(unreadable)? {
                 return Ok(Some(frame));
             }
             if !self.answer.share.hold(self.parser.held()) {

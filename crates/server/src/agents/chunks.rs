@@ -6,7 +6,9 @@
 use crate::config::LimitsConfig;
 use crate::config::agent::AgentLimits;
 use sabir_engine::{Context, Failure};
+use sabir_gateway::{Arriving, Error};
 use sabir_proto::{Artifact, ArtifactId, Object, Part};
+use sabir_wire::sse::Frame;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -97,6 +99,17 @@ impl<'a> TextChunks<'a> {
         match self.due {
             Some(due) => sleep_until(due).await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for the next frame of a stream. Text that has to be reported meanwhile is reported.
+    pub(super) async fn next_frame(&mut self, answer: &mut Arriving) -> Result<Result<Option<Frame>, Error>, Failure> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.due() => self.flush().await?,
+                frame = answer.frame() => return Ok(frame),
+            }
         }
     }
 

@@ -148,15 +148,7 @@ impl Http {
     async fn follow(&self, cx: &Context, mut answer: Arriving) -> Result<Ending, Failure> {
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         loop {
-            let frame = tokio::select! {
-                biased;
-                () = chunks.due() => {
-                    chunks.flush().await?;
-                    continue;
-                }
-                frame = answer.frame() => frame,
-            };
-            let frame = match frame {
+            let frame = match chunks.next_frame(&mut answer).await? {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(error) => {

@@ -260,14 +260,7 @@ async fn follow(
     chunks: &mut TextChunks<'_>,
 ) -> Result<(), Failure> {
     loop {
-        let frame = tokio::select! {
-            biased;
-            () = chunks.due() => {
-                chunks.flush().await?;
-                continue;
-            }
-            frame = answer.frame() => frame.map_err(|error| call.failed(&error))?,
-        };
+        let frame = chunks.next_frame(&mut answer).await?.map_err(|error| call.failed(&error))?;
         match frame.as_ref().map(|frame| frame.data.trim()) {
             Some("") => {}
             Some("[DONE]") => return Ok(()),
