@@ -86,9 +86,9 @@ pub(crate) fn answered() -> bool {
 fn with_candidates(command: Command, path: &str) -> Command {
     let here = format!("{path} {}", command.get_name()).trim_start_matches(" sabir").trim_start().to_owned();
     let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-    let command = below.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |below| with_candidates(below, &here))
-    });
+    let command = below
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |below| with_candidates(below, &here)));
     command.mut_args(|argument| {
         let id = argument.get_id().as_str();
         let is_positional = argument.is_positional();
@@ -151,7 +151,10 @@ fn agent_names() -> Vec<Candidate> {
     if !is_server_here {
         return Vec::new();
     }
-    list(&["agent", "list"], "agents").iter().filter_map(|agent| candidate(agent, "name", text(agent, "kind"))).collect()
+    list(&["agent", "list"], "agents")
+        .iter()
+        .filter_map(|agent| candidate(agent, "name", text(agent, "kind")))
+        .collect()
 }
 
 /// Whether a server has run here. A command that is only completed must not make a store.
@@ -165,7 +168,10 @@ fn tasks() -> Vec<Candidate> {
     let mut words = vec!["task", "list", "--page-size", TASKS_MAX, "--timeout", "1s"];
     words.extend(agent.as_deref());
     let tasks = list(&words, "tasks");
-    tasks.iter().filter_map(|task| candidate(task, "id", task["status"]["state"].as_str().unwrap_or_default())).collect()
+    tasks
+        .iter()
+        .filter_map(|task| candidate(task, "id", task["status"]["state"].as_str().unwrap_or_default()))
+        .collect()
 }
 
 fn agents_or_tasks() -> Vec<Candidate> {

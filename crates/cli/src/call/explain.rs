@@ -35,7 +35,9 @@ pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
 pub(crate) fn named(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
-        Error::Unreachable { reason, .. } if is_unavailable(reason) => (Code::Unavailable, Some(TransportCode::Http(503))),
+        Error::Unreachable { reason, .. } if is_unavailable(reason) => {
+            (Code::Unavailable, Some(TransportCode::Http(503)))
+        }
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),

@@ -107,7 +107,9 @@ impl EndpointCall<'_> {
             Error::Crowded => {
                 "there was no room for the answer of the endpoint behind this agent; try again later".into()
             }
-            Error::Fault { fault, .. } => format!("the answer of the endpoint behind this agent cannot be read: {fault}"),
+            Error::Fault { fault, .. } => {
+                format!("the answer of the endpoint behind this agent cannot be read: {fault}")
+            }
             Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
             Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),
             _ => format!("the endpoint behind this agent cannot be reached ({})", failure_reason(error)),
