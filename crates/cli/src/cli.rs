@@ -340,11 +340,23 @@ pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
         _ => "",
     };
     let problem = Problem::usage(message);
+    if let Some((_, hint)) = OTHER_TOOLS.iter().find(|(command, _)| *command == typed) {
+        return problem.hint(*hint);
+    }
     match near.filter(|near| is_slip(typed, near)) {
         Some(word) => problem.hint(format!("did you mean {word}? {help}")),
         None => problem.hint(help),
     }
 }
+
+/// Commands of other tools that Sabir does not have, and what to type instead.
+const OTHER_TOOLS: [(&str, &str); 5] = [
+    ("logs", "sabir serve writes its log to standard error; sabir task wire shows the requests of one task"),
+    ("status", "sabir doctor URL checks an agent; sabir agent list shows the agents of the server in this folder"),
+    ("top", "sabir task list URL lists tasks; the server has figures at /metrics"),
+    ("ps", "sabir task list URL lists the tasks of an agent"),
+    ("run", "sabir serve --exec COMMAND serves a command as an agent"),
+];
 
 /// Whether one word is so near another that it was probably meant: at most a third of its letters are wrong.
 fn is_slip(typed: &str, meant: &str) -> bool {
@@ -423,6 +435,7 @@ mod tests {
             refused(&error, &words).hint.unwrap()
         };
         assert!(hint("sabir sned").contains("did you mean send?"));
+        assert!(hint("sabir logs").contains("standard error"));
         assert!(hint("sabir task lst").contains("did you mean list?"));
         assert!(hint("sabir bench --streem").contains("did you mean --stream?"));
         for far in ["sabir logs", "sabir bench --requests 5", "sabir status"] {

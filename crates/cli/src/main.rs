@@ -6,6 +6,7 @@ mod cli;
 mod completion;
 mod exit;
 mod habits;
+mod input;
 mod look;
 mod manual;
 mod mcp;

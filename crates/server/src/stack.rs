@@ -238,7 +238,7 @@ async fn http_json(
             response
         }
         Routed::Unknown => {
-            not_found("no such path; the agent card at /.well-known/agent-card.json says what is served")
+            not_found("no such path; /.well-known/agent-card.json is the agent card, / and /catalog show the agents")
         }
     }
 }

@@ -4,11 +4,11 @@ use super::Place;
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
+use crate::input::read_text;
 use crate::problem::{Code, Outcome, Problem};
 use crate::render::Node;
 use clap::Args;
 use sabir_server::admin::{CardKeys, key_set_at, key_set_of, make_key};
-use std::io::Read as _;
 use std::path::PathBuf;
 use url::Url;
 
@@ -41,7 +41,7 @@ impl Verb for Sign {
         if self.jku.as_ref().is_some_and(|url| !matches!(url.scheme(), "https" | "http")) {
             return Err(wrong("--jku is an https URL".into()).into());
         }
-        let card = self.card().map_err(|what| wrong(format!("{}: {what}", self.file.display())))?;
+        let card = read_text(&self.file, CARD_BYTES_MAX).map_err(wrong)?;
         let keys = CardKeys::read(&self.keys).map_err(|what| wrong(format!("--key: {what}")))?;
         let signatures = keys.sign(&card, self.jku.as_ref()).map_err(|what| {
             let problem = Problem::new(Code::CardInvalid, format!("{}: {what}", self.file.display()));
@@ -52,19 +52,6 @@ impl Verb for Sign {
             members.map(|(name, value)| format!("{}:{}", serde_json::json!(name), value.raw())).collect();
         out.document(&format!("{{{},\"signatures\":{signatures}}}", members.join(",")))?;
         Ok(Exit::Done)
-    }
-}
-
-impl Sign {
-    fn card(&self) -> Result<String, String> {
-        let source: Box<dyn std::io::Read> = if self.file.as_os_str() == "-" {
-            Box::new(std::io::stdin())
-        } else {
-            Box::new(std::fs::File::open(&self.file).map_err(|error| error.to_string())?)
-        };
-        let mut text = String::new();
-        let read = source.take(CARD_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-        if read as u64 > CARD_BYTES_MAX { Err(format!("a card has at most {CARD_BYTES_MAX} bytes")) } else { Ok(text) }
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
+use crate::input::read_text;
 use crate::problem::{Code, Outcome, Problem, Transport};
 use clap::{Args, ValueEnum};
 use sabir_client::Secret;
@@ -11,7 +12,8 @@ use sabir_client::envelope::{Derivation, Envelopes, Post, SealKey, Unserved};
 use sabir_proto::agnt::{Intent, ProblemCode};
 use sabir_proto::{Json, Object};
 use sabir_wire::agnt::{Answered, Envelope, Moment, PATH};
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::Arc;
 use url::Url;
 
@@ -130,29 +132,19 @@ impl Send {
     }
 
     fn payload(&self, intent: Intent) -> Result<String, Problem> {
-        let unreadable = |what: &str, error: std::io::Error| {
-            Problem::usage(format!("cannot read {what}: {error}")).hint("sabir envelope send --help")
-        };
-        let whole = |what: &str, source: &mut dyn std::io::Read| {
-            let mut text = String::new();
-            source.take(PAYLOAD_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| unreadable(what, error))?;
-            if text.len() as u64 > PAYLOAD_BYTES_MAX {
-                return Err(Problem::usage(format!("{what} has more than {PAYLOAD_BYTES_MAX} bytes")));
-            }
-            Ok(text)
+        let whole = |path: &str| {
+            let read = read_text(Path::new(path), PAYLOAD_BYTES_MAX);
+            read.map_err(|what| Problem::usage(what).hint("sabir envelope send --help"))
         };
         let given = match self.data.as_deref() {
-            Some("-") => whole("standard input", &mut std::io::stdin())?,
+            Some("-") => whole("-")?,
             Some(data) => match data.strip_prefix('@') {
-                Some(path) => {
-                    let mut file = std::fs::File::open(path).map_err(|error| unreadable(path, error))?;
-                    whole(path, &mut file)?
-                }
+                Some(path) => whole(path)?,
                 None => data.to_owned(),
             },
-            // Whoever sits at a terminal and only pings is not made to type.
+            // A ping needs no payload, and a person at a terminal is not made to type one.
             None if intent == Intent::NetworkPing || std::io::stdin().is_terminal() => String::new(),
-            None => whole("standard input", &mut std::io::stdin())?,
+            None => whole("-")?,
         };
         Ok(if given.trim().is_empty() { "{}".into() } else { given })
     }

@@ -3,23 +3,24 @@
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
+use crate::input::read_text;
 use crate::problem::{Code, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
 use sabir_wire::{Dialect, Kind, Losses, convert};
-use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// Largest text that is read, in bytes: as much as a server takes.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
 /// Translate a message from one dialect of A2A into another, offline.
 ///
-/// Reads one JSON text from standard input and writes its translation to standard output. What the other dialect cannot
+/// Reads one JSON text from a file or from standard input, and writes its translation to standard output. What the other dialect cannot
 /// carry is listed on standard error, one line each.
 #[derive(Debug, Args)]
 #[command(after_help = "Dialects: 1.0, 0.3, 0.2, 0.1, agent-native, xpr\n\n\
     Examples:\n  \
-    sabir convert --from 0.3 --to 1.0 < request.json\n  \
+    sabir convert --from 0.3 --to 1.0 request.json\n  \
     sabir convert --from 1.0 --to 0.1 --kind event < event.json\n  \
     curl -s https://agent.example.com/.well-known/agent.json | sabir convert --from 0.3 --to 1.0 --kind card")]
 pub(crate) struct Convert {
@@ -32,6 +33,8 @@ pub(crate) struct Convert {
     /// What the input is: request, reply, event, card or error; without it, what it looks like.
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
+    /// The file to translate; standard input if there is none, or if it is `-`.
+    file: Option<PathBuf>,
 }
 
 impl Verb for Convert {
@@ -46,16 +49,11 @@ impl Verb for Convert {
 
 impl Convert {
     fn translate(self) -> anyhow::Result<String> {
-        let mut input = String::new();
-        let read = std::io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_string(&mut input);
-        read.context("cannot read standard input as UTF-8")?;
-        anyhow::ensure!(
-            input.len() as u64 <= INPUT_BYTES_MAX,
-            "the input is over the limit of {INPUT_BYTES_MAX} bytes"
-        );
+        let file = self.file.as_deref().unwrap_or(Path::new("-"));
+        let input = read_text(file, INPUT_BYTES_MAX).map_err(anyhow::Error::msg)?;
         let kind = match self.kind {
             Some(kind) => kind,
-            None => Kind::of(&input).context("cannot read standard input")?,
+            None => Kind::of(&input).context("cannot tell what the input is; --kind says it")?,
         };
         // Named one after the other, so that the same input gives the same output.
         let mut minted = 0;

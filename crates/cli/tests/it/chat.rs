@@ -3,6 +3,7 @@
 use crate::http::PATIENCE;
 use crate::tool::{Desk, demo, read};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -203,6 +204,94 @@ fn a_signal_to_end_ends_the_chat_at_its_prompt() {
     assert_eq!(person.leaves(), 130);
 }
 
+#[test]
+fn a_narrow_terminal_shows_the_whole_answer_while_its_width_changes() {
+    let (_demo, url) = demo(&[]);
+    let mut person = Person::sits_at(Desk::new().command(&["chat", &url, "--color", "never"]));
+    person.resizes(20);
+    person.sees("you> ");
+    person.types("slow 1");
+    person.sees("1 of 2");
+    person.resizes(5);
+    person.sees("2 of 2");
+    person.resizes(200);
+    person.sees("Done after");
+    person.sees("you> ");
+    let words = "echo one two three four five six seven eight nine ten";
+    person.resizes(20);
+    person.types(words);
+    person.sees(&format!("Sabir demo> {words}"));
+    person.types("/exit");
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_at_any_moment_of_a_turn_leaves_a_chat_that_goes_on() {
+    let (_demo, url) = demo(&[]);
+    let mut person = Person::sits_at(in_own_session(Desk::new().command(&["chat", &url, "--color", "never"])));
+    person.sees("you> ");
+    for moment in (0..240).step_by(20) {
+        person.types("slow 1");
+        thread::sleep(Duration::from_millis(moment));
+        write!(person.keyboard, "\x03").unwrap();
+        person.sees("you> ");
+    }
+    person.types("echo still here");
+    person.sees("Sabir demo> echo still here");
+    person.types("/exit");
+    assert_eq!(person.leaves(), 0);
+}
+
+#[test]
+fn a_terminal_that_is_closed_in_the_middle_of_a_turn_ends_the_chat() {
+    let (_demo, url) = demo(&[]);
+    let terminal = Terminal::open();
+    let desk = Desk::new();
+    let mut command = in_own_session(desk.command(&["chat", &url]));
+    command.env("TERM", "xterm-256color");
+    command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut near = terminal.near;
+    let mut screen = String::new();
+    let mut read_until = |near: &mut File, text: &str| {
+        let mut bytes = [0; 4096];
+        while !screen.contains(text) {
+            let read = near.read(&mut bytes).unwrap();
+            screen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    };
+    read_until(&mut near, "you");
+    write!(near, "slow 30\r").unwrap();
+    read_until(&mut near, "1 of 60");
+    drop(near);
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the chat stays without a terminal");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The same command in a session of its own, with the terminal of its standard input as the controlling one: Ctrl-C and a
+/// closed window reach it as signals, as they do in a shell.
+fn in_own_session(inner: Command) -> Command {
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(folder) = inner.get_current_dir() {
+        command.current_dir(folder);
+    }
+    command
+}
+
 /// A pseudo-terminal.
 struct Terminal {
     near: File,
@@ -211,7 +300,7 @@ struct Terminal {
 
 impl Terminal {
     fn open() -> Self {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
         let far = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
@@ -267,6 +356,12 @@ impl Person {
 
     fn types(&mut self, text: &str) {
         write!(self.keyboard, "{text}\r").unwrap();
+    }
+
+    fn resizes(&self, columns: u16) {
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.keyboard, size).unwrap();
+        self.signals("-WINCH");
     }
 
     fn interrupts(&self) {

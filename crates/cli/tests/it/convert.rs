@@ -382,3 +382,18 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert!(output.status.success(), "{:?} {}", output.status, text(&output.stderr));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_file_is_translated_as_standard_input_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("request.json");
+    std::fs::write(&file, request("0.3").to_string()).unwrap();
+    let arguments = ["--from", "0.3", "--to", "1.0"];
+    let from_file = run(&[&arguments[..], &[file.to_str().unwrap()]].concat(), b"");
+    let from_stdin = run(&arguments, request("0.3").to_string().as_bytes());
+    assert!(from_file.status.success(), "{}", text(&from_file.stderr));
+    assert_eq!(text(&from_file.stdout), text(&from_stdin.stdout));
+    let missing = folder.path().join("nothing.json");
+    let said = refused(&[&arguments[..], &[missing.to_str().unwrap()]].concat(), b"", 1);
+    assert!(said.contains("nothing.json"), "{said}");
+}

@@ -1,11 +1,12 @@
 //! What was typed, as a request.
 
+use crate::input::read_text;
 use crate::problem::Problem;
 use http::{HeaderValue, Method, header};
 use sabir_client::{Agent, Binding, Error, Written, message_id};
 use sabir_proto::{Call, GetTask, TaskRef, Tenant};
 use sabir_wire::{Dialect, Entry, Facts, hear};
-use std::io::Read;
+use std::path::Path;
 
 /// The largest request, in bytes: as much as our own server takes.
 const DATA_BYTES_MAX: u64 = 16 << 20;
@@ -92,22 +93,10 @@ impl Asked {
 
 /// The text that `-d` stands for, which must be JSON.
 fn fetch(data: &str) -> Result<String, Problem> {
-    let from = |name: &str, source: &mut dyn Read| {
-        let mut text = String::new();
-        let read = source.take(DATA_BYTES_MAX + 1).read_to_string(&mut text);
-        read.map_err(|error| Problem::usage(format!("cannot read {name}: {error}")))?;
-        if text.len() as u64 > DATA_BYTES_MAX {
-            return Err(Problem::usage(format!("{name} is over the limit of {DATA_BYTES_MAX} bytes")));
-        }
-        Ok(text)
-    };
+    let read = |path: &str| read_text(Path::new(path), DATA_BYTES_MAX).map_err(Problem::usage);
     let (name, text) = match data.strip_prefix('@') {
-        _ if data == "-" => ("standard input", from("standard input", &mut std::io::stdin().lock())?),
-        Some(path) => {
-            let file = std::fs::File::open(path);
-            let mut file = file.map_err(|error| Problem::usage(format!("cannot open {path}: {error}")))?;
-            (path, from(path, &mut file)?)
-        }
+        _ if data == "-" => ("standard input", read("-")?),
+        Some(path) => (path, read(path)?),
         None => ("--data", data.to_owned()),
     };
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
