@@ -10,6 +10,7 @@ pub(crate) mod rest;
 use crate::app::App;
 use crate::host::TokioHost;
 use crate::peer::Peer;
+use crate::stack::CROWDED_SECONDS;
 use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, Uri};
 use sabir_engine::Host as _;
@@ -64,7 +65,7 @@ impl<'a> Head<'a> {
 
 /// What a refusal at the door says in headers: how to come in, or when to come again.
 pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
-    if let Some(seconds) = fault.retry_after() {
+    if let Some(seconds) = retry_after(fault) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
     if matches!(fault, Fault::Unauthenticated(_))
@@ -72,6 +73,11 @@ pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Opt
     {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }
+}
+
+/// When it is worth asking again, in seconds. What is unavailable is so for a moment, however long that is.
+pub(crate) fn retry_after(fault: &Fault) -> Option<u64> {
+    fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(CROWDED_SECONDS))
 }
 
 /// What a caller says in headers beside the operation.

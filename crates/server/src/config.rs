@@ -228,6 +228,8 @@ pub struct LimitsConfig {
     pub task_events_max: u64,
     /// Bytes of one task.
     pub task_bytes_max: usize,
+    /// Entries of lists and members of objects in one gRPC message, parts included.
+    pub grpc_members_max: usize,
     /// Messages in one task's history.
     pub history_messages_max: usize,
     /// Push configurations of one task.
@@ -322,6 +324,7 @@ impl Default for LimitsConfig {
             cancel_grace_seconds: engine.cancel_grace.as_secs(),
             hops_max: engine.hops_max,
             calls_per_root_max: engine.calls_per_root_max,
+            grpc_members_max: 100_000,
             tree_seconds_max: engine.tree_time_max.as_secs(),
             spend_per_root_max: engine.spend_per_root_max,
             hold_seconds_max: engine.hold_time_max.as_secs(),

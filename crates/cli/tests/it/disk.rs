@@ -35,6 +35,11 @@ fn reads_go_on_and_sends_are_told_why_until_there_is_room() {
             assert!(words.contains("cannot store anything") && words.contains("can be read"), "{words}");
             sabir.refuses("/", "SendMessage", &saying("not now"), UNAVAILABLE);
             sabir.refuses(DESK, "SendStreamingMessage", &saying("quick"), UNAVAILABLE);
+            // Where HTTP says nothing of it, the header says when to ask again all the same.
+            let rpc = sabir.ask(&Request::post("/", envelope("SendMessage", &saying("not now"))));
+            let rest = sabir.ask(&Request::post("/message:send", saying("not now").to_string()));
+            let told = [&rpc, &rest].map(|reply| (reply.status, reply.header("Retry-After")));
+            assert_eq!(told, [(200, Some("1")), (503, Some("1"))]);
             sabir.refuses(DESK, "CancelTask", &json!({"id": open["id"]}), UNAVAILABLE);
             sabir.rest_refuses(&Request::post("/message:send", saying("not now").to_string()), UNAVAILABLE);
             assert_eq!(sabir.get("/", &task["id"]), task);

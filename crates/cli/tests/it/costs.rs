@@ -1,0 +1,227 @@
+//! What a peer can cost: memory for what it sends.
+
+use crate::demo::{field, spoken};
+use crate::http::{Request, Wire};
+use crate::protocols::{DATA, Http2, SETTINGS};
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::tool::Desk;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const WINDOW_UPDATE: u8 = 8;
+const SEND: &str = "/lf.a2a.v1.A2AService/SendMessage";
+const SEND_V03: &str = "/a2a.v1.A2AService/SendMessage";
+/// How much memory a server may have, in KiB: its address space, which is more than it ever touches.
+const ADDRESS_SPACE: &str = "ulimit -v 1500000";
+
+fn limited(lines: &str) -> String {
+    AGENTS.replace("[limits]", &format!("[limits]\n{lines}"))
+}
+
+/// A server that may not have more than a gigabyte and a half.
+fn confined(config: &str) -> Sabir {
+    let home = Home::new(config);
+    let command = home.under(ADDRESS_SPACE);
+    Sabir::run(&home, command)
+}
+
+/// A field of any length.
+fn long_field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+        length >>= 7;
+    }
+    out.push(u8::try_from(length).unwrap());
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// Messages of nearly 16 MiB that are two bytes and two bytes again: parts, extensions, values of a list.
+fn dense_messages() -> [(&'static str, Vec<u8>); 4] {
+    let many = |two: &[u8; 2]| two.repeat(8 * MIB - 1000);
+    let value_of_list = long_field(6, &many(b"\x0a\x00"));
+    [
+        (SEND, long_field(2, &many(b"\x2a\x00"))),
+        (SEND_V03, long_field(1, &many(b"\x2a\x00"))),
+        (SEND, long_field(2, &many(b"\x3a\x00"))),
+        (SEND, long_field(2, &long_field(5, &long_field(4, &value_of_list)))),
+    ]
+}
+
+/// Sends a body as the windows of the server allow, and returns whether it was answered with a message.
+fn pour(client: &mut Http2, headers: &[(&str, &str)], body: &[u8]) -> bool {
+    let stream = client.begin(headers, false);
+    // What every stream may have by default is what the server announced, a mebibyte; the connection has less at first.
+    let (mut connection, mut own) = (65_535, 65_535);
+    let mut rest = body;
+    let mut answered = false;
+    loop {
+        let piece = rest.len().min(16 << 10);
+        if piece > 0 && connection.min(own) >= piece {
+            let (now, later) = rest.split_at(piece);
+            client.frame(DATA, u8::from(later.is_empty()), stream, now);
+            (connection, own, rest) = (connection - piece, own - piece, later);
+            continue;
+        }
+        match client.next() {
+            (WINDOW_UPDATE, _, of, by) => {
+                let by = u32::from_be_bytes(by.try_into().unwrap()) as usize;
+                match of {
+                    0 => connection += by,
+                    of if of == stream => own += by,
+                    _ => {}
+                }
+            }
+            (SETTINGS, 0, _, settings) => {
+                for setting in settings.chunks(6).filter(|setting| setting[..2] == [0, 4]) {
+                    own += u32::from_be_bytes(setting[2..].try_into().unwrap()) as usize - 65_535;
+                }
+                client.frame(SETTINGS, 1, 0, &[]);
+            }
+            (DATA, flags, of, data) if of == stream => {
+                answered |= !data.is_empty();
+                if flags & 1 == 1 {
+                    return answered;
+                }
+            }
+            (HEADERS, flags, of, _) if of == stream && flags & 1 == 1 => return answered,
+            (RST_STREAM, _, of, _) if of == stream => return answered,
+            _ => {}
+        }
+    }
+}
+
+fn grpc_headers<'a>(host: &'a str, path: &'a str, key: &'a str) -> Vec<(&'a str, &'a str)> {
+    let version = if path.contains("/a2a.v1.") { "0.3" } else { "1.0" };
+    let mut headers = vec![
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", host),
+        (":path", path),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        ("a2a-version", version),
+    ];
+    headers.extend((!key.is_empty()).then_some(("x-api-key", key)));
+    headers
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&[0], &u32::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
+}
+
+/// The most memory that was ever in use, in MiB.
+fn peak(sabir: &Sabir) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", sabir.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+}
+
+/// What was refused of gRPC, by the word for it.
+fn refused(sabir: &Sabir, dialect: &str, status: &str) -> u64 {
+    let metrics = sabir.ask(&Request::get("/metrics")).text();
+    let lines = metrics.lines().filter(|line| line.starts_with("sabir_requests_total{"));
+    let lines =
+        lines.filter(|line| line.contains(&format!("\"{dialect}\"")) && line.contains(&format!("\"{status}\"")));
+    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+/// A server with little memory for holders of keys, and a key.
+fn keyed() -> (Sabir, String) {
+    let home = Home::new(&AGENTS.replace("[limits]", "[auth]\naccept = [\"api_key\"]\n[limits]"));
+    let sabir = Sabir::run(&home, home.under(ADDRESS_SPACE));
+    let data = home.data().display().to_string();
+    let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data]).json();
+    let key = made["key"].as_str().unwrap().to_owned();
+    eventually("the key is taken", || sabir.ask(&Request::get("/tasks").with("X-API-Key", &*key)).status == 200);
+    (sabir, key)
+}
+
+#[test]
+fn a_dense_grpc_message_costs_about_what_was_sent_and_callers_without_a_credential_have_nothing_decoded() {
+    let (sabir, key) = keyed();
+    let host = sabir.address.to_string();
+    let before = peak(&sabir);
+    for (path, message) in dense_messages() {
+        for shown in ["", &key] {
+            let mut client = Http2::open(&sabir);
+            assert!(!pour(&mut client, &grpc_headers(&host, path, shown), &framed(&message)), "{path}");
+        }
+    }
+    let more = peak(&sabir) - before;
+    println!("messages of 16 MiB: {more} MiB at most");
+    assert!(more < 120, "messages of 16 MiB took {more} MiB");
+    // What is no message at all is not looked at either before its caller is known.
+    let mut client = Http2::open(&sabir);
+    assert!(!pour(&mut client, &grpc_headers(&host, SEND, ""), &framed(b"\x12\x05\x00")));
+    assert_eq!(
+        (refused(&sabir, "1.0 GRPC", "UNAUTHENTICATED"), refused(&sabir, "0.3 GRPC", "UNAUTHENTICATED")),
+        (4, 1)
+    );
+    assert_eq!((refused(&sabir, "1.0 GRPC", "INVALID_PARAMS"), refused(&sabir, "0.3 GRPC", "INVALID_PARAMS")), (3, 1));
+    let large = [field(1, "desk"), long_field(2, &chat(10 * MIB))].concat();
+    let served = pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &framed(&large));
+    assert!(served, "a large message is served");
+}
+
+/// `Message` with a text of so many bytes, for which the desk has a short answer.
+fn chat(bytes: usize) -> Vec<u8> {
+    let text = format!("chat {}", "x".repeat(bytes));
+    [&field(1, "m1")[..], &[4 << 3, 1], &long_field(5, &long_field(1, text.as_bytes()))].concat()
+}
+
+#[test]
+fn several_dense_grpc_messages_at_once_leave_the_server_alive() {
+    let (sabir, key) = keyed();
+    let sabir = Arc::new(sabir);
+    let message = Arc::new(framed(&dense_messages()[0].1));
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let (sabir, key, message) = (sabir.clone(), key.clone(), message.clone());
+            thread::spawn(move || {
+                let host = sabir.address.to_string();
+                pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &message)
+            })
+        })
+        .collect();
+    assert!(senders.into_iter().all(|sender| !sender.join().unwrap()));
+    assert_eq!(sabir.ask(&Request::get("/healthz")).status, 200);
+}
+
+#[test]
+fn a_grpc_frame_that_announces_too_much_is_refused_before_it_is_sent() {
+    let sabir = confined(AGENTS);
+    let host = sabir.address.to_string();
+    let mut client = Http2::open(&sabir);
+    let begun = Instant::now();
+    // Two gibibytes, and then two messages in one.
+    for body in [vec![0, 0x80, 0, 0, 0], [framed(&spoken("a")), framed(&spoken("b"))].concat()] {
+        let stream = client.begin(&grpc_headers(&host, SEND, ""), false);
+        client.frame(DATA, 0, stream, &body);
+        assert!(client.raw_bodies(&[stream]).remove(0).1.is_empty());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    sabir.still_serves();
+}
+
+#[test]
+fn a_grpc_message_may_have_so_many_members() {
+    let sabir = Sabir::start(&limited("grpc_members_max = 20\nparts_max = 2"));
+    let host = sabir.address.to_string();
+    let mut client = Http2::open(&sabir);
+    let mut is_served = |more: Vec<u8>| {
+        let message = [&field(1, "m1")[..], &[4 << 3, 1], &field(5, field(1, "a")), &more].concat();
+        !client.grpc(&host, SEND, &field(2, message)).is_empty()
+    };
+    assert!(is_served(field(7, "e").repeat(19)));
+    assert!(!is_served(field(7, "e").repeat(20)));
+    assert!(is_served(field(5, field(1, "b"))));
+    assert!(!is_served(field(5, field(1, "b")).repeat(2)));
+}
+
