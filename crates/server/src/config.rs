@@ -222,6 +222,8 @@ pub struct LimitsConfig {
     pub keep_alive_seconds: u64,
     /// Parts in one message.
     pub parts_max: usize,
+    /// Seconds within which a peer has to take some of what is written to it.
+    pub write_seconds_max: u64,
     /// Tasks with a running agent at the same time.
     pub live_tasks_max: usize,
     /// Events of one task.
@@ -307,7 +309,7 @@ impl Default for LimitsConfig {
             answers_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
-            connections_per_address_max: 0,
+            connections_per_address_max: 1000,
             http2_streams_max: 200,
             header_seconds_max: 15,
             idle_seconds_max: 60,
@@ -318,6 +320,7 @@ impl Default for LimitsConfig {
             live_tasks_max: engine.live_tasks_max,
             task_events_max: engine.task_events_max,
             task_bytes_max: engine.task_bytes_max,
+            write_seconds_max: 30,
             history_messages_max: engine.history_messages_max,
             push_configs_max: engine.push_configs_max,
             turn_seconds_max: engine.turn_time_max.as_secs(),

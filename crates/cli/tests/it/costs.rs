@@ -1,10 +1,14 @@
-//! What a peer can cost: memory for what it sends.
+//! What a peer can cost: memory for what it sends and for what it does not read, and places that it keeps.
 
+use crate::ask::{DESK, envelope, saying};
+use crate::authority::Authority;
 use crate::demo::{field, spoken};
 use crate::http::{Request, Wire};
 use crate::protocols::{DATA, Http2, SETTINGS};
 use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::tls;
 use crate::tool::Desk;
+use serde_json::json;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -223,5 +227,145 @@ fn a_grpc_message_may_have_so_many_members() {
     assert!(!is_served(field(7, "e").repeat(20)));
     assert!(is_served(field(5, field(1, "b"))));
     assert!(!is_served(field(5, field(1, "b")).repeat(2)));
+}
+
+/// A task whose text has so many bytes; it is there twice, as what was said and as what was answered.
+fn large_task(sabir: &Sabir, bytes: usize) -> String {
+    let task = sabir.send("/", &saying(&"x".repeat(bytes)));
+    task["id"].as_str().unwrap().to_owned()
+}
+
+fn get_task(id: &str) -> Request {
+    Request::get(&format!("/tasks/{id}"))
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_cut_off() {
+    let sabir = Sabir::start(&limited("write_seconds_max = 1"));
+    let id = large_task(&sabir, 12 * MIB);
+    let open = || {
+        let mut idle = Wire::open(sabir.address);
+        idle.send(&get_task(&id));
+        idle
+    };
+    let mut idle: Vec<Wire> = (0..5).map(|_| open()).collect();
+    // One that reads now and then, but enough, gets everything, however long it takes.
+    let mut slow = open();
+    let mut left: usize = slow.reply_head().unwrap().header("Content-Length").unwrap().parse().unwrap();
+    while left > 0 {
+        let piece = left.min(MIB);
+        assert!(slow.take(piece).is_some(), "a slow reader was cut off");
+        left -= piece;
+        thread::sleep(Duration::from_millis(150));
+    }
+    drop(slow);
+    // Nor is a byte now and then enough.
+    let mut trickle = open();
+    eventually("their connections are given back", || {
+        let _ = trickle.try_byte();
+        sabir.metric("sabir_open_connections") <= 1.0
+    });
+    for wire in &mut idle {
+        assert!(wire.try_reply().is_none(), "a part of an answer passes for all of it");
+    }
+    sabir.still_serves();
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_cut_off_inside_of_tls() {
+    let authority = Authority::new();
+    let sabir = tls::secured(&authority, "", &limited("write_seconds_max = 1"));
+    let id = large_task(&sabir, 12 * MIB);
+    let open = || {
+        let mut idle = sabir.wire();
+        idle.send(&get_task(&id));
+        idle
+    };
+    let idle: Vec<Wire> = (0..3).map(|_| open()).collect();
+    eventually("their connections are given back", || sabir.metric("sabir_open_connections") <= 1.0);
+    drop(idle);
+    sabir.still_serves();
+}
+
+/// An HTTP/2 client whose streams have no window at first.
+fn without_window(sabir: &Sabir) -> Http2 {
+    let mut client = Http2::open(sabir);
+    client.frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    client
+}
+
+/// Waits until a stream is reset, and returns the reason and what came of it before.
+fn reset(client: &mut Http2, stream: u32, mut meanwhile: impl FnMut(&mut Http2)) -> (u32, usize) {
+    let mut bytes = 0;
+    loop {
+        match client.next() {
+            (RST_STREAM, _, of, reason) if of == stream => {
+                return (u32::from_be_bytes(reason.try_into().unwrap()), bytes);
+            }
+            (DATA, flags, of, data) if of == stream => {
+                bytes += data.len();
+                assert_eq!(flags & 1, 0, "it came to its end");
+                meanwhile(client);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_stream_whose_window_stays_shut_is_reset_and_the_connection_goes_on() {
+    const CANCEL: u32 = 8;
+    let sabir = Sabir::start(&limited("write_seconds_max = 1"));
+    let id = large_task(&sabir, 200_000);
+    let host = sabir.address.to_string();
+    let mut client = without_window(&sabir);
+    let streams = [format!("/tasks/{id}"), "/metrics".to_owned()].map(|path| client.send("GET", &host, &path, ""));
+    for stream in streams {
+        assert_eq!(reset(&mut client, stream, |_| {}), (CANCEL, 0));
+    }
+    // A byte at a time is no progress.
+    let toggled = client.send("GET", &host, &format!("/tasks/{id}"), "");
+    client.frame(WINDOW_UPDATE, 0, toggled, &1_u32.to_be_bytes());
+    let (reason, bytes) = reset(&mut client, toggled, |client| {
+        client.frame(WINDOW_UPDATE, 0, toggled, &1_u32.to_be_bytes());
+        thread::sleep(Duration::from_millis(20));
+    });
+    assert_eq!(reason, CANCEL);
+    assert!((1..16 << 10).contains(&bytes), "{bytes}");
+    // Nor is a window that shuts a few bytes before the end.
+    let nearly = client.send("GET", &host, &format!("/tasks/{id}"), "");
+    client.frame(WINDOW_UPDATE, 0, nearly, &1_000_u32.to_be_bytes());
+    assert_eq!(reset(&mut client, nearly, |_| {}), (CANCEL, 1_000));
+    // A client that opens it in time is served, on the same connection.
+    let read = client.send("GET", &host, "/metrics", "");
+    client.frame(WINDOW_UPDATE, 0, read, &1_000_000_u32.to_be_bytes());
+    assert!(!client.raw_bodies(&[read]).remove(0).1.is_empty());
+    sabir.still_serves();
+}
+
+#[test]
+fn a_quiet_stream_over_http2_is_not_reset() {
+    let sabir = Sabir::start(&limited("write_seconds_max = 1\nkeep_alive_seconds = 600"));
+    let host = sabir.address.to_string();
+    let mut client = Http2::open(&sabir);
+    let stream = client.send("POST", &host, DESK, &envelope("SendStreamingMessage", &saying("forever")));
+    while !matches!(client.next(), (DATA, _, of, _) if of == stream) {}
+    let list = sabir.result(DESK, "ListTasks", &json!({}));
+    thread::sleep(Duration::from_millis(2500));
+    sabir.result(DESK, "CancelTask", &json!({"id": list["tasks"][0]["id"]}));
+    let body = client.raw_bodies(&[stream]).remove(0).1;
+    assert!(String::from_utf8_lossy(&body).contains("TASK_STATE_CANCELED"));
+}
+
+#[test]
+fn a_proxy_may_have_more_connections_than_an_address() {
+    let config =
+        limited("connections_per_address_max = 2").replace("[limits]", "[server]\nproxies = [\"127.0.0.1\"]\n[limits]");
+    let sabir = Sabir::start(&config);
+    let mut all: Vec<Wire> = (0..6).map(|_| Wire::open(sabir.address)).collect();
+    for wire in &mut all {
+        wire.send(&Request::get("/healthz"));
+        assert_eq!(wire.reply().status, 200);
+    }
 }
 
