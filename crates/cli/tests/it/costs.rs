@@ -1,6 +1,6 @@
 //! What a peer can cost: memory for what it sends and for what it does not read, and places that it keeps.
 
-use crate::ask::{DESK, envelope, saying};
+use crate::ask::{DESK, Problem, answering, envelope, saying, state};
 use crate::authority::Authority;
 use crate::demo::{field, spoken};
 use crate::http::{Request, Wire};
@@ -367,5 +367,92 @@ fn a_proxy_may_have_more_connections_than_an_address() {
         wire.send(&Request::get("/healthz"));
         assert_eq!(wire.reply().status, 200);
     }
+}
+
+#[test]
+fn unread_answers_have_a_budget_and_small_ones_go_on() {
+    let sabir = Sabir::start(&limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 8388608"));
+    let id = large_task(&sabir, 3 * MIB / 2);
+    let open = sabir.send(DESK, &saying(&format!("book {}", "x".repeat(3 * MIB))));
+    let host = sabir.address.to_string();
+    let mut client = without_window(&sabir);
+    let streams: Vec<u32> = (0..12).map(|_| client.send("GET", &host, &format!("/tasks/{id}"), "")).collect();
+    // Each is answered, with a task or with a refusal; the bodies of neither have a window.
+    let mut heads = 0;
+    while heads < streams.len() {
+        heads += usize::from(client.next().0 == HEADERS);
+    }
+    assert!(sabir.metric("sabir_requests_shed_total") >= 7.0, "four answers of three mebibytes find room");
+    let refused = sabir.ask(&get_task(&id));
+    assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
+    assert_eq!(Problem::of_rest(&refused).reason, "UNAVAILABLE");
+    let refused = sabir.ask(&Request::post("/", envelope("GetTask", &json!({"id": id}))));
+    assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
+    assert_eq!(refused.json()["id"], "r1");
+    assert_eq!(Problem::of_rpc(&refused.json()).reason, "UNAVAILABLE");
+    let older = sabir.ask(&Request::get(&format!("/v1/tasks/{id}")).with("A2A-Version", "0.3"));
+    assert_eq!((older.status, older.header("Retry-After")), (503, Some("1")), "{}", older.text());
+    let message = Http2::open(&sabir).grpc(&host, "/lf.a2a.v1.A2AService/GetTask", &field(2, &id));
+    assert!(message.is_empty(), "{} bytes", message.len());
+    let mut events = sabir.stream_after(DESK, "SubscribeToTask", &json!({"id": open["id"]}), None);
+    let first = events.next().expect("a stream says why it ends");
+    assert_eq!(Problem::of_rpc(&first.data).reason, "UNAVAILABLE");
+    assert!(events.next().is_none());
+    sabir.still_serves();
+    assert_eq!(
+        state(&sabir.send(DESK, &answering(&sabir.send(DESK, &saying("book")), "never"))),
+        "TASK_STATE_REJECTED"
+    );
+    drop(client);
+    eventually("what is not waited for any more is given back", || sabir.ask(&get_task(&id)).status == 200);
+}
+
+#[test]
+fn a_limit_that_no_answer_could_keep_is_refused_at_the_start() {
+    let home = Home::new(&limited("task_bytes_max = 10000000\noutgoing_bytes_max = 10000000"));
+    let said = home.refuses(home.command());
+    assert!(said.contains("outgoing_bytes_max") && said.contains("task_bytes_max"), "{said}");
+}
+
+#[test]
+fn a_reader_of_many_large_answers_leaves_the_server_alive() {
+    let sabir = confined(AGENTS);
+    let id = large_task(&sabir, 6 * MIB);
+    let host = sabir.address.to_string();
+    let before = peak(&sabir);
+    let mut client = without_window(&sabir);
+    let streams: Vec<u32> = (0..100).map(|_| client.send("GET", &host, &format!("/tasks/{id}"), "")).collect();
+    let mut heads = 0;
+    while heads < streams.len() {
+        heads += usize::from(client.next().0 == HEADERS);
+    }
+    sabir.still_serves();
+    let more = peak(&sabir) - before;
+    println!("100 unread answers of 12 MiB: {more} MiB at most");
+    assert!(more < 500, "{more} MiB for 100 unread answers of 12 MiB");
+}
+
+#[test]
+fn a_page_of_a_list_ends_at_a_number_of_bytes() {
+    let sabir = Sabir::start(&limited("list_bytes_max = 100000"));
+    let mut sent: Vec<String> = (0..7).map(|n| large_task(&sabir, if n == 3 { 200_000 } else { 20_000 })).collect();
+    let (mut listed, mut pages, mut token) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let page = sabir.result("/", "ListTasks", &json!({"pageToken": token, "includeArtifacts": true}));
+        assert_eq!((&page["pageSize"], &page["totalSize"]), (&json!(50), &json!(7)));
+        let tasks = page["tasks"].as_array().unwrap();
+        listed.extend(tasks.iter().map(|task| task["id"].as_str().unwrap().to_owned()));
+        pages.push(tasks.len());
+        page["nextPageToken"].as_str().unwrap().clone_into(&mut token);
+        if token.is_empty() {
+            break;
+        }
+    }
+    sent.reverse();
+    assert_eq!(listed, sent);
+    // A task of 20,000 bytes is stored with what was said and with what was answered.
+    assert_eq!(pages, [2, 1, 1, 2, 1], "the large one has a page of its own");
+    let first = sabir.ask(&Request::get("/tasks?includeArtifacts=true")).json();
+    assert_eq!(first["tasks"].as_array().unwrap().len(), 2);
 }
 

@@ -12,7 +12,7 @@ mod v1;
 use super::{Head, Spelling, retry_after, terms};
 use crate::app::App;
 use crate::arriving::Trouble;
-use crate::body::Body;
+use crate::body::{Body, GrpcAnswer};
 use crate::call::{Answered, Ask};
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
@@ -57,7 +57,7 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
         Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
-        Ok(response) => response.map(Body::Grpc),
+        Ok(response) => response.map(|body| Body::CountedGrpc(GrpcAnswer::new(body, app.outgoing.clone()))),
         Err(never) => match never {},
     }
 }
