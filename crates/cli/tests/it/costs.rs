@@ -9,6 +9,7 @@ use crate::sabir::{AGENTS, Home, Sabir, eventually};
 use crate::tls;
 use crate::tool::Desk;
 use serde_json::json;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -456,3 +457,25 @@ fn a_page_of_a_list_ends_at_a_number_of_bytes() {
     assert_eq!(first["tasks"].as_array().unwrap().len(), 2);
 }
 
+#[test]
+fn a_command_that_says_nothing_holds_up_no_other() {
+    let sabir = Sabir::start(AGENTS);
+    let data = sabir.home.data();
+    let silent: Vec<UnixStream> = (0..5).map(|_| UnixStream::connect(data.join("sabir.sock")).unwrap()).collect();
+    let begun = Instant::now();
+    let ran = Desk::new().run(&["push", "list", "--data", &data.display().to_string()]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(silent);
+}
+
+#[test]
+fn a_request_with_two_hosts_is_refused() {
+    let sabir = Sabir::start(AGENTS);
+    for second in [sabir.address.to_string(), "evil.example".into()] {
+        let mut wire = Wire::open(sabir.address);
+        wire.write(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nHost: {second}\r\n\r\n", sabir.address).as_bytes());
+        assert_eq!(wire.reply().status, 400, "{second}");
+    }
+    sabir.still_serves();
+}
