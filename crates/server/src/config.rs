@@ -383,7 +383,7 @@ impl LimitsConfig {
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
     }
 
-    /// A body that is allowed must be able to arrive, and an answer to leave.
+    /// A body that is allowed must be able to arrive, and an answer to leave; neither takes no time.
     pub(crate) fn check_bytes(&self) -> Result<(), String> {
         let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
         if Capacity::for_large(most) < one {
@@ -397,6 +397,11 @@ impl LimitsConfig {
                 "limits.answers_bytes_max = {} leaves no room for answers; make it at least {ANSWERS_BYTES_MIN}",
                 self.answers_bytes_max
             ));
+        }
+        if self.write_seconds_max == 0 {
+            return Err(
+                "limits.write_seconds_max = 0 ends every connection that waits for its peer; make it at least 1".into(),
+            );
         }
         let (most, one) = (self.outgoing_bytes_max, self.task_bytes_max);
         if Capacity::for_large(most) < one {

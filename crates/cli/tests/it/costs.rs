@@ -216,6 +216,24 @@ fn a_grpc_frame_that_announces_too_much_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn a_grpc_message_counts_for_several_times_its_length_while_it_is_decoded() {
+    let sabir = Sabir::start(&limited("body_bytes_max = 1048576\ninflight_bytes_max = 4194304"));
+    let host = sabir.address.to_string();
+    let is_served = || {
+        let message = framed(&[field(1, "desk"), long_field(2, &chat(900 << 10))].concat());
+        pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, ""), &message)
+    };
+    assert!(is_served(), "one finds room if it is alone");
+    let mut slow = Wire::open(sabir.address);
+    slow.write(&Request::post("/", "").with("Content-Length", MIB.to_string()).head(sabir.address));
+    slow.write(&vec![b' '; MIB - 1]);
+    eventually("three mebibytes more find no room beside one", || !is_served());
+    assert!(sabir.metric("sabir_requests_shed_total") >= 1.0);
+    drop(slow);
+    eventually("what is gone is given back", is_served);
+}
+
+#[test]
 fn a_grpc_message_may_have_so_many_members() {
     let sabir = Sabir::start(&limited("grpc_members_max = 20\nparts_max = 2"));
     let host = sabir.address.to_string();
@@ -413,6 +431,9 @@ fn a_limit_that_no_answer_could_keep_is_refused_at_the_start() {
     let home = Home::new(&limited("task_bytes_max = 10000000\noutgoing_bytes_max = 10000000"));
     let said = home.refuses(home.command());
     assert!(said.contains("outgoing_bytes_max") && said.contains("task_bytes_max"), "{said}");
+    let home = Home::new(&limited("write_seconds_max = 0"));
+    let said = home.refuses(home.command());
+    assert!(said.contains("write_seconds_max"), "{said}");
 }
 
 #[test]
