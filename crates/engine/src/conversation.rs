@@ -10,7 +10,7 @@ use crate::agent::Context;
 use crate::machine;
 use bytes::Bytes;
 use sabir_proto::{Artifact, Content, Fault, Message, MessageId, Part, Role, Stamp, Task, TaskId, TaskState};
-use sabir_store::{Effect, Listing, States, Stored};
+use sabir_store::{Effect, Listing, States};
 use std::collections::VecDeque;
 
 /// Tasks that are read at once. Each may be as large as a task may be, so not many.
@@ -72,11 +72,12 @@ impl Context {
                 // Everything; with a moment given, the store does not count past its bound how many there are.
                 since: Some(Stamp::default()),
                 limit: PAGE_TASKS,
+                bytes_max: READ_BYTES_MAX,
                 token,
             };
             let page = core.log.list(listing).await.map_err(fault)?;
             for stored in &page.tasks {
-                read_bytes += bytes_stored(stored);
+                read_bytes += stored.bytes();
                 let Some(task) = machine::thaw(stored) else { continue };
                 let data = core.log.agent_data(task.id).await.map_err(fault)?;
                 if !room.is_left() {
@@ -174,12 +175,6 @@ fn note_file(part: &mut Part) {
     part.metadata = None;
     part.filename = None;
     part.media_type.take_if(|media_type| media_type.len() > MEDIA_TYPE_BYTES_MAX);
-}
-
-/// About how many bytes a task has in the store.
-fn bytes_stored(stored: &Stored) -> usize {
-    let base = stored.base.as_ref().map_or(0, |base| base.task.json.len());
-    base + stored.tail.iter().map(|event| event.json.len()).sum::<usize>()
 }
 
 fn bytes_of(message: &Message) -> usize {

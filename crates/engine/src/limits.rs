@@ -13,6 +13,9 @@ pub struct Limits {
     pub task_events_max: u64,
     /// Bytes a folded task may have. It is held in memory while its agent runs, and rewritten with every snapshot.
     pub task_bytes_max: usize,
+    /// Bytes of the tasks on one page of a list, as they are stored; a page has at least one. A hundred large tasks in one
+    /// answer are held in memory together, and are more than most clients read at once.
+    pub list_bytes_max: usize,
     /// Messages in a task's history.
     pub history_messages_max: usize,
     /// Push configurations per task.
@@ -80,6 +83,8 @@ impl Default for Limits {
             live_tasks_max: 100_000,
             task_events_max: 1_000_000,
             task_bytes_max: 64 << 20,
+            // What gRPC clients take as one message unless they are told otherwise.
+            list_bytes_max: 4 << 20,
             history_messages_max: 10_000,
             push_configs_max: 100,
             push_workers_max: 64,

@@ -64,6 +64,7 @@ impl Engine {
             state: states,
             since: call.status_timestamp_after.map(Stamp::first_of),
             limit: page_size as usize,
+            bytes_max: self.core.limits.list_bytes_max,
             token,
         };
         let listed = self.core.log.list(listing).await.map_err(fault)?;

@@ -102,6 +102,7 @@ impl Service {
     pub async fn serve(self) -> Result<(), StartError> {
         let no_signals = |error| StartError::Config(format!("cannot wait for signals: {error}"));
         let stop = crate::stop_signal().map_err(no_signals)?;
+        sabir_server::survive_file_size_limit();
         let server = self.start().await?;
         // A closed output stream is no reason to stop.
         drop(writeln!(std::io::stdout(), "listening on {}", server.url()));

@@ -3,6 +3,7 @@
 use crate::admin::{Bureau, GuardDesk};
 use crate::agents::Ledger;
 use crate::bind::agnt::EnvelopeMetrics;
+use crate::body::OutgoingBudget;
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::cash;
@@ -92,6 +93,7 @@ pub(crate) struct App {
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) inflight: Capacity,
+    pub(crate) outgoing: OutgoingBudget,
     pub(crate) front: Option<Arc<dyn Front>>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
@@ -242,6 +244,7 @@ impl Server {
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             inflight: Capacity::new(config.limits.inflight_bytes_max),
+            outgoing: OutgoingBudget::new(config.limits.outgoing_bytes_max),
             tls,
             proxies: Proxies::new(config.server.proxies.clone()),
             production: config.is_production(),

@@ -8,10 +8,12 @@ pub(crate) mod process;
 pub(crate) mod rest;
 
 use crate::app::App;
+use crate::body::Body;
 use crate::host::TokioHost;
 use crate::peer::Peer;
+use crate::stack::CROWDED_SECONDS;
 use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use ::http::{HeaderMap, Uri};
+use ::http::{HeaderMap, Response, StatusCode, Uri};
 use sabir_engine::Host as _;
 use sabir_guard::Knock;
 use sabir_guard::authn::basic::Channel;
@@ -64,7 +66,7 @@ impl<'a> Head<'a> {
 
 /// What a refusal at the door says in headers: how to come in, or when to come again.
 pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
-    if let Some(seconds) = fault.retry_after() {
+    if let Some(seconds) = retry_after(fault) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
     if matches!(fault, Fault::Unauthenticated(_))
@@ -72,6 +74,19 @@ pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Opt
     {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }
+}
+
+/// When it is worth asking again, in seconds. What is unavailable is so for a moment, however long that is.
+pub(crate) fn retry_after(fault: &Fault) -> Option<u64> {
+    fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(CROWDED_SECONDS))
+}
+
+/// A refusal for want of room: the caller is told when to ask again, in every binding by the same status and header.
+pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
+    app.metrics.shed();
+    *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    refusal.headers_mut().insert(RETRY_AFTER, CROWDED_SECONDS.into());
+    refusal
 }
 
 /// What a caller says in headers beside the operation.

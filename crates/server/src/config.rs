@@ -204,6 +204,10 @@ pub struct LimitsConfig {
     pub inflight_bytes_max: usize,
     /// Bytes of all answers of agents elsewhere that are on their way and not decoded yet.
     pub answers_bytes_max: usize,
+    /// Bytes of all answers of ours that are made and not written yet.
+    pub outgoing_bytes_max: usize,
+    /// Bytes of the tasks on one page of a list; a page has at least one.
+    pub list_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Open connections.
@@ -218,10 +222,14 @@ pub struct LimitsConfig {
     pub idle_seconds_max: u64,
     /// Seconds for a request's body to arrive.
     pub body_seconds_max: u64,
+    /// Seconds within which a peer has to take some of what is written to it.
+    pub write_seconds_max: u64,
     /// Seconds of silence after which a stream gets a comment, so that proxies keep it.
     pub keep_alive_seconds: u64,
     /// Parts in one message.
     pub parts_max: usize,
+    /// Entries of lists and members of objects in one gRPC message, parts included.
+    pub grpc_members_max: usize,
     /// Tasks with a running agent at the same time.
     pub live_tasks_max: usize,
     /// Events of one task.
@@ -303,16 +311,20 @@ impl Default for LimitsConfig {
             body_bytes_max: 16 << 20,
             inflight_bytes_max: 256 << 20,
             answers_bytes_max: 256 << 20,
+            outgoing_bytes_max: 256 << 20,
+            list_bytes_max: engine.list_bytes_max,
             header_bytes_max: 64 << 10,
             connections_max: 10_000,
-            connections_per_address_max: 0,
+            connections_per_address_max: 1000,
             http2_streams_max: 200,
             header_seconds_max: 15,
             idle_seconds_max: 60,
             body_seconds_max: 60,
+            write_seconds_max: 30,
             // The Python SDK's HTTP client gives up after five silent seconds.
             keep_alive_seconds: 3,
             parts_max: engine.parts_max,
+            grpc_members_max: 100_000,
             live_tasks_max: engine.live_tasks_max,
             task_events_max: engine.task_events_max,
             task_bytes_max: engine.task_bytes_max,
@@ -371,7 +383,7 @@ impl LimitsConfig {
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
     }
 
-    /// A body that is allowed must be able to arrive.
+    /// A body that is allowed must be able to arrive, and an answer to leave; neither takes no time.
     pub(crate) fn check_bytes(&self) -> Result<(), String> {
         let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
         if Capacity::for_large(most) < one {
@@ -386,6 +398,18 @@ impl LimitsConfig {
                 self.answers_bytes_max
             ));
         }
+        if self.write_seconds_max == 0 {
+            return Err(
+                "limits.write_seconds_max = 0 ends every connection that waits for its peer; make it at least 1".into(),
+            );
+        }
+        let (most, one) = (self.outgoing_bytes_max, self.task_bytes_max);
+        if Capacity::for_large(most) < one {
+            return Err(format!(
+                "limits.outgoing_bytes_max = {most} leaves no room for an answer with one task of limits.task_bytes_max \
+                 = {one}; make it at least twice as much"
+            ));
+        }
         Ok(())
     }
 
@@ -393,6 +417,7 @@ impl LimitsConfig {
     pub(crate) fn engine(&self) -> sabir_engine::Limits {
         sabir_engine::Limits {
             parts_max: self.parts_max,
+            list_bytes_max: self.list_bytes_max,
             live_tasks_max: self.live_tasks_max,
             task_events_max: self.task_events_max,
             task_bytes_max: self.task_bytes_max,

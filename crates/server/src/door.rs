@@ -65,6 +65,10 @@ impl Door {
 
     /// The same, whatever its method and its body: by what name it calls us, and for which page.
     pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        // A proxy in front may have looked at the other one (RFC 9112 §3.2).
+        if headers.get_all(HOST).iter().nth(1).is_some() {
+            return Err((400, "the request has more than one Host header"));
+        }
         // HTTP/2 has the authority in the URI, HTTP/1.1 in a header.
         let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
         match host {
@@ -163,6 +167,8 @@ mod tests {
         assert_eq!(check("POST", &[("host", "127.0.0.1.evil.example"), json]), 421);
         assert_eq!(check("GET", &[host, ("origin", "http://127.0.0.1:4001")]), 403);
         assert_eq!(check("POST", &[json]), 400);
+        assert_eq!(check("POST", &[host, host, json]), 400);
+        assert_eq!(check("POST", &[host, ("host", "evil.example"), json]), 400);
         assert_eq!(check("GET", &[host, ("origin", "https://evil.example")]), 403);
         assert_eq!(check("GET", &[host, ("origin", "null")]), 403);
         assert_eq!(check("POST", &[host, ("content-type", "text/plain")]), 415);

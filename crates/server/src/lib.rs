@@ -81,7 +81,7 @@ pub use app::{Server, StartError};
 pub use config::Config;
 #[cfg(feature = "logging")]
 pub use process::init_logging;
-pub use process::{is_json_log, raise_file_limit, stop_signal};
+pub use process::{is_json_log, raise_file_limit, stop_signal, survive_file_size_limit};
 /// What the crate `sabir` offers to authors of agents: passing work on, and the store that their tests run on.
 pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;

@@ -3,6 +3,8 @@
 mod idle;
 mod secure;
 mod share;
+mod stalled_stream;
+mod write_timeout;
 
 use crate::app::App;
 use crate::body::Body;
@@ -16,18 +18,21 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use idle::{Counting, Streams};
 use share::Shares;
+use stalled_stream::StreamExecutor;
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use write_timeout::WriteTimeout;
 
 /// Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a connection
 /// whose request was answered long ago.
@@ -40,6 +45,11 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
 
     /// Counts a connection for as long as it lives.
     fn connection(&self) -> Option<Gauged>;
+
+    /// Whether an address is a proxy's, which many callers share.
+    fn is_proxy(&self, _address: IpAddr) -> bool {
+        false
+    }
 
     /// What connections are secured with. `None`: with nothing.
     fn tls(&self) -> Option<&Tls> {
@@ -66,6 +76,10 @@ impl Behind for Arc<App> {
 
     fn connection(&self) -> Option<Gauged> {
         Some(self.metrics.connection())
+    }
+
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.trust(&address)
     }
 
     fn tls(&self) -> Option<&Tls> {
@@ -100,6 +114,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
     let (stopping, told) = watch::channel(false);
     let builders = Arc::new(Builders::new(behind.limits(), told));
     let graceful = GracefulShutdown::new();
+    let mut is_told = false;
     tokio::pin!(stop);
     loop {
         // A slot first: beyond the limit, connections wait in the kernel's queue instead of in our memory.
@@ -122,8 +137,13 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
                 continue;
             }
         };
-        let Ok(share) = shares.take(address.ip()) else {
-            tracing::debug!(peer = %address, "an address has its share of connections");
+        let share = if behind.is_proxy(address.ip()) { Ok(None) } else { shares.take(address.ip()) };
+        let Ok(share) = share else {
+            // Once, since it may happen thousands of times a second; and aloud, since a proxy may be the one that suffers.
+            if !std::mem::replace(&mut is_told, true) {
+                let advice = "is it a proxy, name it in server.proxies; see also limits.connections_per_address_max";
+                tracing::warn!(peer = %address, advice, "an address has its share of connections; more are refused");
+            }
             continue;
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
@@ -192,8 +212,9 @@ impl Future for Infallibly {
 /// One protocol each.
 struct Builders {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    http2: http2::Builder<StreamExecutor>,
     first_bytes_max: Duration,
+    write_time_max: Duration,
     idle_max: Duration,
     /// Whether the server stops.
     stopping: watch::Receiver<bool>,
@@ -212,7 +233,8 @@ impl Builders {
             // No `pipeline_flush`: it lets a stalled reader's whole stream pile up in memory, and keeps the answer to a
             // head that is too large from ever being sent.
             .max_buf_size(limits.header_bytes_max.max(8192));
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let write_time_max = Duration::from_secs(limits.write_seconds_max);
+        let mut http2 = http2::Builder::new(StreamExecutor { time_max: write_time_max });
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.http2_streams_max)
@@ -221,7 +243,7 @@ impl Builders {
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
         let idle_max = Duration::from_secs(limits.idle_seconds_max);
-        Self { http1, http2, first_bytes_max: header_time_max, idle_max, stopping }
+        Self { http1, http2, first_bytes_max: header_time_max, write_time_max, idle_max, stopping }
     }
 
     /// Serves HTTP/2 until the peer leaves, nothing was asked for a while, or the server stops.
@@ -268,13 +290,14 @@ impl Builders {
             Ok(Err(error)) => return tracing::debug!(%error, "a connection broke off before it said anything"),
             Err(_) => return tracing::debug!("a connection said nothing"),
         };
+        let io = TokioIo::new(WriteTimeout::new(stream, self.write_time_max));
         let outcome = if speaks_http2 {
             // Boxed, since its state is large and the usual connection is the other one.
-            let outcome = Box::pin(self.serve_http2(TokioIo::new(stream), requests)).await;
+            let outcome = Box::pin(self.serve_http2(io, requests)).await;
             drop(watcher);
             outcome
         } else {
-            watcher.watch(self.http1.serve_connection(TokioIo::new(stream), requests)).await
+            watcher.watch(self.http1.serve_connection(io, requests)).await
         };
         if let Err(error) = outcome {
             tracing::debug!(%error, "a connection broke off");

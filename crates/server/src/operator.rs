@@ -1,9 +1,12 @@
 //! The operator's way to a running server: a socket beside the task log.
 //!
-//! One line of JSON in, one line of JSON out, one order at a time. A socket in the file system needs no port, no token and
+//! One line of JSON in, one line of JSON out. Several commands are served at the same time, so one that says nothing holds
+//! up no other. A socket in the file system needs no port, no token and
 //! no TLS, cannot be reached by web pages or from other machines, and its permissions are those of the data directory.
 
 use crate::admin::{Bureau, DeskOrder, GuardDesk, GuardRequest, NetworkOrder, Order, Said, carry_out, see_to};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use sabir_engine::{Engine, TaskLog};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +19,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-/// How long one order may take, from its first byte to the last of the answer. Others wait meanwhile.
+/// Commands that are served at the same time; further ones wait in the socket's queue.
+const COMMANDS_MAX: usize = 32;
+/// How long one order may take, from its first byte to the last of the answer.
 const ORDER_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest order that is read.
 const ORDER_BYTES_MAX: u64 = 64 * 1024;
@@ -69,17 +74,21 @@ impl Operator {
 
     /// Takes orders; never ends.
     pub(crate) async fn serve(self) {
+        let mut commands = FuturesUnordered::new();
         loop {
-            let accepted = self.listener.accept().await;
-            let outcome = match accepted {
-                Ok((stream, _)) => within(self.answer(stream)).await,
-                Err(error) => {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    Err(error)
+            tokio::select! {
+                accepted = self.listener.accept(), if commands.len() < COMMANDS_MAX => match accepted {
+                    Ok((stream, _)) => commands.push(within(self.answer(stream))),
+                    Err(error) => {
+                        tracing::debug!(%error, "a command of the operator cannot connect");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Some(outcome) = commands.next() => {
+                    if let Err(error) = outcome {
+                        tracing::debug!(%error, "an operator's order came to nothing");
+                    }
                 }
-            };
-            if let Err(error) = outcome {
-                tracing::debug!(%error, "an operator's order came to nothing");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a process that serves needs from the system: open files, the signals that stop it, and a log.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Raises the number of files that may be open to what the system allows this process; how many that are, where it says.
@@ -18,6 +18,16 @@ pub fn raise_file_limit() -> Option<u64> {
             tracing::warn!(%error, ?current, ?maximum, "the number of open files cannot be raised");
             current
         }
+    }
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`, `LimitFSIZE=`) fail, as a write to a full disk does. The
+/// system would end the process by `SIGXFSZ` otherwise, in the middle of everything. Commands of agents do not inherit it.
+/// Must be called inside a Tokio runtime.
+pub fn survive_file_size_limit() {
+    // That it is caught is enough, and lasts for as long as the process; what would listen for it is not needed.
+    if let Err(error) = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
+        tracing::warn!(%error, "a limit of the size of files would end this process");
     }
 }
 

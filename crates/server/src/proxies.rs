@@ -61,7 +61,8 @@ impl Proxies {
         Peer { address: said.address, tls, is_older_tls: false, certificate: None }
     }
 
-    fn trust(&self, address: &IpAddr) -> bool {
+    /// Whether an address is that of a proxy that is believed.
+    pub(crate) fn trust(&self, address: &IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 

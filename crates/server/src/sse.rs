@@ -1,7 +1,7 @@
 //! Event streams: numbered frames, comments while nothing happens, everything that is ready in one write.
 
 use crate::app::App;
-use crate::body::{Body, EVENT_STREAM};
+use crate::body::{Body, EVENT_STREAM, no_room};
 use crate::losses::Told;
 use crate::metrics::Gauged;
 use crate::watched::Watched;
@@ -73,7 +73,7 @@ impl EventStream {
         }
         if !out.is_empty() {
             self.timer = None;
-            return Poll::Ready(Some(out.into()));
+            return Poll::Ready(Some(self.hold(out)));
         }
         if self.done {
             return Poll::Ready(None);
@@ -86,6 +86,17 @@ impl EventStream {
             return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
         }
         Poll::Pending
+    }
+
+    /// Counts events until they are written. A stream whose events find no room ends, and can be taken up again.
+    fn hold(&mut self, events: Vec<u8>) -> Bytes {
+        self.app.outgoing.hold(events).unwrap_or_else(|| {
+            self.app.metrics.shed();
+            self.done = true;
+            let mut end = Vec::new();
+            self.teller.tell_fault(&no_room(), &mut end);
+            end.into()
+        })
     }
 
     fn write(&mut self, item: &Item, out: &mut Vec<u8>) {

@@ -9,12 +9,13 @@
 //! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it;
 //! so all of them together have a limit as well (`arriving.rs`), which gRPC shares. gRPC's messages are framed, and do
 //! without signatures of bodies.
-//! What follows a decoded call is in `call.rs`.
+//! What follows a decoded call is in `call.rs`. Answers have a budget, too (`body.rs`): bindings refuse in their own words
+//! what finds no room, and everything else is counted here at the end.
 
 use crate::app::{App, Served};
 use crate::arriving::{Arriving, Bounds, Taken, Trouble};
 use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
-use crate::body::{Body, JSON, TEXT, answer};
+use crate::body::{Body, JSON, TEXT, answer, no_room};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
@@ -53,11 +54,22 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
         true => logged(&app, request, &peer).await,
         false => traced(&app, request, &peer).await,
     };
+    count_outgoing(&app, &mut response);
     invitation.write(response.headers_mut());
     if strict {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
     }
     response
+}
+
+/// Counts an answer that no binding has counted: a card, a list of agents, metrics.
+fn count_outgoing(app: &App, response: &mut Response<Body>) {
+    let Body::Whole(bytes) = response.body_mut() else { return };
+    let Some(whole) = bytes.take() else { return };
+    match app.outgoing.hold(whole) {
+        Some(whole) => *response.body_mut() = Body::Counted(Some(whole)),
+        None => *response = bind::shed(app, rest::refuse_early(StatusCode::SERVICE_UNAVAILABLE, &no_room())),
+    }
 }
 
 async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {

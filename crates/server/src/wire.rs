@@ -93,7 +93,7 @@ pub(crate) async fn listen(
     let (response, about) = watch(app, serving).await;
     if let Some(About { task, failed }) = about {
         let answer = match response.body() {
-            Body::Whole(Some(bytes)) => Some(&bytes[..]),
+            Body::Whole(Some(bytes)) | Body::Counted(Some(bytes)) => Some(&bytes[..]),
             _ => None,
         };
         let served = Served {

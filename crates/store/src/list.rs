@@ -28,6 +28,8 @@ pub struct Listing {
     pub since: Option<Stamp>,
     /// At most this many.
     pub limit: usize,
+    /// At most this many bytes, see [`Stored::bytes`]; but one task, however large.
+    pub bytes_max: usize,
     /// Where the last page ended.
     pub token: Option<PageToken>,
 }

@@ -318,11 +318,19 @@ impl Inner {
             }
         }
         matching.sort_by_key(|(position, ..)| std::cmp::Reverse(*position));
-        let more = matching.len() > listing.limit;
-        matching.truncate(listing.limit);
-        let next = matching.last().filter(|_| more).map(|(below, ..)| PageToken { commit, below: *below });
+        let (mut tasks, mut last, mut bytes) = (Vec::new(), None, 0);
+        for (below, id, row) in matching.iter().take(listing.limit) {
+            let stored = row.stored(*id);
+            bytes += stored.bytes();
+            if bytes > listing.bytes_max && !tasks.is_empty() {
+                break;
+            }
+            tasks.push(stored);
+            last = Some(*below);
+        }
+        let next = last.filter(|_| tasks.len() < matching.len()).map(|below| PageToken { commit, below });
         let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
-        Ok(Listed { tasks: matching.into_iter().map(|(_, id, row)| row.stored(id)).collect(), next, total })
+        Ok(Listed { tasks, next, total })
     }
 }
 

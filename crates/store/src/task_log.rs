@@ -49,6 +49,12 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// About how many bytes it has in the store, and in memory while it is read.
+    pub fn bytes(&self) -> usize {
+        let base = self.base.as_ref().map_or(0, |base| base.task.json.len());
+        base + self.tail.iter().map(|event| event.json.len()).sum::<usize>()
+    }
+
     /// The conversation; `None` only for a damaged record.
     pub fn context(&self) -> Option<ContextId> {
         match (&self.base, self.tail.first()) {

@@ -64,7 +64,7 @@ promises! {
         any_cursor_replays_to_the_same_end, what_was_heard_is_kept, progress_is_kept_until_the_task_settles,
         unfinished_tasks_are_found_oldest_first, tasks_that_were_handed_over_are_found,
         stamps_rise_above_everything_stored;
-    lists: lists_are_ordered_by_the_last_status, lists_filter_by_state_and_time, owners_see_only_their_own,
+    lists: lists_are_ordered_by_the_last_status, pages_end_at_a_number_of_bytes, lists_filter_by_state_and_time, owners_see_only_their_own,
         totals_follow_every_move, counts_since_a_time_are_capped, a_list_shows_everything_after_a_restart;
     walks: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,
         a_walk_within_a_context_is_as_steady, a_walk_goes_on_after_a_restart, tokens_of_nobody_are_refused;
@@ -232,7 +232,15 @@ impl Ask for dyn TaskLog + '_ {
 
 /// Everything an owner has, on one page.
 fn everything(scope: &Arc<Scope>) -> Listing {
-    Listing { scope: scope.clone(), context: None, state: None, since: None, limit: 100_000, token: None }
+    Listing {
+        scope: scope.clone(),
+        context: None,
+        state: None,
+        since: None,
+        limit: 100_000,
+        bytes_max: usize::MAX,
+        token: None,
+    }
 }
 
 fn ids(listed: &Listed) -> Vec<TaskId> {

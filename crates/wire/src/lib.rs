@@ -17,6 +17,7 @@
 //! | [`card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
 //! | [`v03`] | A2A 0.3 over its three bindings; 0.2 too |
+//! | [`wire_format`] | what a gRPC request would cost, told before it is decoded |
 //! | [`pb`] | generated protobuf; nothing outside this crate and the gRPC binding should need it |
 //!
 //! Absent on purpose: sockets, state, and who the caller is.
@@ -30,6 +31,7 @@ pub mod sse;
 pub mod v03;
 pub mod v1;
 pub mod version;
+pub mod wire_format;
 
 mod convert;
 mod detect;

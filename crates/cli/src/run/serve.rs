@@ -152,6 +152,7 @@ fn model(url: String, model: String) -> AgentConfig {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     sabir_server::raise_file_limit();
+    sabir_server::survive_file_size_limit();
     let server = Server::start(config.clone()).await?;
     // Before anybody learns that we listen: a stop may follow at once.
     let stop = sabir_server::stop_signal().context("cannot listen for signals")?;

@@ -2,12 +2,13 @@
 
 use crate::ask::{DESK, UNAVAILABLE, envelope, saying, state};
 use crate::http::{Request, Wire};
-use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::sabir::{AGENTS, Sabir, eventually};
 use serde_json::json;
 use std::process::Command;
 
 /// A server whose files may not grow, from now on or no longer. Whatever it writes beyond the first bytes is refused by
-/// the system, as on a disk that is full or has become read-only.
+/// the system, as on a disk that is full or has become read-only. The system also sends a signal that ends whoever does
+/// not expect it.
 fn refuse_writes(sabir: &Sabir, refuse: bool) {
     let limit = if refuse { "--fsize=1024:unlimited" } else { "--fsize=unlimited:unlimited" };
     let done = Command::new("prlimit").args(["--pid", &sabir.pid().to_string(), limit]).status();
@@ -15,10 +16,7 @@ fn refuse_writes(sabir: &Sabir, refuse: bool) {
 }
 
 fn start() -> Sabir {
-    let home = Home::new(AGENTS);
-    // The signal that would end the program is ignored, as it is where a quota is met.
-    let command = home.under("trap '' XFSZ");
-    Sabir::run(&home, command)
+    Sabir::start(AGENTS)
 }
 
 #[test]
@@ -37,6 +35,11 @@ fn reads_go_on_and_sends_are_told_why_until_there_is_room() {
             sabir.refuses(DESK, "SendStreamingMessage", &saying("quick"), UNAVAILABLE);
             sabir.refuses(DESK, "CancelTask", &json!({"id": open["id"]}), UNAVAILABLE);
             sabir.rest_refuses(&Request::post("/message:send", saying("not now").to_string()), UNAVAILABLE);
+            // Where HTTP says nothing of it, the header says when to ask again all the same.
+            let rpc = sabir.ask(&Request::post("/", envelope("SendMessage", &saying("not now"))));
+            let rest = sabir.ask(&Request::post("/message:send", saying("not now").to_string()));
+            let told = [&rpc, &rest].map(|reply| (reply.status, reply.header("Retry-After")));
+            assert_eq!(told, [(200, Some("1")), (503, Some("1"))]);
             assert_eq!(sabir.get("/", &task["id"]), task);
             assert_eq!((sabir.count("/"), sabir.count(DESK)), (1 + round, 1));
             assert_eq!(sabir.ask(&Request::get("/healthz")).status, 200);

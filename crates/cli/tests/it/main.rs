@@ -2,7 +2,7 @@
 //!
 //! | Promise | Files |
 //! |---|---|
-//! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory` |
+//! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory`, `costs` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
@@ -76,6 +76,7 @@ mod configuration;
 mod conformance;
 mod conversation;
 mod convert;
+mod costs;
 mod damage;
 mod deliveries;
 mod demo;

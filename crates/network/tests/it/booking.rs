@@ -130,7 +130,7 @@ fn subscribers_hear_what_they_asked_for() {
     let context = now(world.log.load(task.id)).unwrap().unwrap().context().unwrap();
     let scope = Scope { tenant: Tenant::none(), caller: by.clone(), agent: office.agent.clone() };
     let (scope, context) = (Arc::new(scope), Some(context));
-    let listing = Listing { scope, context, state: None, since: None, limit: 9, token: None };
+    let listing = Listing { scope, context, state: None, since: None, limit: 9, bytes_max: usize::MAX, token: None };
     let second = now(world.log.list(listing)).unwrap().tasks.remove(0);
     let told = owed(&world, second.id);
     let types: Vec<(&str, &Value)> = told.iter().map(|(id, body)| (id.as_str(), &body["type"])).collect();

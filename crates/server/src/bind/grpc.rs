@@ -2,23 +2,25 @@
 //!
 //! One path for all agents; the tenant says which one is meant. Numbers of events do not travel here: gRPC has no place
 //! for them, so a stream that broke off is taken up again by subscribing.
+//!
+//! A message is decoded last: `undecoded.rs` authenticates its caller and counts its members before that.
 
+mod undecoded;
 mod v03;
 mod v1;
 
-use super::{Head, Spelling, terms};
+use super::{Head, Spelling, retry_after, terms};
 use crate::app::App;
-use crate::arriving::{Arriving, Bounds, Trouble};
-use crate::body::Body;
+use crate::arriving::Trouble;
+use crate::body::{Body, GrpcAnswer};
 use crate::call::{Answered, Ask};
 use crate::losses::{Told, task_of};
 use crate::metrics::Gauged;
 use crate::peer::Peer;
-use crate::stack::CROWDED_SECONDS;
 use crate::watched::Watched;
 use crate::wire;
 use http::{HeaderMap, Request, Response, Uri};
-use http_body_util::BodyExt as _;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use sabir_engine::watch::Item;
 use sabir_gateway::wire::Keep;
@@ -26,43 +28,50 @@ use sabir_proto::{Call, Fault, Reply, TheirEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
 use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as versions};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataValue;
 use tower::Service as _;
+use undecoded::Admission;
 
 /// Serves one request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-    let methods = Methods { app: app.clone(), uri: request.uri().clone(), peer: peer.clone() };
     let package = if request.uri().path().starts_with("/a2a.v1.") { Package::V03 } else { Package::V1 };
+    let (parts, body) = request.into_parts();
+    let (message, admission) = match undecoded::check(app, package, &parts, body, peer).await {
+        Ok(checked) => checked,
+        Err(status) => return status.into_http::<tonic::body::Body>().map(Body::Grpc),
+    };
+    let methods = Methods {
+        app: app.clone(),
+        uri: parts.uri.clone(),
+        peer: peer.clone(),
+        admission: Mutex::new(Some(admission)),
+    };
+    let request = Request::from_parts(parts, Full::new(message));
     let most = app.limits.body_bytes_max;
-    let bounds = Bounds { bytes_max: most.saturating_add(FRAME_BYTES), time_max: app.body_time_max };
-    let shedding = app.clone();
-    let request = request.map(|body| {
-        Arriving::new(body, &app.inflight, bounds).map_err(move |trouble| package.untaken(&shedding, trouble))
-    });
     let answered = match package {
         Package::V03 => v03::server(methods).max_decoding_message_size(most).call(request).await,
         Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
-        Ok(response) => response.map(Body::Grpc),
+        Ok(response) => response.map(|body| Body::CountedGrpc(GrpcAnswer::new(body, app.outgoing.clone()))),
         Err(never) => match never {},
     }
 }
 
-/// What stands before a message: whether it is compressed, and its length.
-const FRAME_BYTES: usize = 5;
-
 /// What a caller is told whose time is over.
 const LATE: &str = "the time that the caller gave is over; the task goes on";
 
+/// The methods, for one request.
 struct Methods {
     app: Arc<App>,
     uri: Uri,
     peer: Peer,
+    /// Taken by the method that is called.
+    admission: Mutex<Option<Admission>>,
 }
 
 type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;
@@ -100,7 +109,7 @@ impl Package {
     /// The same for a call, with what a refusal at the door says beside it.
     fn refuse(self, fault: &Fault) -> tonic::Status {
         let mut status = self.status(fault);
-        if let Some(seconds) = fault.retry_after() {
+        if let Some(seconds) = retry_after(fault) {
             status.metadata_mut().insert("retry-after", seconds.into());
         }
         status
@@ -113,9 +122,7 @@ impl Package {
             Trouble::Late => tonic::Status::deadline_exceeded(trouble.to_string()),
             Trouble::Crowded => {
                 app.metrics.shed();
-                let mut status = self.status(&Fault::Unavailable(trouble.to_string()));
-                status.metadata_mut().insert("retry-after", CROWDED_SECONDS.into());
-                status
+                self.refuse(&Fault::Unavailable(trouble.to_string()))
             }
             Trouble::Broken(error) => tonic::Status::from_error(error.into()),
         }
@@ -139,7 +146,8 @@ impl Methods {
         decode: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
         encode: impl FnOnce(Reply<Watched>, &mut Losses) -> Result<A, Fault>,
     ) -> Outcome<A> {
-        let started = Instant::now();
+        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Admission { started, admitted, held } = admission.unwrap_or_else(|| Admission::none(&self.app));
         let (metadata, _, message) = request.into_parts();
         let headers = metadata.into_headers();
         let mut operation = "unknown";
@@ -148,11 +156,12 @@ impl Methods {
         let outcome = async {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
+            drop(held);
             operation = call.operation();
             let mut terms = terms(&headers, Spelling::of(package.dialect()))?;
             terms.dialect = package.dialect().name();
-            // Decoded by now, because the tenant inside says which agent is asked; a frame has no bytes to sign.
-            let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted: None, call, terms };
+            // A frame has no bytes to sign.
+            let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted, call, terms };
             let said = (self.app.wire.keep() != Keep::Off).then(|| ask.call.clone());
             let serving = Box::pin(async {
                 match package {

@@ -1,9 +1,9 @@
 //! HTTP+JSON.
 
-use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
+use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::app::{App, Served};
 use crate::arriving::Taken;
-use crate::body::{A2A_JSON, Body, answer};
+use crate::body::{A2A_JSON, Body, answer, counted, no_room};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
@@ -53,7 +53,8 @@ pub(crate) async fn serve(
         Ok(Answered { reply, active, .. }) => {
             let mut out = Vec::with_capacity(1024);
             v1::json::write_reply(&reply, &mut out);
-            let mut response = answer(StatusCode::OK, A2A_JSON, out);
+            let Some(out) = app.outgoing.hold(out) else { return shed(app, refuse(&no_room())) };
+            let mut response = counted(StatusCode::OK, A2A_JSON, out);
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }

@@ -1,10 +1,10 @@
 //! `POST /`, `/a2a`, `/_agent-native/a2a`: every JSON-RPC dialect; the message tells which. Errors come with HTTP status
 //! 200, as nearly every client expects.
 
-use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, terms, version};
+use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::app::{App, Served};
 use crate::arriving::Taken;
-use crate::body::{Body, EVENT_STREAM, JSON, answer};
+use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, no_room};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
@@ -100,7 +100,10 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
         }
         Ok(Answered { reply, active, scope }) => match write(app, &voice, &reply, losses, scope) {
             Ok(body) => {
-                let mut response = answer(StatusCode::OK, JSON, body);
+                let Some(body) = app.outgoing.hold(body) else {
+                    return shed(app, refuse(&voice, &no_room(), challenge));
+                };
+                let mut response = counted(StatusCode::OK, JSON, body);
                 echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
                 response
             }

@@ -1,9 +1,9 @@
 //! HTTP+JSON of 0.3, below `/v1`.
 
-use super::{Head, Spelling, echo_extensions, say_why_not, terms, version};
+use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::app::{App, Served};
 use crate::arriving::Taken;
-use crate::body::{Body, JSON, answer};
+use crate::body::{Body, JSON, answer, counted, no_room};
 use crate::call::{Answered, Ask};
 use crate::losses::Told;
 use crate::sse::EventStream;
@@ -60,7 +60,10 @@ pub(crate) async fn serve(
             told.in_scope(scope);
             match write(app, &reply, files, told) {
                 Ok(body) => {
-                    let mut response = answer(StatusCode::OK, JSON, body);
+                    let Some(body) = app.outgoing.hold(body) else {
+                        return shed(app, refuse(&no_room(), challenge));
+                    };
+                    let mut response = counted(StatusCode::OK, JSON, body);
                     echo_extensions(response.headers_mut(), &active, Spelling::WithX);
                     response
                 }

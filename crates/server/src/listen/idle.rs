@@ -4,6 +4,7 @@
 //! that answers pings would keep its place for ever. So the requests of a connection are counted, and when there was none
 //! for a while, it is told goodbye.
 
+use super::stalled_stream::{Pieces, note_data, note_no_data};
 use super::{Answering, Behind, Requests};
 use crate::body::{Body, BodyError};
 use bytes::Bytes;
@@ -82,14 +83,16 @@ impl<B: Behind> Service<Request<Incoming>> for Counting<B> {
     type Future = Counted<Answering>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Counted { of: self.requests.answer(request), open: Some(self.streams.begin()) }
+        let (of, open) = (self.requests.answer(request), Some(self.streams.begin()));
+        Counted { of, open, pieces: Pieces::default() }
     }
 }
 
-/// An answer, on its way or there, that is counted.
+/// An answer, on its way or there, that is counted, and that hands its data over in pieces.
 pub(super) struct Counted<T = Body> {
     of: T,
     open: Option<Open>,
+    pieces: Pieces,
 }
 
 impl Future for Counted<Answering> {
@@ -98,7 +101,7 @@ impl Future for Counted<Answering> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Poll::Ready(response) = self.of.as_mut().poll(cx) else { return Poll::Pending };
         let open = self.open.take();
-        Poll::Ready(Ok(response.map(|of| Counted { of, open })))
+        Poll::Ready(Ok(response.map(|of| Counted { of, open, pieces: Pieces::default() })))
     }
 }
 
@@ -107,15 +110,35 @@ impl http_body::Body for Counted {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.of).poll_frame(cx)
+        loop {
+            if let Some(piece) = self.pieces.next() {
+                note_data(piece.len());
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            let polled = Pin::new(&mut self.of).poll_frame(cx);
+            let Poll::Ready(Some(Ok(frame))) = polled else {
+                note_no_data();
+                return polled;
+            };
+            match frame.into_data() {
+                Ok(data) => self.pieces = Pieces::of(data),
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.of.is_end_stream()
+        self.pieces.bytes_left() == 0 && self.of.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.of.size_hint()
+        let (left, hint) = (self.pieces.bytes_left() as u64, self.of.size_hint());
+        let mut with_pieces = SizeHint::new();
+        with_pieces.set_lower(hint.lower() + left);
+        if let Some(upper) = hint.upper() {
+            with_pieces.set_upper(upper + left);
+        }
+        with_pieces
     }
 }
 

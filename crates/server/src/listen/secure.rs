@@ -3,6 +3,7 @@
 //! One limit of time reaches from the first packet to the first bytes of HTTP, so nobody keeps a place by shaking hands
 //! slowly, nor by shaking hands and then saying nothing.
 
+use super::write_timeout::WriteTimeout;
 use super::{Behind, Builders, Connection, PREFACE, Requests, STOPPING_SEEN};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::Watcher;
@@ -44,7 +45,11 @@ impl Builders {
     ) {
         let until = Instant::now() + self.first_bytes_max;
         // Boxed, so that a connection does not keep the room of its handshake for as long as it lives.
-        let shaken = unless_stopping(&connection.behind, Box::pin(timeout_at(until, handshake(stream, tls)))).await;
+        let shaken = unless_stopping(
+            &connection.behind,
+            Box::pin(timeout_at(until, handshake(stream, tls, self.write_time_max))),
+        )
+        .await;
         let failure = match shaken {
             None | Some(Ok(Ok(None))) => return,
             Some(Ok(Ok(Some(stream)))) => {
@@ -64,7 +69,7 @@ impl Builders {
     /// HTTP/2 has to be asked for (RFC 9113 §3.2).
     async fn serve_over<B: Behind>(
         &self,
-        stream: Box<TlsStream<TcpStream>>,
+        stream: Box<TlsStream<WriteTimeout>>,
         until: Instant,
         requests: Requests<B>,
         watcher: Watcher,
@@ -117,7 +122,8 @@ impl From<io::Error> for Failure {
 async fn handshake(
     mut stream: TcpStream,
     tls: Arc<ServerConfig>,
-) -> Result<Option<Box<TlsStream<TcpStream>>>, Failure> {
+    write_time_max: Duration,
+) -> Result<Option<Box<TlsStream<WriteTimeout>>>, Failure> {
     // Nagle's algorithm holds the second of two small writes back for 40 ms.
     stream.set_nodelay(true)?;
     let mut first = [0];
@@ -128,6 +134,7 @@ async fn handshake(
         return Err(turn_away(&mut stream, first[0]).await);
     }
     // Boxed, since there is much in it, and futures are moved.
+    let stream = WriteTimeout::new(stream, write_time_max);
     Ok(Some(Box::new(TlsAcceptor::from(tls).accept(stream).await?)))
 }
 

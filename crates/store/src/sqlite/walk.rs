@@ -59,17 +59,22 @@ impl Page<'_> {
         places.sort_by_key(|p| std::cmp::Reverse(p.position));
         places.dedup();
         let mut tasks = Vec::with_capacity(self.listing.limit);
-        let mut last = None;
+        let (mut last, mut bytes) = (None, 0);
         let mut more = false;
         for place in places {
             if tasks.len() == self.listing.limit {
                 more = true;
                 break;
             }
-            last = Some(place.position);
             if let Some(stored) = self.reader.load_at(place.k)? {
+                bytes += stored.bytes();
+                if bytes > self.listing.bytes_max && !tasks.is_empty() {
+                    more = true;
+                    break;
+                }
                 tasks.push(stored);
             }
+            last = Some(place.position);
         }
         let commit = self.commit.cast_unsigned();
         let next = last.filter(|_| more).map(|below| PageToken { commit, below: stamp(below) });

@@ -4,7 +4,7 @@ use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, owner};
 use crate::wait::wait;
 use sabir_proto::{Stamp, TaskId, TaskState};
-use sabir_store::{Listing, Scope, States};
+use sabir_store::{Listing, Scope, States, Stored};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -55,6 +55,28 @@ pub(super) fn lists_are_ordered_by_the_last_status(bench: &mut dyn Bench) {
             listing.token = Some(next);
         }
         assert_eq!(walked, ordered(&stories));
+    }
+}
+
+pub(super) fn pages_end_at_a_number_of_bytes(bench: &mut dyn Bench) {
+    let (mut author, scope) = (Author::new(3), owner("ann"));
+    let stories = some(bench, &mut author, &scope, 20);
+    let sizes: Vec<usize> = bench.log().page(everything(&scope)).tasks.iter().map(Stored::bytes).collect();
+    let largest = *sizes.iter().max().unwrap_or(&0);
+    for bytes_max in [0, 1, largest, 3 * largest, usize::MAX] {
+        let mut listing = Listing { bytes_max, ..everything(&scope) };
+        let mut walked = Vec::new();
+        loop {
+            let page = bench.log().page(listing.clone());
+            let bytes: usize = page.tasks.iter().map(Stored::bytes).sum();
+            assert!(page.tasks.len() == 1 || bytes <= bytes_max, "{} tasks, {bytes} bytes", page.tasks.len());
+            walked.extend(ids(&page));
+            let Some(next) = page.next else { break };
+            // The next task is the one that found no room.
+            assert!(bytes + sizes[walked.len()] > bytes_max, "a page of {bytes} bytes is cut too early");
+            listing.token = Some(next);
+        }
+        assert_eq!(walked, ordered(&stories), "{bytes_max}");
     }
 }
 

@@ -279,7 +279,7 @@ impl Pair<'_> {
             Some(TaskState::Completed.into()),
             Some(both),
         ]);
-        Listing { scope, context, state, since, limit: 1 + self.chance.below(5), token: None }
+        Listing { scope, context, state, since, limit: 1 + self.chance.below(5), bytes_max: usize::MAX, token: None }
     }
 
     fn read_around(&mut self) {

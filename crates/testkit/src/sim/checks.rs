@@ -270,6 +270,7 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
                 state: state.map(Into::into),
                 since: None,
                 limit: 10_000,
+                bytes_max: usize::MAX,
                 token: None,
             };
             let listed = at_once(evidence.log.list(listing)).map_err(|e| e.to_string())?;

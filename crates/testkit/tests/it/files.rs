@@ -135,7 +135,8 @@ fn steps_on_their_way_are_kept_when_the_store_is_closed() {
         (0..200).map(|_| bench.log().append(author.story(&scope).whole(TaskState::Completed))).collect();
     bench.reopen();
     let kept = answers.into_iter().map(wait).filter(Result::is_ok).count();
-    let listing = Listing { scope, context: None, state: None, since: None, limit: 1000, token: None };
+    let listing =
+        Listing { scope, context: None, state: None, since: None, limit: 1000, bytes_max: usize::MAX, token: None };
     assert_eq!(wait(bench.log().list(listing)).unwrap().tasks.len(), kept);
     assert_eq!(kept, 200);
 }
@@ -163,8 +164,15 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
             for story in kept {
                 story.check(wait(bench.log().load(story.id())).unwrap().as_ref());
             }
-            let listing =
-                Listing { scope: scope.clone(), context: None, state: None, since: None, limit: 2000, token: None };
+            let listing = Listing {
+                scope: scope.clone(),
+                context: None,
+                state: None,
+                since: None,
+                limit: 2000,
+                bytes_max: usize::MAX,
+                token: None,
+            };
             let listed = wait(bench.log().list(listing)).unwrap();
             assert_eq!((listed.tasks.len(), listed.total), (kept.len(), u64::try_from(kept.len()).unwrap()));
         };

@@ -121,7 +121,7 @@ impl DemoFront {
             (_, Binding::Grpc | Binding::GrpcV03) => (Script::Protobuf, asked.streams),
             (body, _) => (Script::Json, matches!(body, Body::Events(_))),
         };
-        if let Body::Whole(bytes) = body {
+        if let Body::Whole(bytes) | Body::Counted(bytes) = body {
             let Some(bytes) = bytes else { return Response::from_parts(head, Body::Whole(None)) };
             if let Some(why) = self.withheld(asked, &bytes) {
                 return refuse(asked, Some(&bytes), why);

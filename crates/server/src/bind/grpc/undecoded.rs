@@ -1,0 +1,157 @@
+//! What happens to a gRPC request before its message is decoded.
+//!
+//! ```text
+//! collect (no longer than announced, no longer than allowed) → tenant → authenticate, rate → count members → decode
+//! ```
+//!
+//! A message of 16 MiB can become a gigabyte when it is decoded, so nothing is decoded for a caller that shows no
+//! credential, and nothing that has more members than allowed. Which agent's rules count, the tenant inside says; the
+//! walk over the wire format finds it without decoding.
+
+use super::Package;
+use crate::app::App;
+use crate::arriving::{Arriving, Bounds, Trouble};
+use crate::bind::Head;
+use crate::peer::Peer;
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use sabir_gateway::{Capacity, Share};
+use sabir_guard::Admitted;
+use sabir_proto::Fault;
+use sabir_wire::wire_format::{MemberCount, RequestShape, WalkError};
+use std::time::Instant;
+
+/// What stands before a message: whether it is compressed, and its length.
+const FRAME_BYTES: usize = 5;
+/// Copies of a message's bytes that exist while it is decoded: as it came, in the decoder's buffer, and decoded.
+const COPIES: usize = 3;
+/// What a member costs beside its bytes, in bytes: the largest generated struct, in a list that grew by doubling.
+const MEMBER_BYTES: usize = 256;
+
+/// A caller whose message may be decoded.
+pub(super) struct Admission {
+    pub(super) started: Instant,
+    /// `None` for the method that gives the public card.
+    pub(super) admitted: Option<Admitted>,
+    /// What the message counts for until it is decoded.
+    pub(super) held: Share,
+}
+
+impl Admission {
+    /// For a method that is called without one, which no method is.
+    pub(super) fn none(app: &App) -> Self {
+        Self { started: Instant::now(), admitted: None, held: app.inflight.share() }
+    }
+}
+
+/// Collects one message, authenticates its caller, and counts what decoding it will cost. Returns the message in its
+/// frame.
+pub(super) async fn check(
+    app: &App,
+    package: Package,
+    parts: &Parts,
+    body: Incoming,
+    peer: &Peer,
+) -> Result<(Bytes, Admission), tonic::Status> {
+    let most = app.limits.body_bytes_max;
+    let bounds = Bounds { bytes_max: most.saturating_add(FRAME_BYTES), time_max: app.body_time_max };
+    let mut arriving = Arriving::new(body, &app.inflight, bounds);
+    let collected = collect(&mut arriving, most).await;
+    let framed = collected.map_err(|trouble| package.untaken(app, trouble))?;
+    let mut admission = Admission { started: Instant::now(), admitted: None, held: arriving.into_held() };
+    // A path that is no method is refused by the generated service, which reads nothing.
+    let Some(shape) = RequestShape::of_path(parts.uri.path()) else { return Ok((framed, admission)) };
+    // A compressed message is refused there, too.
+    let message = framed.get(FRAME_BYTES..).filter(|_| framed[0] == 0).unwrap_or_default();
+    let checked = async {
+        let tenant = shape.tenant(message);
+        if !is_public_method(app, package, parts.uri.path()) {
+            let head = Head { uri: &parts.uri, headers: &parts.headers, peer };
+            let served = app.agent(tenant.unwrap_or_default());
+            admission.admitted = Some(app.admit(served.as_ref(), &head.knock(app, None)).await?);
+        }
+        tenant.map_err(refuse)?;
+        let members_max = MemberCount { parts: app.limits.parts_max, all: app.limits.grpc_members_max };
+        let members = shape.count_members(message, members_max).map_err(refuse)?;
+        Ok(message.len() * COPIES + members.all * MEMBER_BYTES)
+    };
+    let cost = checked.await.map_err(|fault: Fault| {
+        app.metrics.request("unknown", package.name(), Err(&fault), admission.started.elapsed());
+        package.refuse(&fault)
+    })?;
+    // One message finds room if it is alone, whatever it costs.
+    if !admission.held.hold(cost.min(Capacity::for_large(app.limits.inflight_bytes_max))) {
+        return Err(package.untaken(app, Trouble::Crowded));
+    }
+    Ok((framed, admission))
+}
+
+/// Whether a method is answered without authentication: that of 0.3 for *the* card, where there is only a public one.
+fn is_public_method(app: &App, package: Package, path: &str) -> bool {
+    matches!(package, Package::V03)
+        && path.ends_with("/GetAgentCard")
+        && app.default_agent().is_some_and(|served| served.card.capabilities.extended_agent_card != Some(true))
+}
+
+fn refuse(error: WalkError) -> Fault {
+    match error {
+        WalkError::Malformed => Fault::invalid("message", error.to_string()),
+        WalkError::Parts(most) => Fault::invalid("message.parts", format!("{error}, the limit (parts_max = {most})")),
+        WalkError::Members(most) => Fault::invalid(
+            "message",
+            format!("{error}, the limit (grpc_members_max = {most}); send large data as the bytes of a file"),
+        ),
+    }
+}
+
+/// The bytes of one message in its frame. A length that is over the limit is refused when it is announced.
+async fn collect(arriving: &mut Arriving, most: usize) -> Result<Bytes, Trouble> {
+    let mut collected = MessageBytes::default();
+    while let Some(frame) = arriving.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        collected.push(data);
+        if let Some(announced) = announced(collected.bytes())
+            && (announced > most || collected.bytes().len() > announced + FRAME_BYTES)
+        {
+            return Err(Trouble::TooLarge);
+        }
+    }
+    Ok(collected.finish())
+}
+
+/// How long a message says it is.
+fn announced(framed: &[u8]) -> Option<usize> {
+    let length = framed.get(1..FRAME_BYTES)?.try_into().ok()?;
+    usize::try_from(u32::from_be_bytes(length)).ok()
+}
+
+/// What has arrived. A message that comes in one piece, as nearly all do, is not copied.
+#[derive(Default)]
+struct MessageBytes {
+    first: Bytes,
+    joined: Option<BytesMut>,
+}
+
+impl MessageBytes {
+    fn push(&mut self, data: Bytes) {
+        match &mut self.joined {
+            Some(joined) => joined.extend_from_slice(&data),
+            None if self.first.is_empty() => self.first = data,
+            None => {
+                let mut joined = BytesMut::from(&*std::mem::take(&mut self.first));
+                joined.extend_from_slice(&data);
+                self.joined = Some(joined);
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.joined.as_deref().unwrap_or(&self.first)
+    }
+
+    fn finish(self) -> Bytes {
+        self.joined.map_or(self.first, BytesMut::freeze)
+    }
+}

@@ -1,0 +1,168 @@
+//! HTTP/2 streams whose peer lets nothing through: they are reset, and the others of the connection go on.
+//!
+//! A peer gives each stream a window and may leave it at zero, or open it by a byte now and then; pings and settings go
+//! on meanwhile, so the connection looks well. So each stream is watched by itself: while it has data that the peer has no
+//! window for, [`TAKEN_BYTES_MIN`] of it have to leave within each `write_seconds_max`. The whole connection is not ended
+//! for it, because behind a proxy the streams of one connection belong to different callers.
+//!
+//! How it is seen: bodies hand their data over in [`Pieces`]. hyper asks a body for its next piece as soon as the one
+//! before has found some window, and for the one after that when the whole of it has. While hyper polls a stream, the body
+//! notes here what it handed over; where hyper does not come back for more, the peer is what it waits for.
+
+use super::write_timeout::TAKEN_BYTES_MIN;
+use bytes::Bytes;
+use hyper::rt::Executor;
+use hyper_util::rt::TokioExecutor;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The longest piece of an answer that is handed over at once, in bytes: no more than a frame has by default.
+const PIECE_BYTES: usize = 16 << 10;
+/// The longest last piece, in bytes. Once it is handed over, nothing watches what becomes of it; so it is less than the
+/// stream itself takes in memory.
+const LAST_PIECE_BYTES: usize = 1 << 10;
+
+/// What is left of some data, to be handed over piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    rest: Bytes,
+    is_cut: bool,
+}
+
+impl Pieces {
+    pub(super) const fn of(data: Bytes) -> Self {
+        Self { rest: data, is_cut: false }
+    }
+
+    pub(super) fn bytes_left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next piece; `None` when all of them are handed over.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        match self.rest.len() {
+            0 => None,
+            1..=LAST_PIECE_BYTES => {
+                let last = std::mem::take(&mut self.rest);
+                // A slice would keep all that came before it in memory.
+                Some(if self.is_cut { Bytes::copy_from_slice(&last) } else { last })
+            }
+            length => {
+                self.is_cut = true;
+                Some(self.rest.split_to(PIECE_BYTES.min(length - LAST_PIECE_BYTES)))
+            }
+        }
+    }
+}
+
+/// What the body of a stream has done.
+#[derive(Debug, Clone, Copy, Default)]
+struct BodyProgress {
+    /// Its last piece waits for the peer.
+    waits: bool,
+    /// What it handed over since the time began.
+    bytes: usize,
+}
+
+thread_local! {
+    /// That of the stream that is polled at this moment.
+    static PROGRESS: Cell<BodyProgress> = const { Cell::new(BodyProgress { waits: false, bytes: 0 }) };
+}
+
+/// The body of the stream that is being polled hands data over.
+pub(super) fn note_data(bytes: usize) {
+    PROGRESS.with(|progress| progress.set(BodyProgress { waits: true, bytes: progress.get().bytes + bytes }));
+}
+
+/// It has none at present, and all it had before has been accepted.
+pub(super) fn note_no_data() {
+    PROGRESS.with(|progress| progress.set(BodyProgress::default()));
+}
+
+/// Runs the streams of connections, each for as long as its peer takes something of it.
+#[derive(Debug, Clone)]
+pub(super) struct StreamExecutor {
+    pub(super) time_max: Duration,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
+    fn execute(&self, stream: F) {
+        TokioExecutor::new().execute(until_stalled(stream, self.time_max));
+    }
+}
+
+/// Polls a stream to its end, or until it is stalled; to drop it then resets it.
+async fn until_stalled(stream: impl Future<Output = ()>, time_max: Duration) {
+    let mut stream = pin!(stream);
+    let mut watch = StreamWatch { progress: BodyProgress::default(), until: None, time_max };
+    poll_fn(|cx| {
+        PROGRESS.set(watch.progress);
+        if stream.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        watch.progress = PROGRESS.get();
+        watch.poll_stalled(cx)
+    })
+    .await;
+}
+
+struct StreamWatch {
+    progress: BodyProgress,
+    /// While a piece waits for the peer.
+    until: Option<Pin<Box<Sleep>>>,
+    time_max: Duration,
+}
+
+impl StreamWatch {
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.progress.waits {
+            self.until = None;
+            return Poll::Pending;
+        }
+        let time_max = self.time_max;
+        let until = self.until.get_or_insert_with(|| {
+            // What it handed over before it had to wait is no progress.
+            self.progress.bytes = 0;
+            Box::pin(sleep(time_max))
+        });
+        while until.as_mut().poll(cx).is_ready() {
+            if self.progress.bytes < TAKEN_BYTES_MIN {
+                tracing::debug!("a stream is reset whose peer does not take its data");
+                return Poll::Ready(());
+            }
+            self.progress.bytes = 0;
+            until.as_mut().reset(Instant::now() + time_max);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_small_and_the_last_is_smaller_and_keeps_nothing_else() {
+        let data = |length: usize| Bytes::from((0..length).map(|n| n.to_le_bytes()[0]).collect::<Vec<_>>());
+        for length in [0, 1, LAST_PIECE_BYTES, LAST_PIECE_BYTES + 1, PIECE_BYTES, 100_000] {
+            let mut pieces = Pieces::of(data(length));
+            let mut all = Vec::new();
+            let mut last = 0;
+            while let Some(piece) = pieces.next() {
+                assert!(piece.len() <= PIECE_BYTES && !piece.is_empty(), "{length}");
+                last = piece.len();
+                all.extend_from_slice(&piece);
+            }
+            assert_eq!(all, data(length));
+            assert!(last <= LAST_PIECE_BYTES, "{length}: {last}");
+        }
+        let whole = data(100_000);
+        let mut pieces = Pieces::of(whole.clone());
+        let last = std::iter::from_fn(|| pieces.next()).last();
+        assert!(last.is_some() && whole.is_unique(), "the last piece is a copy");
+    }
+}
