@@ -32,6 +32,9 @@ impl Config {
         if let Some(url) = &server.public_url {
             return Some(format!("public_url = {url:?}"));
         }
+        if server.is_tls_terminated() {
+            return Some("tls = \"terminated\"".to_owned());
+        }
         (!server.proxies.is_empty()).then(|| "proxies".to_owned())
     }
 }
@@ -78,6 +81,7 @@ mod tests {
             ("listen = \"0.0.0.0:1\"", "listen = \"0.0.0.0:1\""),
             ("public_url = \"https://agents.example.com\"", "public_url = \"https://agents.example.com\""),
             ("proxies = [\"127.0.0.1\"]", "proxies"),
+            ("tls = \"terminated\"", "tls = \"terminated\""),
         ] {
             assert_eq!(check(server).as_deref(), Some(why));
         }
