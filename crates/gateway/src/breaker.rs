@@ -39,7 +39,7 @@ pub struct Rules {
 /// Which failures of upstreams count for the breaker that all of them share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Only silence, of which nobody knows whether an upstream or the way to it has caused it. An answer of any upstream
+    /// Only silence, which an upstream or the way to it may have caused. An answer of any upstream
     /// shows that the way is there, and clears what counted; a probe that fails says nothing while it is the only one.
     Silence,
     /// Every failure: time-outs, refused connections, statuses of 500 and more, answers that cannot be read. An answer clears

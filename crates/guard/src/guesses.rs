@@ -1,8 +1,8 @@
 //! Wrong passwords from one address, so that nobody tries them all.
 //!
 //! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. API keys and signed
-//! tokens are not: whoever shows one is neither counted nor turned away, so a colleague at the same address, or behind the
-//! same proxy, who mistypes a password keeps nobody out who comes with a key.
+//! tokens are not: a caller that shows one is neither counted nor turned away, so a wrong password does not lock out the
+//! callers with a key that are at the same address or behind the same proxy.
 
 use crate::authn::{self, api_key};
 use crate::identity::{Knock, Shown};

@@ -22,7 +22,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Config {
-    /// Why other machines can reach this server: what it listens on, or what says that somebody passes requests on to it.
+    /// Why other machines can reach this server: what it listens on, or what says that a proxy passes requests on to it.
     /// `None` where only programs on this machine can.
     pub fn reachable_by(&self) -> Option<String> {
         let server = &self.server;

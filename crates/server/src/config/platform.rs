@@ -267,7 +267,7 @@ mod tests {
         for wrong in ["http", "0", "70000", "-1"] {
             let refusal = hosted("", &[("K_SERVICE", "x"), ("PORT", wrong)]).unwrap_err();
             assert!(refusal.starts_with("PORT: ") && refusal.contains(wrong), "{refusal}");
-            assert!(hosted("", &[("PORT", wrong)]).is_ok(), "elsewhere it is somebody else's");
+            assert!(hosted("", &[("PORT", wrong)]).is_ok(), "elsewhere the variable belongs to another program");
         }
     }
 
