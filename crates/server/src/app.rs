@@ -98,6 +98,9 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
+    /// Whether a request that a proxy did not take over TLS is refused: this is production, and that proxy speaks TLS for
+    /// this server.
+    pub(crate) https_only: bool,
     pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
     pulse: Arc<dyn Pulse>,
@@ -165,7 +168,10 @@ impl Server {
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let gate = Gate::new(config.clone(), secrets.clone())?;
+        let gate = match &front {
+            None => Gate::new(config.clone(), secrets.clone())?,
+            Some(_) => Gate::behind_front(config.clone(), secrets.clone())?,
+        };
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
@@ -246,8 +252,9 @@ impl Server {
             inflight: Capacity::new(config.limits.inflight_bytes_max),
             outgoing: OutgoingBudget::new(config.limits.outgoing_bytes_max),
             tls,
-            proxies: Proxies::new(config.server.proxies.clone()),
+            proxies: Proxies::new(config.believed_proxies()).naming_clients_by(config.client_header()),
             production: config.is_production(),
+            https_only: config.is_production() && config.server.is_tls_terminated(),
             access_log: config.server.access_log,
             limits: config.limits.clone(),
             front,
@@ -473,7 +480,7 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddr
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
             PublicAddress { authority, url }
         }
-        None => PublicAddress { url: url(config.server.tls.is_some(), address), authority: address.to_string() },
+        None => PublicAddress { url: url(config.server.own_tls().is_some(), address), authority: address.to_string() },
     }
 }
 

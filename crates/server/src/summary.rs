@@ -24,6 +24,8 @@ pub struct Summary {
     pub open_agents: Vec<String>,
     /// Whether this is production, which refuses every call to an agent that asks for no credential.
     pub is_production: bool,
+    /// Where settings come from, and which of them do not count.
+    pub notes: Vec<String>,
     /// What the configuration says that is probably wrong.
     pub warnings: Vec<String>,
 }
@@ -51,13 +53,14 @@ impl Server {
         accepted.dedup();
         Summary {
             url: self.url(),
-            is_local: self.address().ip().is_loopback(),
+            is_local: config.reachable_by().is_none(),
             agents: agents(self.app()),
             store: store_path(config).ok().flatten(),
             is_synced: config.store.durability == Durability::Full,
             accepted,
             open_agents: config.open_agents().map(str::to_owned).collect(),
             is_production: config.is_production(),
+            notes: config.origins.notes(),
             warnings: config.warnings(),
         }
     }

@@ -31,8 +31,13 @@ pub(super) const TASK_LOG: Format = Format {
 };
 
 /// What the guard keeps; its mark reads "SABG".
-pub(super) const GUARD: Format =
-    Format { application_id: 0x5341_4247, migrations: &[include_str!("migrations/guard/0001_guard.sql")] };
+pub(super) const GUARD: Format = Format {
+    application_id: 0x5341_4247,
+    migrations: &[
+        include_str!("migrations/guard/0001_guard.sql"),
+        include_str!("migrations/guard/0002_replay_meaning.sql"),
+    ],
+};
 
 /// How often opening is tried while another process has just made the file, and how long between two times. Becoming a
 /// write-ahead log is the one thing for which SQLite does not wait its turn.
