@@ -27,6 +27,7 @@ pub(super) const TASK_LOG: Format = Format {
             include_str!("migrations/0001_ledger.sql"),
         ),
         include_str!("migrations/0002_agent_data.sql"),
+        include_str!("migrations/0003_history_of_open_tasks.sql"),
     ],
 };
 
