@@ -8,7 +8,7 @@ from stage import RPC, WHOAMI, XPR, account, running, said, who, xpr
 
 SECRET = 'test-secret-in-a-variable-of-the-guard'
 KEY = 'test-key-in-a-variable-of-the-guard'
-AUDIENCE = '[server]\npublic_url = "https://guard.test"\n'
+AUDIENCE = '[server]\npublic_url = "https://guard.test"\n[auth]\nopen = true\n'
 
 
 def with_and_without(world, config, name, value, look, **more):

@@ -25,7 +25,8 @@ pub struct AuthConfig {
     pub accept: Option<Vec<Accept>>,
     /// Whether callers must show one. `false` lets those without one in as `anonymous`.
     pub required: Option<bool>,
-    /// Listen beyond this machine without asking for credentials. Without it, only loopback addresses are taken.
+    /// Serve callers on other machines without asking for credentials. Without it, a server that other machines can reach
+    /// does not start while an agent asks for none.
     pub open: bool,
     /// Tokens.
     pub jwt: Option<JwtConfig>,

@@ -52,6 +52,7 @@ pub struct Entrance<F> {
     config: AuthConfig,
     accepts: Vec<Accept>,
     posture: Posture,
+    reachable: bool,
     shared: Option<Shared>,
     issuers: Option<Issuers<F>>,
     legacy: Option<LegacyKey>,
@@ -79,6 +80,20 @@ impl<F: Fetch> Entrance<F> {
     /// How callers that show nothing are treated.
     pub const fn posture(&self) -> Posture {
         self.posture
+    }
+
+    /// Whether callers without a credential may be several people. On an open server that only this machine reaches they
+    /// are the one person there; wherever credentials are known, or other machines reach the server, they may be anyone.
+    pub const fn has_strangers(&self) -> bool {
+        match self.posture {
+            Posture::Open => self.reachable,
+            Posture::Optional | Posture::Required | Posture::Closed => true,
+        }
+    }
+
+    /// A caller without a credential.
+    pub(crate) fn anonymous(&self) -> Identity {
+        if self.has_strangers() { Identity::anonymous() } else { Identity::local() }
     }
 
     /// The credentials that are taken.
@@ -156,7 +171,7 @@ impl<F: Fetch> Entrance<F> {
         secrets: &dyn Secrets,
     ) -> Result<Identity, Refusal> {
         match self.posture {
-            Posture::Open => return Ok(Identity::anonymous()),
+            Posture::Open => return Ok(self.anonymous()),
             Posture::Closed => return Err(Refusal::not_configured()),
             Posture::Optional | Posture::Required => {}
         }
@@ -175,7 +190,7 @@ impl<F: Fetch> Entrance<F> {
     fn nothing_shown(&self) -> Result<Identity, Refusal> {
         match self.posture {
             Posture::Required | Posture::Closed => Err(Refusal::missing(self.ways())),
-            Posture::Open | Posture::Optional => Ok(Identity::anonymous()),
+            Posture::Open | Posture::Optional => Ok(self.anonymous()),
         }
     }
 

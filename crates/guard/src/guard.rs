@@ -168,7 +168,7 @@ impl Guard {
         let supposed = self.supposed(&question.caller, &question.scopes).await?;
         // An open server believes no name, so every caller is the same there.
         let identity = match rules.entrance.posture() {
-            Posture::Open => Identity::anonymous(),
+            Posture::Open => rules.entrance.anonymous(),
             _ => supposed,
         };
         let mut explanation = Explanation::new(identity.caller().name());
@@ -206,7 +206,7 @@ impl Guard {
         now: Timestamp,
     ) -> bool {
         let identity = match rules.entrance.posture() {
-            Posture::Open => &Identity::anonymous(),
+            Posture::Open => &rules.entrance.anonymous(),
             _ => &recalled.0,
         };
         let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: skill.map(Into::into) };
@@ -291,14 +291,14 @@ async fn decide<F: Fetch>(
     now: Timestamp,
     notes: &mut impl Notes,
 ) -> Result<(), Refusal> {
-    if identity.scheme().is_none() && rules.entrance.posture() == Posture::Optional {
+    if identity.scheme().is_none() && rules.entrance.has_strangers() {
+        let asks = rules.entrance.posture() != Posture::Open;
         // All who do not say who they are go by one name. A task is found by whoever was told its id; to be told all of
         // them, or what is there for whom, takes a name of one's own.
         if wanted.lists {
-            let words = "Tasks are listed for callers who say who they are";
-            return Err(Refusal::unauthenticated(None, "list_anonymous", words));
+            return Err(Refusal::list_of_strangers(asks));
         }
-        if wanted.action == Action::Card {
+        if wanted.action == Action::Card && asks {
             let words = "The extended card is for callers who say who they are";
             return Err(Refusal::unauthenticated(None, "card_anonymous", words));
         }

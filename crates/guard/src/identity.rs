@@ -122,6 +122,7 @@ pub struct Identity {
     proof: Proof,
     /// By what it is known that the proof counts no more; `None` where nothing tells.
     ends: Option<Ends>,
+    keeps_guessable_names: bool,
 }
 
 /// How we know, with what a decision needs of it.
@@ -153,12 +154,18 @@ pub(crate) struct Mark {
 }
 
 impl Identity {
+    /// A caller without a credential that may be any of several people.
     pub(crate) fn anonymous() -> Self {
-        Self { caller: Caller::anonymous(), proof: Proof::None, ends: None }
+        Self { caller: Caller::anonymous(), proof: Proof::None, ends: None, keeps_guessable_names: false }
+    }
+
+    /// The person at this machine, whom an open server asks for no credential and who shares it with nobody.
+    pub(crate) fn local() -> Self {
+        Self { keeps_guessable_names: true, ..Self::anonymous() }
     }
 
     pub(crate) fn new(who: &Who, proof: Proof) -> Self {
-        Self { caller: Caller::named(&who.to_string()), proof, ends: None }
+        Self { caller: Caller::named(&who.to_string()), proof, ends: None, keeps_guessable_names: true }
     }
 
     /// The same, known by a credential that ends.
@@ -174,6 +181,13 @@ impl Identity {
     /// The caller, to whom tasks belong.
     pub const fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Whether names that the caller chooses for tasks, retries and conversations are kept although others could guess
+    /// them. Callers without a credential are one owner to the store: where several people may be behind it, a name such
+    /// as `order-1` that one of them chose would lead another to the same task. They keep names that cannot be guessed.
+    pub const fn keeps_guessable_names(&self) -> bool {
+        self.keeps_guessable_names
     }
 
     /// The key the caller came with, if it was one.

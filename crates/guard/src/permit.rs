@@ -124,6 +124,11 @@ impl Permit {
         self.identity.caller()
     }
 
+    /// Whether names of the caller's own choice are kept for it: see [`Identity::keeps_guessable_names`].
+    pub const fn keeps_guessable_names(&self) -> bool {
+        self.identity.keeps_guessable_names()
+    }
+
     /// The call to be served, and all that is known of its caller.
     pub fn into_parts(self) -> (Call, Identity) {
         (self.call, self.identity)

@@ -72,6 +72,18 @@ impl Refusal {
         Self { scheme: None, reason: "not_configured", fault: Fault::Closed { words: words.into(), retry_after: None } }
     }
 
+    /// A list of tasks for a caller without a credential. Where none is known here, to ask for one would lead nowhere.
+    pub(crate) fn list_of_strangers(asks_for_credentials: bool) -> Self {
+        let fault = if asks_for_credentials {
+            Fault::Unauthenticated("Tasks are listed for callers who say who they are".into())
+        } else {
+            let words = "This server asks nobody who they are, so it lists no tasks; get a task by its id, or have the \
+                         operator name credentials in [auth]";
+            Fault::Forbidden(words.into())
+        };
+        Self { scheme: None, reason: "list_anonymous", fault }
+    }
+
     pub(crate) fn store() -> Self {
         Self::away(None, "store_unavailable", "Callers cannot be checked at present")
     }

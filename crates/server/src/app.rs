@@ -163,7 +163,10 @@ impl Server {
         let tls = Tls::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
-        let gate = Gate::new(config.clone(), secrets.clone())?;
+        let gate = match &front {
+            None => Gate::new(config.clone(), secrets.clone())?,
+            Some(_) => Gate::behind_front(config.clone(), secrets.clone())?,
+        };
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);

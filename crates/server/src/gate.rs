@@ -74,13 +74,26 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(config: Arc<Config>, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
-        refuse_open(&config).map_err(StartError::Config)?;
+        let reachable = config.reachable_by().is_some();
+        Self::open(config, secrets, reachable)
+    }
+
+    /// The same behind a front that lets callers in by one token of its own: they are one caller, from wherever they come.
+    pub(crate) fn behind_front(config: Arc<Config>, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
+        Self::open(config, secrets, false)
+    }
+
+    fn open(config: Arc<Config>, secrets: Arc<dyn Secrets>, reachable: bool) -> Result<Self, StartError> {
+        for agent in &config.agent {
+            refuse_open(&config, agent).map_err(StartError::Config)?;
+        }
         config.limits.check_callers().map_err(StartError::Config)?;
         // The operator has written down where to go, so private addresses are as good as public ones.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
         let ground = Ground {
             production: config.is_production(),
             tls: config.server.tls.is_some() || !config.server.proxies.is_empty(),
+            reachable,
             client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
             public_url: config.server.public_url.clone(),
         };
@@ -132,7 +145,11 @@ impl Gate {
             tracing::warn!(agent = %name, "{warning}");
         }
         let open = entrance.posture() == Posture::Open;
-        if open && self.is_reachable() {
+        if open {
+            // Agents that are added at run time come this way alone.
+            refuse_open(&self.config, entry)?;
+        }
+        if open && self.ground.reachable {
             tracing::warn!(agent = %name, "everybody who can reach this server may call this agent; see [auth]");
         }
         if open && entry.card.skills.iter().any(|skill| skill.requires_auth) {
@@ -158,12 +175,6 @@ impl Gate {
     /// The keys that payloads of the booking network are signed with.
     pub(crate) fn seals(&self) -> Result<Option<Seals>, String> {
         self.config.auth.agnt.as_ref().map(|agnt| agnt.seals(&*self.secrets)).transpose()
-    }
-
-    /// Whether others than this machine can reach us, by our own address or by a proxy's.
-    fn is_reachable(&self) -> bool {
-        let server = &self.config.server;
-        !server.listen.ip().is_loopback() || server.public_url.is_some() || !server.proxies.is_empty()
     }
 
     fn limits(&self, entry: Option<&AgentConfig>) -> (Limits, sabir_proto::ToolMode) {
@@ -192,23 +203,19 @@ fn with_keys(auth: &AuthConfig, production: bool) -> AuthConfig {
     AuthConfig { accept: Some(accepts), required, ..auth.clone() }
 }
 
-/// Whoever asks nobody for credentials stays on this machine, unless it is said that everybody may call. In production
-/// such an agent answers nobody, so it may be reached.
-fn refuse_open(config: &Config) -> Result<(), String> {
-    let address = config.server.listen;
-    if address.ip().is_loopback() || config.is_production() {
+/// An agent that asks nobody for credentials stays on this machine, unless the configuration says that everybody may call.
+/// In production such an agent answers nobody, so it may be reached.
+fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), String> {
+    let auth = agent.auth.as_ref().unwrap_or(&config.auth);
+    let Some(why) = config.reachable_by().filter(|_| auth.is_open() && !auth.open && !config.is_production()) else {
         return Ok(());
-    }
-    let auth = |agent: &'_ AgentConfig| agent.auth.clone().unwrap_or_else(|| config.auth.clone());
-    let meant = |auth: &AuthConfig| !auth.is_open() || auth.open;
-    match config.agent.iter().find(|agent| !meant(&auth(agent))) {
-        None => Ok(()),
-        Some(agent) => Err(format!(
-            "{address} is reachable from other machines and no authentication is configured for the agent {:?}; listen \
-             on 127.0.0.1, name who may call in [auth] (accept = …), or set open = true there if everybody may",
-            agent.name
-        )),
-    }
+    };
+    Err(format!(
+        "{why} in [server] makes this server reachable from other machines, and no authentication is configured for the \
+         agent {:?}; name who may call in [auth] (accept = [\"api_key\"]), set open = true there (SABIR_AUTH__OPEN=true) \
+         if everybody may, or stay on this machine: listen on 127.0.0.1, without public_url and proxies",
+        agent.name
+    ))
 }
 
 /// What the guard and the registry keep.

@@ -51,7 +51,7 @@ impl Server {
         accepted.dedup();
         Summary {
             url: self.url(),
-            is_local: self.address().ip().is_loopback(),
+            is_local: config.reachable_by().is_none(),
             agents: agents(self.app()),
             store: store_path(config).ok().flatten(),
             is_synced: config.store.durability == Durability::Full,

@@ -73,7 +73,7 @@ fn the_addresses_on_a_card_work() {
 #[test]
 fn the_public_url_is_what_cards_say() {
     let home = Home::new(
-        "[server]\npublic_url = \"https://agents.example.com/\"\n[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"other\"\nkind = \"echo\"",
+        "[server]\npublic_url = \"https://agents.example.com/\"\n[auth]\nopen = true\n[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"other\"\nkind = \"echo\"",
     );
     let sabir = Sabir::at(&home);
     let urls = |path: &str| -> Vec<Value> {
@@ -133,7 +133,7 @@ fn a_client_that_only_has_a_date_is_served_by_it() {
 #[test]
 fn a_validator_belongs_to_one_card_and_outlives_the_process() {
     let home = Home::new(
-        "[server]\npublic_url = \"http://localhost:4000\"\n[[agent]]\nname = \"a\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"b\"\nkind = \"echo\"",
+        "[server]\npublic_url = \"http://localhost:4000\"\n[auth]\nopen = true\n[[agent]]\nname = \"a\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"b\"\nkind = \"echo\"",
     );
     let tag = |sabir: &Sabir, path: &str| {
         sabir.ask(&Request::get(&format!("{path}{CARD}"))).header("ETag").unwrap().to_owned()

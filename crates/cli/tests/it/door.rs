@@ -161,7 +161,7 @@ fn a_page_that_asks_first_is_told_nothing() {
 #[test]
 fn the_public_name_is_one_of_its_own() {
     let home = Home::new(
-        "[server]\npublic_url = \"https://agents.example.com/\"\n[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true",
+        "[server]\npublic_url = \"https://agents.example.com/\"\n[auth]\nopen = true\n[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true",
     );
     let sabir = Sabir::at(&home);
     for host in ["agents.example.com", "AGENTS.example.com:443"] {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A server that writes down every request.
 fn watched(server: &str) -> Sabir {
-    let home = Home::new(&format!("[server]\n{server}\n{AGENTS}"));
+    let home = Home::new(&format!("[server]\n{server}\n[auth]\nopen = true\n{AGENTS}"));
     let mut command = home.command();
     command.env("SABIR_LOG", "debug").env("SABIR_LOG_FORMAT", "json");
     Sabir::run(&home, command)

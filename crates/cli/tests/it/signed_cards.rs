@@ -18,7 +18,7 @@ const AGENT: &str = "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = tru
 /// A home whose server signs with a key of its own.
 fn home(more: &str) -> (Arc<Home>, Desk) {
     let home = Home::new(&format!(
-        "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n{AGENT}"
+        "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n[auth]\nopen = true\n{AGENT}"
     ));
     let desk = Desk::new();
     for name in ["new.pem", "old.pem"] {

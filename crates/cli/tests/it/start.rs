@@ -1,10 +1,13 @@
 //! What a server refuses to start with, and how it says so.
 
-use crate::ask::saying;
+use crate::ask::{envelope, saying};
 use crate::http::Request;
 use crate::sabir::{AGENTS, Home, Sabir, shared};
+use serde_json::{Value, json};
 use std::net::{Ipv6Addr, TcpListener};
 
+/// An agent that asks back, so that its tasks stay open.
+const ASK: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n[[agent.rule]]\ndo = [{ ask_input = \"more?\" }]\n";
 const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n";
 
 /// A configuration that is refused, with what must be said about it.
@@ -25,7 +28,43 @@ fn a_listener_that_asks_nobody_for_credentials_stays_on_this_machine() {
         assert!(said.contains(&address[..address.len() - 2]), "the address is named: {said}");
         assert!(said.contains("open = true") && said.contains("[auth]"), "the way out is named: {said}");
     }
+    for server in ["public_url = \"https://agents.example.com\"", "proxies = [\"127.0.0.1\"]"] {
+        let behind_a_proxy = Home::new(&format!("[server]\n{server}\n{ECHO}"));
+        let said = behind_a_proxy.refuses(behind_a_proxy.command());
+        assert!(said.contains(server.split(' ').next().unwrap()), "what makes it reachable is named: {said}");
+        assert!(said.contains("open = true") && said.contains("[auth]"), "the way out is named: {said}");
+        assert!(!behind_a_proxy.data().exists());
+    }
     assert!(!home.data().exists());
+}
+
+#[test]
+fn callers_without_a_credential_on_a_reachable_server_find_a_task_by_its_id_and_list_nothing() {
+    let home = Home::new(&format!("[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n{ASK}"));
+    let sabir = Sabir::at(&home);
+    let call = |address: &str, method: &str, params: &Value| {
+        let request = Request::post("/", envelope(method, params)).with("X-Forwarded-For", address);
+        sabir.ask(&request)
+    };
+    let (a, b) = ("198.51.100.1", "203.0.113.2");
+    let sent = call(a, "SendMessage", &saying("a secret of A")).json();
+    let id = sent["result"]["task"]["id"].as_str().unwrap().to_owned();
+    for address in [a, b] {
+        let listed = call(address, "ListTasks", &json!({"includeArtifacts": true}));
+        assert!(listed.json()["error"]["message"].as_str().unwrap().contains("lists no tasks"), "{}", listed.text());
+        let listed = sabir.ask(&Request::get("/tasks").with("X-Forwarded-For", address));
+        assert!(listed.status == 403 && !listed.text().contains("secret of A"), "{}", listed.text());
+    }
+    // Who has the id works with the task: that is how a caller without a name gets back to its own.
+    assert_eq!(call(a, "GetTask", &json!({"id": id})).json()["result"]["id"], id.as_str());
+    let canceled = call(a, "CancelTask", &json!({"id": id})).json();
+    assert_eq!(canceled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{canceled}");
+    drop(sabir);
+    // The one person at this machine lists all there is, as before.
+    let alone = Sabir::start(ASK);
+    alone.send("/", &saying("x"));
+    let listed = alone.ask(&Request::post("/", envelope("ListTasks", &json!({})))).json();
+    assert_eq!(listed["result"]["tasks"].as_array().unwrap().len(), 1, "{listed}");
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Ground {
     pub tls: bool,
     /// Whether the listener asks for client certificates.
     pub client_certificates: bool,
+    /// Whether other machines can reach the server, so that callers without a credential may be several people.
+    pub reachable: bool,
     /// What we are called, where that is configured.
     pub public_url: Option<String>,
 }
@@ -86,6 +88,7 @@ impl<F: Fetch + Clone> Entrance<F> {
             config: config.clone(),
             accepts,
             posture,
+            reachable: ground.reachable,
             xpr,
             challenge: None,
         };

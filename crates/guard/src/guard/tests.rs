@@ -339,6 +339,28 @@ async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
     let key = door.key("k", KeyTerms::default()).await;
     assert_eq!(door.call(&[("x-api-key", &key)], list()).await, "ListTasks by key:k");
     assert_eq!(Door::new("").call(&[], list()).await, "ListTasks by anonymous", "an open door has one caller");
+    let reachable = Door::on("open = true", &Ground { reachable: true, ..Ground::default() });
+    assert_eq!(reachable.call(&[], list()).await, "! list_anonymous", "where others reach it, it has many");
+    assert_eq!(reachable.call(&[], get()).await, "GetTask by anonymous");
+    assert_eq!(reachable.call(&[], cancel()).await, "CancelTask by anonymous");
+}
+
+#[tokio::test]
+async fn names_that_can_be_guessed_are_kept_for_known_callers_and_for_the_one_person_at_this_machine() {
+    let reachable = Ground { reachable: true, ..Ground::default() };
+    let keeps = async |door: &Door, headers: &[(&str, &str)]| {
+        let admitted = door.admit(headers).await.unwrap();
+        let cleared = door.guard.clear(&door.rules, admitted, &get(), now()).await.unwrap();
+        door.guard.permit(&door.rules, cleared, get(), now()).await.unwrap().keeps_guessable_names()
+    };
+    assert!(keeps(&Door::new(""), &[]).await);
+    assert!(!keeps(&Door::on("open = true", &reachable), &[]).await);
+    for ground in [&reachable, &Ground::default()] {
+        let door = Door::on("required = false\naccept = [\"api_key\"]", ground);
+        let key = door.key("k", KeyTerms::default()).await;
+        assert!(!keeps(&door, &[]).await, "beside callers who are known there may be any number of others");
+        assert!(keeps(&door, &[("x-api-key", &key)]).await);
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! `server.listen`: the address and the port that the server listens on.
+//! `server.listen`: the address and the port that the server listens on, and whether other machines can reach it.
 
+use super::Config;
 use serde::de::{self, Deserializer, Visitor};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -18,6 +19,21 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let mut found: Vec<SocketAddr> = text.to_socket_addrs().map_err(|error| unknown(error.to_string()))?.collect();
     found.sort_by_key(SocketAddr::is_ipv6);
     found.first().copied().ok_or_else(|| unknown("there is none".into()))
+}
+
+impl Config {
+    /// Why other machines can reach this server: what it listens on, or what says that somebody passes requests on to it.
+    /// `None` where only programs on this machine can.
+    pub fn reachable_by(&self) -> Option<String> {
+        let server = &self.server;
+        if !server.listen.ip().is_loopback() {
+            return Some(format!("listen = {:?}", server.listen.to_string()));
+        }
+        if let Some(url) = &server.public_url {
+            return Some(format!("public_url = {url:?}"));
+        }
+        (!server.proxies.is_empty()).then(|| "proxies".to_owned())
+    }
 }
 
 /// The same for the configuration file, where a bare port is a common mistake.
@@ -50,6 +66,21 @@ mod tests {
         assert_eq!(parse_listen("127.0.0.1:4000"), Ok(SocketAddr::from(([127, 0, 0, 1], 4000))));
         assert_eq!(parse_listen("[::1]:1").map(|a| a.to_string()), Ok("[::1]:1".into()));
         assert_eq!(parse_listen("localhost:4000"), Ok(SocketAddr::from(([127, 0, 0, 1], 4000))));
+    }
+
+    #[test]
+    fn a_server_is_reachable_by_its_address_by_its_url_and_by_a_proxy() {
+        let check = |server: &str| Config::read(&format!("[server]\n{server}\n")).unwrap().reachable_by();
+        for local in ["", "listen = \"[::1]:1\"", "listen = \"127.8.0.1:1\"\nproxies = []"] {
+            assert_eq!(check(local), None, "{local}");
+        }
+        for (server, why) in [
+            ("listen = \"0.0.0.0:1\"", "listen = \"0.0.0.0:1\""),
+            ("public_url = \"https://agents.example.com\"", "public_url = \"https://agents.example.com\""),
+            ("proxies = [\"127.0.0.1\"]", "proxies"),
+        ] {
+            assert_eq!(check(server).as_deref(), Some(why));
+        }
     }
 
     #[test]

@@ -53,10 +53,11 @@ impl Config {
                  accept = [\"api_key\"] there and make a key with: sabir key create",
                 list(&open)
             ));
-        } else if !self.server.listen.ip().is_loopback() {
+        } else if self.reachable_by().is_some() {
+            let url = self.server.public_url.clone().unwrap_or_else(|| self.server.listen.to_string());
             warnings.push(format!(
-                "anyone who can reach {} can call {} and read its tasks; write accept = [\"api_key\"] in [auth]",
-                self.server.listen,
+                "anyone who can reach {url} can call {}, and read and cancel a task whose id they have; write accept = \
+                 [\"api_key\"] in [auth]",
                 list(&open)
             ));
         }
@@ -171,7 +172,8 @@ mod tests {
     fn open_access_is_a_warning_where_others_can_reach_it() {
         check(&format!("[server]\nproduction = true\n{ECHO}"), &["production refuses every call to \"a\""]);
         let reachable = format!("[server]\nlisten = \"0.0.0.0:1\"\npublic_url = \"http://x\"\n{ECHO}");
-        check(&reachable, &["anyone who can reach 0.0.0.0:1 can call \"a\""]);
+        check(&reachable, &["anyone who can reach http://x can call \"a\""]);
+        check(&format!("[server]\nproxies = [\"::1\"]\n{ECHO}"), &["anyone who can reach 127.0.0.1:4000 can call"]);
         check(
             &format!("[server]\nlisten = \"0.0.0.0:1\"\n[auth]\naccept = [\"api_key\"]\n{ECHO}"),
             &["set public_url"],
