@@ -16,6 +16,10 @@ pub const MARKS_PER_SCOPE_MAX: usize = 250_000;
 
 const SECOND_MS: i64 = 1000;
 
+/// How much longer marks are kept than they count, while there is room. A clock that was ahead for less than this, and is set
+/// back, finds every mark again that counts at the time it shows then.
+pub(crate) const SLACK_MS: i64 = 15 * 60 * SECOND_MS;
+
 /// Whether a signed request was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
@@ -23,8 +27,9 @@ pub enum Seen {
     First,
     /// Yes, or another copy of it is being looked at right now.
     Again,
-    /// Nobody can tell: there is no room to remember it. Letting it pass would let its copies pass as well, so it is
-    /// refused until marks have expired.
+    /// It cannot be told: there is no room to remember it; or the clock was ahead, and marks that end when this request does
+    /// have been forgotten. Letting it pass would let copies pass as well, so it is refused until marks have expired, or
+    /// the clock is past those that were forgotten.
     NoRoom,
 }
 
@@ -56,6 +61,8 @@ pub(crate) struct Marks {
     /// Marks by the second in which they end, so that the oldest are found without looking at all.
     ends: BTreeMap<i64, Vec<Mark>>,
     scopes: HashMap<Arc<str>, usize>,
+    /// Marks that ended before this moment may have been forgotten. It never falls, whatever the clock does.
+    forgotten_before: Timestamp,
     max: usize,
     per_scope_max: usize,
 }
@@ -69,7 +76,8 @@ impl Default for Marks {
 impl Marks {
     fn new(max: usize, per_scope_max: usize) -> Self {
         let (marks, ends, scopes) = Default::default();
-        Self { marks, ends, scopes, max, per_scope_max }
+        let forgotten_before = Timestamp::from_millis(i64::MIN);
+        Self { marks, ends, scopes, forgotten_before, max, per_scope_max }
     }
 
     /// Decides, and remembers what is first.
@@ -80,6 +88,9 @@ impl Marks {
             }
             self.release(mark);
         }
+        if until < self.forgotten_before {
+            return Seen::NoRoom;
+        }
         if self.marks.len() >= self.max || self.scopes.get(scope).is_some_and(|n| *n >= self.per_scope_max) {
             self.purge(now);
         }
@@ -87,7 +98,7 @@ impl Marks {
             return Seen::NoRoom;
         }
         self.keep(mark, scope, until);
-        self.purge(now);
+        self.purge(Timestamp::from_millis(now.millis().saturating_sub(SLACK_MS)));
         Seen::First
     }
 
@@ -113,15 +124,16 @@ impl Marks {
         }
     }
 
-    /// Forgets what ended in seconds that have passed.
-    fn purge(&mut self, now: Timestamp) {
-        let this = now.millis() / SECOND_MS;
+    /// Forgets what ended in the seconds before this moment.
+    fn purge(&mut self, before: Timestamp) {
+        let this = before.millis() / SECOND_MS;
         while let Some(entry) = self.ends.first_entry()
             && *entry.key() < this
         {
+            self.forgotten_before = self.forgotten_before.max(Timestamp::from_millis((*entry.key() + 1) * SECOND_MS));
             for mark in entry.remove() {
                 // It may have been given up and made anew, with another end.
-                if self.marks.get(&mark).is_some_and(|(until, _)| *until < now) {
+                if self.marks.get(&mark).is_some_and(|(until, _)| *until < before) {
                     self.release(mark);
                 }
             }
@@ -174,5 +186,32 @@ mod tests {
         assert_eq!(marks.claim(numbered(2), "a", at(50_000), at(60_000)), Seen::First);
         assert_eq!(marks.claim(numbered(1), "a", at(90_000), at(99_000)), Seen::Again);
         assert_eq!(marks.claim(numbered(1), "a", at(90_001), at(99_000)), Seen::First);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ahead_and_back_lets_no_copy_pass() {
+        const MINUTE: i64 = 60 * SECOND_MS;
+        let mut marks = Marks::new(100, 100);
+        assert_eq!(marks.claim(numbered(1), "a", at(0), at(6 * MINUTE)), Seen::First);
+        // Ahead for a little: all marks are still there.
+        assert_eq!(marks.claim(numbered(2), "a", at(7 * MINUTE), at(13 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", at(MINUTE), at(6 * MINUTE)), Seen::Again);
+        // Ahead for long: the marks are gone, and so are requests that end when they did.
+        assert_eq!(marks.claim(numbered(3), "a", at(600 * MINUTE), at(606 * MINUTE)), Seen::First);
+        assert_eq!(marks.marks.len(), 1);
+        for copy in [1, 2] {
+            assert_eq!(marks.claim(numbered(copy), "a", at(MINUTE), at(6 * MINUTE)), Seen::NoRoom);
+        }
+        // The time of those that were forgotten passes.
+        assert_eq!(marks.claim(numbered(4), "a", at(20 * MINUTE), at(26 * MINUTE)), Seen::First);
+    }
+
+    #[test]
+    fn marks_that_were_forgotten_for_want_of_room_let_no_copy_pass() {
+        let mut marks = Marks::new(2, 2);
+        assert_eq!(marks.claim(numbered(1), "a", at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(2), "a", at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(3), "a", at(20_000), at(30_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", at(5000), at(10_000)), Seen::NoRoom);
     }
 }
