@@ -121,7 +121,7 @@ fn directories_of_commands_go_however_few_descriptors_there_are() {
     command.env("TMPDIR", &rooms);
     let sabir = Sabir::run(&home, command);
     let tasks: Vec<_> = (0..60).map(|n| sabir.begin("/", &format!("secret {n}"))["id"].clone()).collect();
-    let settled = |id| ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"].contains(&&*state(&sabir.get("/", id)));
+    let settled = |id| ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"].contains(&state(&sabir.get("/", id)));
     eventually("all have ended", || tasks.iter().all(settled));
     assert!(tasks.iter().any(|id| state(&sabir.get("/", id)) == "TASK_STATE_FAILED"), "there were enough of them");
     sabir.send("/", &crate::ask::saying("one more"));
