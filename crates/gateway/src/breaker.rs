@@ -8,7 +8,7 @@
 //! | open | a call, after that | half-open: it is the probe |
 //! | half-open | another call | refused, unless the probe takes too long: then it is the next one |
 //! | half-open | the probe succeeds | closed, with a clean slate |
-//! | half-open | the probe fails | open, for a whole cool-down |
+//! | half-open | the probe fails | open, for a whole cool-down; where only silence counts, once enough upstreams have failed |
 //! | half-open | the probe is dropped and nobody knows | half-open; the next call is the probe |
 //! | any | news of a call that was let go in an earlier state | ignored |
 //!
@@ -32,6 +32,19 @@ pub struct Rules {
     pub distinct: usize,
     /// How long a probe keeps the others out. One that takes longer may still be right, but nobody waits for it.
     pub probe: Duration,
+    /// Which failures of upstreams count for the breaker that all of them share.
+    pub counted: Counted,
+}
+
+/// Which failures of upstreams count for the breaker that all of them share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Only silence, which an upstream or the way to it may have caused. An answer of any upstream
+    /// shows that the way is there, and clears what counted; a probe that fails says nothing while it is the only one.
+    Silence,
+    /// Every failure: time-outs, refused connections, statuses of 500 and more, answers that cannot be read. An answer clears
+    /// nothing while the breaker is closed, and a probe that fails opens it again.
+    EveryFailure,
 }
 
 impl Rules {
@@ -42,9 +55,14 @@ impl Rules {
         cooldown: Duration::from_secs(300),
         distinct: 1,
         probe: Duration::MAX,
+        counted: Counted::EveryFailure,
     };
     /// For all of them together. Agents take minutes to answer; that one of them does must not hold up all others.
-    pub const HUB: Self = Self { distinct: 3, probe: Duration::from_secs(5), ..Self::UPSTREAM };
+    pub const HUB: Self =
+        Self { distinct: 3, probe: Duration::from_secs(5), counted: Counted::Silence, ..Self::UPSTREAM };
+    /// For all venues of the booking network together: the same state machine and thresholds as for one venue. Three venues must
+    /// be among the five failures, or a single venue that fails would open its own breaker and this one at the same moment.
+    pub const NETWORK: Self = Self { distinct: 3, probe: Duration::from_secs(15), ..Self::UPSTREAM };
 }
 
 /// Where a breaker stands.
@@ -143,6 +161,11 @@ impl Breaker {
         }
     }
 
+    /// Which failures of upstreams count.
+    pub const fn counted(&self) -> Counted {
+        self.rules.counted
+    }
+
     /// How often it has opened.
     pub const fn trips(&self) -> u64 {
         self.trips
@@ -193,8 +216,8 @@ impl Breaker {
             (Stage::HalfOpen { probing }, Verdict::Down(blame)) => {
                 *probing = None;
                 self.record(now, blame);
-                // One upstream that still fails says nothing about the way that all share.
-                if self.is_widespread() {
+                // Where only silence counts, one upstream that still fails says nothing about the way that all share.
+                if self.rules.counted == Counted::EveryFailure || self.is_widespread() {
                     self.trip(now);
                 }
             }

@@ -5,7 +5,7 @@
 //!
 //! Absent on purpose: what survives a restart. A hub that starts has called nobody yet, and finds out soon enough.
 
-use crate::breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
+use crate::breaker::{Blame, Breaker, Counted, Pass, Refused, Rules, State, Verdict};
 use crate::metrics::{Metrics, SHARED};
 use crate::wire::WireLog;
 use sabir_client::{Capacity, Error, TransportCode, Whose};
@@ -191,12 +191,15 @@ impl Circuit {
         drop(breaker);
         let mut hub = lock(&self.hub.breaker);
         let before = hub.trips();
-        // Somebody who answers, or refuses in person, shows that there is a way out.
-        let of_the_way = match verdict {
-            Verdict::Down(Blame::Theirs) => Verdict::Alive,
-            other => other.clone(),
+        let of_the_way = match (verdict, hub.counted()) {
+            (Verdict::Down(Blame::Theirs), Counted::EveryFailure) => {
+                Verdict::Down(Blame::Upstream(self.upstream.clone()))
+            }
+            // An upstream that answers, or refuses in person, shows that there is a way out.
+            (Verdict::Down(Blame::Theirs), Counted::Silence) => Verdict::Alive,
+            (other, _) => other.clone(),
         };
-        if of_the_way == Verdict::Alive {
+        if of_the_way == Verdict::Alive && hub.counted() == Counted::Silence {
             hub.forgive_upstreams();
         }
         hub.report(shared, of_the_way, now);

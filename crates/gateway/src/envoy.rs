@@ -11,6 +11,7 @@
 use crate::breaker::{Rules, State, Verdict};
 use crate::circuit::{Circuit, Hub};
 use crate::metrics::Metrics;
+use crate::wire::WireLog;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_client::envelope::{Answered, Envelope, Post, Seal, Unserved, seal, unseal};
@@ -85,7 +86,8 @@ impl Envoy {
     /// The same with other rules for each peer.
     pub fn with(egress: Egress, tls: &Tls, metrics: Metrics, rules: Rules) -> Result<Self, Error> {
         let endpoint = Endpoint::new(egress, tls, Timeouts::default())?;
-        Ok(Self { post: Post::over(&endpoint), hub: Hub::new(metrics), rules, circuits: Mutex::default() })
+        let hub = Hub::with(Rules::NETWORK, metrics, WireLog::off(), Capacity::default());
+        Ok(Self { post: Post::over(&endpoint), hub, rules, circuits: Mutex::default() })
     }
 
     /// The same with so much room for what all peers answer.

@@ -44,7 +44,7 @@ pub mod wire;
 
 pub use balance::{Candidate, choose};
 pub use behalf::OnBehalf;
-pub use breaker::{Blame, Breaker, Pass, Refused, Rules, State, Verdict};
+pub use breaker::{Blame, Breaker, Counted, Pass, Refused, Rules, State, Verdict};
 pub use budget::Budget;
 pub use circuit::{Circuit, Hub, Passage, Standing};
 pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Written};

@@ -121,6 +121,15 @@ pub(crate) fn is_token(text: &str) -> bool {
     jws::Jws::parse(text).is_ok()
 }
 
+/// The longest name of a user in a token, in bytes: as long as an address of email may be. OpenID Connect allows 255 for
+/// `sub`. It is the owner of every task and stands in the log, in lists and in the environment of commands.
+const NAME_BYTES_MAX: usize = 320;
+
+/// Whether what a token calls its user can be a name: bounded, and without what changes how a line reads.
+fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.trim() == text && !text.contains(char::is_control)
+}
+
 /// Reads an integer the way JavaScript's `parseInt(text, 10)` does: white space and a sign in front, and anything
 /// behind. Peers sign the number they have read, so we must read the same one.
 fn leading_integer(text: &str) -> Option<i64> {

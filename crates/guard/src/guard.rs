@@ -128,7 +128,7 @@ impl Guard {
             let name = identity.caller().name();
             let refusal = match self.store.seen(name, mark.digest, now, mark.until).await {
                 Ok(Seen::First) => None,
-                Ok(Seen::Again) => Some(Refusal::unauthenticated(
+                Ok(Seen::Again | Seen::Different) => Some(Refusal::unauthenticated(
                     Some(Scheme::Xpr),
                     "replayed",
                     "This signed request was already received; sign it again with a new timestamp",

@@ -1,8 +1,10 @@
 //! Wrong passwords from one address, so that nobody tries them all.
 //!
-//! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. Keys and signatures
-//! are not, and failing with them costs an address nothing.
+//! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. API keys and signed
+//! tokens are not: a caller that shows one is neither counted nor turned away, so a wrong password does not lock out the
+//! callers with a key that are at the same address or behind the same proxy.
 
+use crate::authn::{self, api_key};
 use crate::identity::{Knock, Shown};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
@@ -27,7 +29,7 @@ impl Guesses {
     pub(crate) fn is_over(&self, knock: &Knock<'_>) -> bool {
         let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody guesses most of the time, and then nothing is looked at.
-        if by_address.is_empty() || !matches!(knock.shown(), Ok(Shown::Password(_) | Shown::Bearer(_))) {
+        if by_address.is_empty() || !is_guessable(knock) {
             return false;
         }
         let Some(address) = knock.address.map(household) else { return false };
@@ -36,7 +38,7 @@ impl Guesses {
 
     /// Notes a refusal.
     pub(crate) fn note(&self, knock: &Knock<'_>, refusal: &Refusal) {
-        if !matches!(refusal.reason, "basic_wrong" | "legacy_wrong") {
+        if !matches!(refusal.reason, "basic_wrong" | "legacy_wrong") || !is_guessable(knock) {
             return;
         }
         let Some(address) = knock.address.map(household) else { return };
@@ -52,6 +54,16 @@ impl Guesses {
             (*since, *count) = (knock.now, 0);
         }
         *count += 1;
+    }
+}
+
+/// Whether what a caller shows could be a guess at a secret that a person has chosen: a password, or a bearer that is
+/// neither one of our API keys nor a signed token by its form.
+fn is_guessable(knock: &Knock<'_>) -> bool {
+    match knock.shown() {
+        Ok(Shown::Password(_)) => true,
+        Ok(Shown::Bearer(token)) => api_key::Kind::of(token).is_none() && !authn::is_token(token),
+        _ => false,
     }
 }
 
@@ -76,11 +88,15 @@ mod tests {
     use http::header::AUTHORIZATION;
     use http::{HeaderMap, HeaderValue};
 
-    #[test]
-    fn an_address_that_guesses_is_not_listened_to_for_a_minute() {
-        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"))]);
-        let (guesses, none) = (Guesses::default(), HeaderMap::new());
-        let knock = |address: &str, headers, second: i64| Knock {
+    const KEY: &str = "sabir_0123456789abcdef0123456789abcdef";
+    const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.AAAA";
+
+    fn bearer(credential: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {credential}")).unwrap())])
+    }
+
+    fn knock<'a>(address: &str, headers: &'a HeaderMap, second: i64) -> Knock<'a> {
+        Knock {
             headers,
             body: None,
             channel: Channel::Tls,
@@ -88,12 +104,29 @@ mod tests {
             address: Some(address.parse().unwrap()),
             host: None,
             now: Timestamp::from_millis(second * 1000),
-        };
+        }
+    }
+
+    #[test]
+    fn an_address_that_guesses_is_not_listened_to_for_a_minute() {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"))]);
+        let (guesses, none) = (Guesses::default(), HeaderMap::new());
         let wrong = |reason| Refusal::unauthenticated(Some(Scheme::Basic), reason, "no");
         for _ in 0..GUESSES_MAX {
             assert!(!guesses.is_over(&knock("2001:db8::1", &headers, 0)));
             guesses.note(&knock("2001:db8::1", &headers, 0), &wrong("basic_wrong"));
             guesses.note(&knock("192.0.2.1", &headers, 0), &wrong("key_unknown"));
+            for credential in [KEY, TOKEN] {
+                guesses.note(&knock("192.0.2.2", &bearer(credential), 0), &wrong("legacy_wrong"));
+            }
+        }
+        assert!(!guesses.is_over(&knock("192.0.2.2", &bearer("a word"), 59)), "what cannot be guessed is not counted");
+        for credential in [KEY, TOKEN] {
+            let good = bearer(credential);
+            assert!(!guesses.is_over(&knock("2001:db8::1", &good, 59)), "nor turned away: {credential}");
+        }
+        for guess in ["a word", "my.secret.key", "sabir_0123", "agnt_live_"] {
+            assert!(guesses.is_over(&knock("2001:db8::1", &bearer(guess), 59)), "{guess}");
         }
         assert!(guesses.is_over(&knock("2001:db8::ffff", &headers, 59)), "the same household");
         assert!(!guesses.is_over(&knock("2001:db8::1", &none, 59)), "who shows nothing guesses nothing");
@@ -104,7 +137,7 @@ mod tests {
 
     #[test]
     fn strangers_take_a_bounded_room() {
-        let (guesses, headers) = (Guesses::default(), HeaderMap::new());
+        let (guesses, headers) = (Guesses::default(), bearer("a word"));
         for number in 0..u32::try_from(ADDRESSES_MAX).unwrap() + 10 {
             let address = Some(std::net::Ipv4Addr::from_bits(number).into());
             let (channel, now) = (Channel::Tls, Timestamp::from_millis(0));

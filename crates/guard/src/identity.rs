@@ -159,7 +159,7 @@ impl Identity {
         Self { caller: Caller::anonymous(), proof: Proof::None, ends: None, keeps_guessable_names: false }
     }
 
-    /// The person at this machine, whom an open server asks for no credential and who shares it with nobody.
+    /// The one person at this machine, whom an open server asks for no credential.
     pub(crate) fn local() -> Self {
         Self { keeps_guessable_names: true, ..Self::anonymous() }
     }

@@ -77,7 +77,7 @@ impl Refusal {
         let fault = if asks_for_credentials {
             Fault::Unauthenticated("Tasks are listed for callers who say who they are".into())
         } else {
-            let words = "This server asks nobody who they are, so it lists no tasks; get a task by its id, or have the \
+            let words = "This server asks for no credential, so it lists no tasks; get a task by its id, or have the \
                          operator name credentials in [auth]";
             Fault::Forbidden(words.into())
         };

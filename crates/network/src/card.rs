@@ -36,6 +36,15 @@ pub fn skill(intent: Intent) -> Skill {
             &["booking", "reservation", "book", "reserve", "confirm"],
             &["book la-brisa slot s1 for 4", "{\"venue_id\":\"la-brisa\",\"slot_id\":\"s1\",\"party_size\":4}"],
         ),
+        Intent::BookingStatus => (
+            "Track a booking",
+            "Says where one of your bookings stands: pending, confirmed, cancelled and so on. Takes {booking_id}.",
+            &["booking", "reservation", "status", "track"],
+            &[
+                "track 01890a5d-ac96-774b-bcce-b302099a8057",
+                "{\"booking_id\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}",
+            ],
+        ),
         Intent::PaymentAuthorize => (
             "Book and pay",
             "Authorises a payment, and books a venue with it in one step. Takes {amount, token, booking?, capture?}. Must be \

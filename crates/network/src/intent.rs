@@ -4,8 +4,8 @@
 //! `party_size` is better told than served with a table for one. `null` counts as absent where a member is optional:
 //! clients in Python send it.
 
-use sabir_proto::Object;
 use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use sabir_proto::{Object, TaskId};
 use serde_json::{Map, Value};
 
 /// Venues in an answer to `venue.list`: usually, and at most.
@@ -40,6 +40,8 @@ pub enum Ask {
     Search(Wanted),
     /// `booking.confirm`
     Confirm(Order),
+    /// `booking.status`, of the booking with this id.
+    Status(TaskId),
     /// `payment.authorize`; what pays reads it.
     Authorize(Object),
 }
@@ -91,6 +93,7 @@ impl Ask {
                 limit: members.limit(SEARCH_LIMIT, SEARCH_LIMIT_MAX)?,
             }),
             Intent::BookingConfirm => Self::Confirm(members.order()?),
+            Intent::BookingStatus => Self::Status(members.booking()?),
             Intent::PaymentAuthorize => return Ok(Self::Authorize(payload.clone())),
         };
         members.end()?;
@@ -159,6 +162,13 @@ impl Members {
             Some(limit) if limit < 1 => Err(invalid("limit: must be at least 1")),
             Some(limit) => Ok(u32::try_from(limit).unwrap_or(most).min(most)),
         }
+    }
+
+    /// The id of a booking, as the answer to its order has it.
+    fn booking(&mut self) -> Result<TaskId, Problem> {
+        let id = self.word("booking_id", NAME_CHARS_MAX)?;
+        let id = id.ok_or_else(|| invalid("booking_id: must be given; it is in the answer to booking.confirm"))?;
+        TaskId::parse(&id).ok_or_else(|| invalid("booking_id: is not the id of a booking"))
     }
 
     fn order(&mut self) -> Result<Order, Problem> {
@@ -300,6 +310,9 @@ mod tests {
     #[test]
     fn members_that_nobody_knows_are_refused() {
         refused(Intent::NetworkPing, r#"{"a":1}"#);
+        for bad in ["{}", r#"{"booking_id":7}"#, r#"{"booking_id":"b1"}"#] {
+            refused(Intent::BookingStatus, bad);
+        }
         refused(Intent::VenueList, r#"{"query":"x"}"#);
         refused(Intent::BookingSearch, r#"{"category":"x"}"#);
         let long = format!(r#"{{"query":"{}"}}"#, "x ".repeat(17));

@@ -16,12 +16,12 @@ use crate::webhook;
 use crate::words;
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::agnt::{self, Aside, Intent, Problem, ProblemCode};
-use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, Timestamp};
+use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, TaskId, Timestamp};
 use sabir_store::{
-    Bookable, Booked, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError, Venue,
-    VenueName, VenueQuery,
+    Bookable, Booked, Booking, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot, StoreError,
+    Venue, VenueName, VenueQuery,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What a confirmed booking costs, in cents of a dollar.
@@ -138,10 +138,29 @@ impl VenueAgent {
                 }
                 Ok(Outcome::Found(answer::search(offers, self.terms.fee, asked.now)))
             }
+            Ask::Status(id) => self.track(asked, id).await.map(Outcome::Found),
             Ask::Confirm(order) => Ok(Outcome::Booked(Box::new(self.book(asked, order).await?))),
             // Paid for in a turn of its own kind.
             Ask::Authorize(_) => Err(Problem::new(ProblemCode::UnknownIntent, "a payment is no question")),
         }
+    }
+
+    /// Where a booking stands. One of another key does not exist, for this one.
+    async fn track(&self, asked: &Asked<'_>, id: TaskId) -> Result<Value, Problem> {
+        let own = |booking: &Booking| {
+            booking.booked.key == asked.key() && asked.at.as_ref().is_none_or(|at| at.id == booking.booked.venue)
+        };
+        let found = self.ledger.booking(id).await.map_err(troubled)?.filter(own);
+        let booking = found.ok_or_else(|| {
+            Problem::new(ProblemCode::BookingNotFound, format!("there is no booking {id} under this key"))
+        })?;
+        let venue = self.ledger.venue(VenueName::Id(&booking.booked.venue)).await.map_err(troubled)?;
+        let Booking { booked, status, created_at, moves, .. } = &booking;
+        let mut shown = answer::booking(&id.to_string(), venue.as_ref(), booked, *status, *created_at);
+        if let Some(last) = moves.last() {
+            shown.insert("updated_at".into(), json!(Timestamp::from_millis(last.at)));
+        }
+        Ok(Value::Object(shown))
     }
 
     /// The venues that are wanted; of one that is asked itself, that one.

@@ -7,6 +7,7 @@
 //! | `ping` | `network.ping` |
 //! | `venues [CATEGORY] [in PLACE]`, `list …` | `venue.list` |
 //! | `search WORDS [in PLACE]`, `find …` | `booking.search` |
+//! | `track BOOKING`, `status …` | `booking.status` |
 //! | `book VENUE [slot ID] [at TIME] [for N] [note TEXT]`, `confirm …`, `reserve …` | `booking.confirm` |
 //!
 //! Where the message names its skill the verb may be left out. Verbs and the small words between are the same in any case
@@ -18,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 /// What the network says to what it does not understand.
 pub const HELP: &str = "Say one of: ping · venues [CATEGORY] [in PLACE] · search WORDS [in PLACE] · book VENUE [slot ID] \
-     [at TIME] [for N] [note TEXT], where VENUE is the slug or the id that a search shows. Or name a skill and send its \
+     [at TIME] [for N] [note TEXT] · track BOOKING, where VENUE is the slug or the id that a search shows. Or name a skill and send its \
      payload as a data part.";
 
 /// What a text asks for: an intent, and its payload yet to be checked. `None` where that cannot be told.
@@ -34,6 +35,10 @@ pub fn understand(skill: Option<Intent>, text: &str) -> Option<(Intent, Map<Stri
         Intent::VenueList => Some(places(&words, "category")),
         Intent::BookingSearch => Some(places(&words, "query")),
         Intent::BookingConfirm => order(&words),
+        Intent::BookingStatus => match *words {
+            [booking] => Some(Map::from_iter([("booking_id".to_owned(), bare(booking).into())])),
+            _ => None,
+        },
         // Nobody pays by word of mouth.
         Intent::PaymentAuthorize => None,
     }?;
@@ -46,6 +51,7 @@ fn verb(word: &str) -> Option<Intent> {
         "venues" | "list" => Some(Intent::VenueList),
         "search" | "find" => Some(Intent::BookingSearch),
         "book" | "confirm" | "reserve" => Some(Intent::BookingConfirm),
+        "track" | "status" => Some(Intent::BookingStatus),
         _ => None,
     }
 }
@@ -117,6 +123,9 @@ pub fn tell(found: &Value) -> String {
     if let Some(active) = found["active_venues"].as_u64() {
         return format!("{active} venues can be booked.");
     }
+    if let Some(booking) = found["booking_id"].as_str() {
+        return format!("The booking {booking} at {} is {}.", text(&found["venue"], "name"), text(found, "status"));
+    }
     let venues = found["venues"].as_array().map(Vec::as_slice).unwrap_or_default();
     let line = |venue: &Value| {
         let place: Vec<String> =
@@ -156,6 +165,7 @@ mod tests {
             "find wood fired pizza in Kuta Utara.",
             Some((Search, json!({"query": "wood fired pizza", "location": "Kuta Utara"}))),
         );
+        check(None, "Track 7f.", Some((Intent::BookingStatus, json!({"booking_id": "7f"}))));
         check(None, "search inn", Some((Search, json!({"query": "inn"}))));
         check(Some(Search), "spa in Ubud", Some((Search, json!({"query": "spa", "location": "Ubud"}))));
         check(Some(Search), "find spa", Some((Search, json!({"query": "spa"}))));
@@ -177,6 +187,8 @@ mod tests {
             "",
             "hello",
             "ping me",
+            "track",
+            "track the booking",
             "book",
             "book luigis please",
             "book luigis for",

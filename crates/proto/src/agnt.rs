@@ -24,13 +24,21 @@ pub enum Intent {
     VenueList,
     BookingSearch,
     BookingConfirm,
+    BookingStatus,
     PaymentAuthorize,
 }
 
 impl Intent {
-    /// Every intent.
-    pub const ALL: [Self; 5] =
-        [Self::NetworkPing, Self::VenueList, Self::BookingSearch, Self::BookingConfirm, Self::PaymentAuthorize];
+    /// Every intent. `booking.status` is ours: the network's own description has a `booking_id` to track a booking by, and
+    /// no intent to do it with.
+    pub const ALL: [Self; 6] = [
+        Self::NetworkPing,
+        Self::VenueList,
+        Self::BookingSearch,
+        Self::BookingConfirm,
+        Self::BookingStatus,
+        Self::PaymentAuthorize,
+    ];
 
     /// The name on the wire; also the name of the skill.
     pub const fn name(self) -> &'static str {
@@ -39,6 +47,7 @@ impl Intent {
             Self::VenueList => "venue.list",
             Self::BookingSearch => "booking.search",
             Self::BookingConfirm => "booking.confirm",
+            Self::BookingStatus => "booking.status",
             Self::PaymentAuthorize => "payment.authorize",
         }
     }
@@ -51,7 +60,7 @@ impl Intent {
     /// Whether it changes anything. What does must say when it was sent, is done once, and needs a paid tier.
     pub const fn has_effect(self) -> bool {
         match self {
-            Self::NetworkPing | Self::VenueList | Self::BookingSearch => false,
+            Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => false,
             Self::BookingConfirm | Self::PaymentAuthorize => true,
         }
     }
@@ -64,7 +73,7 @@ impl Intent {
     /// The least of the scopes `query`, `booking` and `full` that covers it.
     pub const fn scope(self) -> &'static str {
         match self {
-            Self::NetworkPing | Self::VenueList | Self::BookingSearch => "query",
+            Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => "query",
             Self::BookingConfirm => "booking",
             Self::PaymentAuthorize => "full",
         }
@@ -94,6 +103,7 @@ pub enum ProblemCode {
     ScopeRequired,
     AgentMismatch,
     VenueNotFound,
+    BookingNotFound,
     IdempotencyConflict,
     InProgress,
     SlotUnavailable,
@@ -113,7 +123,7 @@ pub enum ProblemCode {
 
 impl ProblemCode {
     /// Every code.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::MalformedEnvelope,
         Self::InvalidEnvelope,
         Self::UnsupportedProtocol,
@@ -127,6 +137,7 @@ impl ProblemCode {
         Self::ScopeRequired,
         Self::AgentMismatch,
         Self::VenueNotFound,
+        Self::BookingNotFound,
         Self::IdempotencyConflict,
         Self::InProgress,
         Self::SlotUnavailable,
@@ -160,6 +171,7 @@ impl ProblemCode {
             Self::ScopeRequired => ("scope_required", 403, false),
             Self::AgentMismatch => ("agent_mismatch", 403, false),
             Self::VenueNotFound => ("venue_not_found", 404, false),
+            Self::BookingNotFound => ("booking_not_found", 404, false),
             Self::IdempotencyConflict => ("idempotency_conflict", 409, false),
             Self::InProgress => ("in_progress", 409, true),
             Self::SlotUnavailable => ("slot_unavailable", 409, false),

@@ -96,6 +96,9 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
+    /// Whether a request that a proxy did not take over TLS is refused: this is production, and that proxy speaks TLS for
+    /// this server.
+    pub(crate) https_only: bool,
     pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
     pulse: Arc<dyn Pulse>,
@@ -246,8 +249,9 @@ impl Server {
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             inflight: Capacity::new(config.limits.inflight_bytes_max),
             tls,
-            proxies: Proxies::new(config.server.proxies.clone()),
+            proxies: Proxies::new(config.believed_proxies()).naming_clients_by(config.client_header()),
             production: config.is_production(),
+            https_only: config.is_production() && config.server.is_tls_terminated(),
             access_log: config.server.access_log,
             limits: config.limits.clone(),
             front,
@@ -479,7 +483,7 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddr
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
             PublicAddress { authority, url }
         }
-        None => PublicAddress { url: url(config.server.tls.is_some(), address), authority: address.to_string() },
+        None => PublicAddress { url: url(config.server.own_tls().is_some(), address), authority: address.to_string() },
     }
 }
 

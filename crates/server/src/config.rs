@@ -24,6 +24,7 @@ pub mod workspace;
 
 mod aliases;
 mod mistake;
+mod origins;
 mod platform;
 mod schema;
 mod warnings;
@@ -32,6 +33,8 @@ use agent::AgentConfig;
 use booking::NetworkConfig;
 use debug::DebugConfig;
 use network::{Network, Origin};
+pub use origins::Origins;
+pub use platform::Platform;
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
 use retention::RetentionConfig;
@@ -48,7 +51,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tls::TlsConfig;
+use tls::{ServerTls, TlsConfig};
 use workspace::WorkspaceConfig;
 
 /// The whole configuration.
@@ -82,9 +85,12 @@ pub struct Config {
     /// The directory of the file; relative paths start here.
     #[serde(skip)]
     pub base: PathBuf,
-    /// The variable by which a platform of production was recognised.
+    /// The platform of production that the environment tells of.
     #[serde(skip)]
-    pub platform: Option<&'static str>,
+    pub platform: Option<&'static Platform>,
+    /// Where the settings come from.
+    #[serde(skip)]
+    pub origins: Origins,
 }
 
 /// `[server]`
@@ -109,8 +115,8 @@ pub struct ServerConfig {
     pub proxies: Vec<Network>,
     /// Web origins whose pages may call.
     pub cors: Vec<Origin>,
-    /// HTTPS, and only that, on the one port.
-    pub tls: Option<TlsConfig>,
+    /// HTTPS, and only that, on the one port; or `"terminated"` where a proxy speaks it for this server.
+    pub tls: Option<ServerTls>,
     /// The keys that vouch for cards.
     pub signing: SigningConfig,
 }
@@ -141,6 +147,21 @@ impl Default for ServerConfig {
             tls: None,
             signing: SigningConfig::default(),
         }
+    }
+}
+
+impl ServerConfig {
+    /// The files with which this server speaks TLS itself.
+    pub const fn own_tls(&self) -> Option<&TlsConfig> {
+        match &self.tls {
+            Some(ServerTls::Own(own)) => Some(own),
+            Some(ServerTls::Terminated) | None => None,
+        }
+    }
+
+    /// Whether a proxy speaks TLS for this server.
+    pub const fn is_tls_terminated(&self) -> bool {
+        matches!(self.tls, Some(ServerTls::Terminated))
     }
 }
 
@@ -187,7 +208,20 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     }
     match url.strip_prefix("sqlite:") {
         Some(path) => Ok(Some(config.resolve(Path::new(path)))),
-        None => Err(format!("store.url = {url:?} is not known; write sqlite:PATH or memory:")),
+        None => Err(format!(
+            "store.url = {:?} is not known here: tasks are kept in SQLite or in memory; write sqlite:PATH or memory:",
+            without_credentials(url)
+        )),
+    }
+}
+
+/// A URL without the name, the password and the query that may stand in it.
+fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    match rest.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}://…@{place}"),
+        None => format!("{scheme}://{rest}"),
     }
 }
 
@@ -450,11 +484,8 @@ impl Config {
                 (text, path.display().to_string(), path.parent().map(Path::to_path_buf).unwrap_or_default())
             }
         };
-        let variables: Vec<(String, String)> = variables.collect();
-        let platform = platform::detect(&variables);
-        let mut config = Self::parse(&text, &origin, variables.into_iter())?;
+        let mut config = Self::parse(&text, &origin, variables)?;
         config.base = base;
-        config.platform = platform;
         config.with_apps().map_err(|problem| ConfigError::Invalid { origin, problem })
     }
 
@@ -471,17 +502,14 @@ impl Config {
     fn parse(text: &str, origin: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let invalid = |origin: &str, problem: String| ConfigError::Invalid { origin: origin.into(), problem };
         let variables: Vec<(String, String)> = variables.collect();
-        let is_alias = |name: &str| aliases::ALIASES.iter().any(|(alias, _)| *alias == name);
         let mut overrides: Vec<&(String, String)> =
             variables.iter().filter(|(name, _)| name.starts_with("SABIR_")).collect();
         overrides.sort();
-        if overrides.is_empty() && !variables.iter().any(|(name, _)| is_alias(name)) {
-            // The plain way keeps line numbers in messages.
-            return toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)));
-        }
-        // Checked by itself first, so that a mistake in the file is shown where it stands.
-        toml::from_str::<Self>(text).map_err(|e| invalid(origin, located(text, &e)))?;
+        // Checked by itself first, so that a mistake in the file is shown where it stands, also where something else counts.
+        let alone: Self = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
+        store_path(&alone).map_err(|problem| invalid(origin, problem))?;
         let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
+        let mut origins = Origins::of_file(&table, origin);
         // One at a time, so that the message can name the variable.
         let check = |name: &str, table: &toml::Table| {
             toml::Value::Table(table.clone())
@@ -489,15 +517,26 @@ impl Config {
                 .map(drop)
                 .map_err(|e| invalid(name, mistake::plain(e.message())))
         };
+        let mut before = table.clone();
         aliases::apply(&mut table, &variables, |name, applied| {
-            applied.map_err(|problem| invalid(name, problem)).and_then(|table| check(name, table))
+            let table = applied.map_err(|problem| invalid(name, problem))?;
+            origins.change(&before, table, name);
+            before.clone_from(table);
+            check(name, table)
         })?;
         for (name, value) in overrides {
             let path = name["SABIR_".len()..].to_lowercase();
             set(&mut table, &path, scalar(value)).map_err(|problem| invalid(name, problem))?;
             check(name, &table)?;
+            origins.change(&before, &table, name);
+            before.clone_from(&table);
         }
-        toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| invalid(origin, mistake::plain(e.message())))
+        platform::apply(&mut table, &variables, &mut origins).map_err(|(name, problem)| invalid(name, problem))?;
+        let config: Self = toml::Value::Table(table)
+            .try_into()
+            .map_err(|e: toml::de::Error| invalid(origin, mistake::plain(e.message())))?;
+        store_path(&config).map_err(|problem| invalid(origins.of("store.url").unwrap_or(origin), problem))?;
+        Ok(Self { platform: platform::detect(&variables), origins, ..config })
     }
 
     /// A path of the configuration: relative ones start at the file's directory.
@@ -585,6 +624,21 @@ mod tests {
         let misspelt = parse("", &[("A2A_TOOL_MODE", "read-only")]).unwrap_err().to_string();
         assert!(misspelt.starts_with("A2A_TOOL_MODE"), "{misspelt}");
         assert_eq!(accepts(&config("", &[("SABIR_AUTH__JWT__SECRET", "env:X")])), ["jwt"]);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_had_is_refused_where_it_stands_and_without_its_password() {
+        let url = "postgres://sabir:hunter2@db.example/tasks?password=hunter2";
+        let refused = |text: &str, variables: &[(&str, &str)]| parse(text, variables).unwrap_err().to_string();
+        let in_file = refused(&format!("[store]\nurl = \"{url}\""), &[]);
+        assert!(in_file.starts_with("test.toml: store.url = \"postgres://…@db.example/tasks\""), "{in_file}");
+        let in_variable = refused("[store]\nurl = \"memory:\"", &[("SABIR_STORE__URL", url)]);
+        assert!(in_variable.starts_with("SABIR_STORE__URL: store.url"), "{in_variable}");
+        for message in [in_file, in_variable] {
+            assert!(message.contains("sqlite:PATH") && !message.contains("hunter2"), "{message}");
+        }
+        let replaced = refused(&format!("[store]\nurl = \"{url}\""), &[("SABIR_STORE__URL", "memory:")]);
+        assert!(replaced.starts_with("test.toml: store.url"), "what was meant is not dropped: {replaced}");
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Gate {
             production: config.is_production(),
             tls: config.server.tls.is_some() || !config.server.proxies.is_empty(),
             reachable,
-            client_certificates: config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+            client_certificates: config.server.own_tls().is_some_and(|tls| tls.client_ca.is_some()),
             public_url: config.server.public_url.clone(),
         };
         let shared = Entrance::new(&config.auth, &ground, &*secrets, &outbound).map_err(StartError::Config)?;
@@ -203,9 +203,9 @@ fn with_keys(auth: &AuthConfig, production: bool) -> AuthConfig {
     AuthConfig { accept: Some(accepts), required, ..auth.clone() }
 }
 
-/// An agent that asks nobody for credentials stays on this machine, unless the configuration says that everybody may call.
-/// In production such an agent answers nobody, so it may be reached.
-fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), String> {
+/// An agent that asks for no credential stays on this machine, unless the configuration says that every caller may call.
+/// In production such an agent refuses every call, so it may be reached.
+pub(crate) fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), String> {
     let auth = agent.auth.as_ref().unwrap_or(&config.auth);
     let Some(why) = config.reachable_by().filter(|_| auth.is_open() && !auth.open && !config.is_production()) else {
         return Ok(());
@@ -213,7 +213,7 @@ fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), String> {
     Err(format!(
         "{why} in [server] makes this server reachable from other machines, and no authentication is configured for the \
          agent {:?}; name who may call in [auth] (accept = [\"api_key\"]), set open = true there (SABIR_AUTH__OPEN=true) \
-         if everybody may, or stay on this machine: listen on 127.0.0.1, without public_url and proxies",
+         if every caller may, or stay on this machine: listen on 127.0.0.1, without public_url and proxies",
         agent.name
     ))
 }

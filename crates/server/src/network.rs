@@ -2,9 +2,11 @@
 
 mod metered;
 mod passages;
+mod searches;
 
 pub(crate) use metered::register as register_metered;
 pub(crate) use passages::{Passages, Ticket};
+pub(crate) use searches::Searches;
 
 use crate::app::{App, Served};
 use crate::bind::agnt::EnvelopeMetrics;
@@ -33,6 +35,8 @@ pub(crate) struct Network {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Envelopes that are on their way.
     pub(crate) passages: Arc<Passages>,
+    /// What searches were answered.
+    pub(crate) searches: Arc<Searches>,
     /// Whether it takes payments.
     pays: bool,
     /// The networks beside it, and the ways to them.
@@ -49,7 +53,8 @@ impl Network {
     ) -> Self {
         let passages = Arc::new(Passages::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
-        Self { id, version, agent, seals, metrics, ledger, passages, pays: false, federation }
+        let searches = Arc::default();
+        Self { id, version, agent, seals, metrics, ledger, passages, searches, pays: false, federation }
     }
 
     /// The same, taking payments or not.

@@ -5,12 +5,15 @@
 //! whatever stands left of it was written by the client. What cannot be read ends the search: the client is then whoever
 //! was known last, so that a forged header makes somebody a part of the proxy, never somebody else.
 //!
+//! Some hosting platforms have several proxies, one behind the other, and say in a header of their own who called the first.
+//! Where that is known, this header counts for the address, and no list is looked at.
+//!
 //! A proxy that writes `X-Forwarded-For` passes a client's `Forwarded` on, and the other way round. Where both are there
 //! and disagree, neither is believed.
 
 use crate::config::network::Network;
 use crate::peer::Peer;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, SocketAddr};
 
 /// Addresses that are looked at in one request. Nobody has more proxies than that.
@@ -18,7 +21,11 @@ const HOPS_MAX: usize = 32;
 
 /// The proxies that are believed.
 #[derive(Debug, Default)]
-pub(crate) struct Proxies(Vec<Network>);
+pub(crate) struct Proxies {
+    trusted: Vec<Network>,
+    /// The header in which they name the client; they overwrite what a client writes there.
+    client_header: Option<HeaderName>,
+}
 
 /// What a proxy said: where the request came from, and whether it came over TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,20 +36,31 @@ struct Said {
 
 impl Proxies {
     pub(crate) const fn new(trusted: Vec<Network>) -> Self {
-        Self(trusted)
+        Self { trusted, client_header: None }
+    }
+
+    /// The same, which name the client in a header of their own.
+    pub(crate) fn naming_clients_by(self, client_header: Option<HeaderName>) -> Self {
+        Self { client_header, ..self }
     }
 
     /// The peer of a request, where this one may have passed it on.
     pub(crate) fn correct(&self, peer: Peer, headers: &HeaderMap) -> Peer {
-        if self.0.is_empty() || !self.trust(&peer.address) {
+        if self.trusted.is_empty() || !self.trust(&peer.address) {
             return peer;
         }
         let lists = (headers.contains_key("forwarded"), headers.contains_key("x-forwarded-for"));
         let proto = scheme(headers);
-        if lists == (false, false) && proto == Proto::Unsaid {
+        let named = self.client_header.as_ref().and_then(|name| headers.get(name));
+        if lists == (false, false) && proto == Proto::Unsaid && named.is_none() {
             return peer;
         }
         let nearest = peer.address;
+        if let Some(named) = named {
+            let client = named.to_str().ok().and_then(|text| node(text.trim()));
+            let tls = if proto == Proto::Unsaid { peer.tls } else { proto == Proto::Tls };
+            return Peer { address: client.unwrap_or(nearest), tls, is_older_tls: false, certificate: None };
+        }
         let standard = lists.0.then(|| self.search(nearest, forwarded(headers)));
         let common = lists.1.then(|| self.search(nearest, x_forwarded_for(headers)));
         let said = match (standard, common) {
@@ -62,7 +80,7 @@ impl Proxies {
     }
 
     fn trust(&self, address: &IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(address))
+        self.trusted.iter().any(|network| network.contains(address))
     }
 
     /// From the nearest hop outwards: the first that is no proxy of ours.
@@ -296,6 +314,25 @@ mod tests {
         assert_eq!(check(b"for=192.0.2.7", b"192.0.2.7"), "192.0.2.7");
         assert_eq!(check(b"for=198.51.100.1", b"192.0.2.7"), "10.0.0.1");
         assert_eq!(check(b"garbage", b"192.0.2.7"), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_platform_that_names_the_client_in_a_header_of_its_own_is_believed_about_it() {
+        let proxies =
+            Proxies::new(Network::internal()).naming_clients_by(Some(HeaderName::from_static("fly-client-ip")));
+        let check = |from: &str, headers: &[(&'static str, &'static str)]| {
+            let headers =
+                headers.iter().map(|(n, v)| (HeaderName::from_static(n), http::HeaderValue::from_static(v))).collect();
+            let peer = proxies.correct(Peer::plain(format!("{from}:1").parse().unwrap()), &headers);
+            (peer.address.to_string(), peer.tls)
+        };
+        let said =
+            [("fly-client-ip", "192.0.2.7"), (XFF, "203.0.113.9, 66.241.124.10"), ("x-forwarded-proto", "https")];
+        assert_eq!(check("172.16.3.4", &said), ("192.0.2.7".into(), true));
+        assert_eq!(check("198.51.100.1", &said), ("198.51.100.1".into(), false), "not from inside the platform");
+        assert_eq!(check("172.16.3.4", &[("fly-client-ip", "rubbish")]), ("172.16.3.4".into(), false));
+        assert_eq!(check("172.16.3.4", &[("x-forwarded-proto", "http"), said[0]]), ("192.0.2.7".into(), false));
+        assert_eq!(check("172.16.3.4", &[]), ("172.16.3.4".into(), false));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
 //!
 //! ```text
-//! proxies → path → door (Host, Origin, content type) → preflight → body limit → collect → agent → dialect
+//! proxies → path → HTTPS → door (Host, Origin, content type) → preflight → body limit → collect → agent → dialect
 //!         → authenticate → rate → decode
 //! ```
 //!
@@ -47,8 +47,9 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Serves one request of a peer. Never fails: a failure is an answer too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
     let invitation = app.door.invitation(request.headers());
-    let strict = peer.tls && app.production;
+    let is_own_tls = peer.tls;
     let peer = app.proxies.correct(peer, request.headers());
+    let strict = app.production && (is_own_tls || (app.https_only && peer.tls));
     let mut response = match app.access_log {
         true => logged(&app, request, &peer).await,
         false => traced(&app, request, &peer).await,
@@ -99,6 +100,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         && let Some(place) = agnt::Place::at(request.uri().path())
     {
         return Box::pin(agnt::serve(app, network, place, request, peer)).await;
+    }
+    if app.https_only && !peer.tls && !peer.address.is_loopback() && !is_probe(request.uri().path()) {
+        let words = "this server takes requests over HTTPS only; this one came in plain HTTP, so replace the credential that \
+                     it carried, if any";
+        return rest::refuse_early(StatusCode::FORBIDDEN, &Fault::InvalidRequest(words.into()));
     }
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
@@ -241,6 +247,11 @@ async fn http_json(
             not_found("no such path; the agent card at /.well-known/agent-card.json says what is served")
         }
     }
+}
+
+/// Whether a path is what a platform asks from inside, in plain HTTP and without a credential.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/metrics")
 }
 
 /// A path of 0.3, which lives below `/v1`. 0.2 had its extended card at a path of its own.

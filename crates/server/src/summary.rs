@@ -24,6 +24,8 @@ pub struct Summary {
     pub open_agents: Vec<String>,
     /// Whether this is production, which refuses every call to an agent that asks for no credential.
     pub is_production: bool,
+    /// Where settings come from, and which of them do not count.
+    pub notes: Vec<String>,
     /// What the configuration says that is probably wrong.
     pub warnings: Vec<String>,
 }
@@ -58,6 +60,7 @@ impl Server {
             accepted,
             open_agents: config.open_agents().map(str::to_owned).collect(),
             is_production: config.is_production(),
+            notes: config.origins.notes(),
             warnings: config.warnings(),
         }
     }

@@ -43,7 +43,7 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Loads what is configured. `None`: this server speaks plain HTTP. Fails with a sentence that names the file.
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
-        let Some(tls) = &config.server.tls else { return Ok(None) };
+        let Some(tls) = config.server.own_tls() else { return Ok(None) };
         let files = Files::new(tls, |path| config.resolve(path))?;
         let first = files.stamp();
         let loaded = files.load().map_err(|problem| problem.to_string())?;

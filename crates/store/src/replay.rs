@@ -27,6 +27,8 @@ pub enum Seen {
     First,
     /// Yes, or another copy of it is being looked at right now.
     Again,
+    /// Yes, and it stood for something else than it does now.
+    Different,
     /// It cannot be told: there is no room to remember it; or the clock was ahead, and marks that end when this request does
     /// have been forgotten. Letting it pass would let copies pass as well, so it is refused until marks have expired, or
     /// the clock is past those that were forgotten.
@@ -41,7 +43,14 @@ pub trait ReplayGuard: Send + Sync + 'static {
     /// `until` is the last moment at which the request could be accepted; the mark is kept up to and including it. When
     /// this answers `First`, the mark has survived a crash. If it answers an error, there is no mark, though a copy that
     /// came in between was answered `Again`.
-    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen>;
+    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
+        self.seen_as(scope, digest, Digest::default(), now, until)
+    }
+
+    /// The same for a signature that does not cover all that its request means: the first that is seen decides what the
+    /// digest stands for. Later ones are [`Seen::Again`] where they mean the same and [`Seen::Different`] where they do
+    /// not, whichever has been seen since.
+    fn seen_as(&self, scope: &str, digest: Digest, meaning: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen>;
 }
 
 /// What a mark is known by: scope and digest in one.
@@ -57,7 +66,7 @@ pub(crate) fn mark(scope: &str, digest: &Digest) -> Mark {
 /// The marks of one process, in memory.
 #[derive(Debug)]
 pub(crate) struct Marks {
-    marks: HashMap<Mark, (Timestamp, Arc<str>)>,
+    marks: HashMap<Mark, KeptMark>,
     /// Marks by the second in which they end, so that the oldest are found without looking at all.
     ends: BTreeMap<i64, Vec<Mark>>,
     scopes: HashMap<Arc<str>, usize>,
@@ -65,6 +74,15 @@ pub(crate) struct Marks {
     forgotten_before: Timestamp,
     max: usize,
     per_scope_max: usize,
+}
+
+/// What is remembered of a mark.
+#[derive(Debug)]
+struct KeptMark {
+    until: Timestamp,
+    scope: Arc<str>,
+    /// What the mark stands for.
+    meaning: Digest,
 }
 
 impl Default for Marks {
@@ -81,10 +99,10 @@ impl Marks {
     }
 
     /// Decides, and remembers what is first.
-    pub(crate) fn claim(&mut self, mark: Mark, scope: &str, now: Timestamp, until: Timestamp) -> Seen {
-        if let Some((kept_until, _)) = self.marks.get(&mark) {
-            if *kept_until >= now {
-                return Seen::Again;
+    pub(crate) fn claim(&mut self, mark: Mark, scope: &str, meaning: Digest, now: Timestamp, until: Timestamp) -> Seen {
+        if let Some(kept) = self.marks.get(&mark) {
+            if kept.until >= now {
+                return if kept.meaning == meaning { Seen::Again } else { Seen::Different };
             }
             self.release(mark);
         }
@@ -97,25 +115,25 @@ impl Marks {
         if self.marks.len() >= self.max || self.scopes.get(scope).is_some_and(|n| *n >= self.per_scope_max) {
             return Seen::NoRoom;
         }
-        self.keep(mark, scope, until);
+        self.keep(mark, scope, meaning, until);
         self.purge(Timestamp::from_millis(now.millis().saturating_sub(SLACK_MS)));
         Seen::First
     }
 
     /// Remembers a mark without asking.
-    pub(crate) fn keep(&mut self, mark: Mark, scope: &str, until: Timestamp) {
+    pub(crate) fn keep(&mut self, mark: Mark, scope: &str, meaning: Digest, until: Timestamp) {
         let scope = match self.scopes.get_key_value(scope) {
             Some((known, _)) => known.clone(),
             None => scope.into(),
         };
         *self.scopes.entry(scope.clone()).or_default() += 1;
         self.ends.entry(until.millis() / SECOND_MS).or_default().push(mark);
-        self.marks.insert(mark, (until, scope));
+        self.marks.insert(mark, KeptMark { until, scope, meaning });
     }
 
     /// Forgets a mark that could not be kept. Its place among the ends stays until its time and is skipped then.
     pub(crate) fn release(&mut self, mark: Mark) {
-        let Some((_, scope)) = self.marks.remove(&mark) else { return };
+        let Some(KeptMark { scope, .. }) = self.marks.remove(&mark) else { return };
         if let Some(count) = self.scopes.get_mut(&scope) {
             *count -= 1;
             if *count == 0 {
@@ -133,7 +151,7 @@ impl Marks {
             self.forgotten_before = self.forgotten_before.max(Timestamp::from_millis((*entry.key() + 1) * SECOND_MS));
             for mark in entry.remove() {
                 // It may have been given up and made anew, with another end.
-                if self.marks.get(&mark).is_some_and(|(until, _)| *until < before) {
+                if self.marks.get(&mark).is_some_and(|kept| kept.until < before) {
                     self.release(mark);
                 }
             }
@@ -162,7 +180,7 @@ mod tests {
     #[test]
     fn room_comes_back_when_marks_expire() {
         let mut marks = Marks::new(4, 2);
-        let mut claim = |n, scope: &str, now| marks.claim(numbered(n), scope, at(now), at(now + 10_000));
+        let mut claim = |n, scope: &str, now| marks.claim(numbered(n), scope, [0; 16], at(now), at(now + 10_000));
         assert_eq!(
             (claim(1, "a", 0), claim(2, "a", 500), claim(3, "a", 600)),
             (Seen::First, Seen::First, Seen::NoRoom)
@@ -180,38 +198,39 @@ mod tests {
     #[test]
     fn a_mark_that_was_given_up_is_not_taken_along_by_its_old_end() {
         let mut marks = Marks::new(4, 4);
-        assert_eq!(marks.claim(numbered(1), "a", at(0), at(1000)), Seen::First);
+        let claim = |marks: &mut Marks, n, now, until| marks.claim(numbered(n), "a", [0; 16], at(now), at(until));
+        assert_eq!(claim(&mut marks, 1, 0, 1000), Seen::First);
         marks.release(numbered(1));
-        assert_eq!(marks.claim(numbered(1), "a", at(0), at(90_000)), Seen::First);
-        assert_eq!(marks.claim(numbered(2), "a", at(50_000), at(60_000)), Seen::First);
-        assert_eq!(marks.claim(numbered(1), "a", at(90_000), at(99_000)), Seen::Again);
-        assert_eq!(marks.claim(numbered(1), "a", at(90_001), at(99_000)), Seen::First);
+        assert_eq!(claim(&mut marks, 1, 0, 90_000), Seen::First);
+        assert_eq!(claim(&mut marks, 2, 50_000, 60_000), Seen::First);
+        assert_eq!(claim(&mut marks, 1, 90_000, 99_000), Seen::Again);
+        assert_eq!(claim(&mut marks, 1, 90_001, 99_000), Seen::First);
     }
 
     #[test]
     fn a_clock_that_jumps_ahead_and_back_lets_no_copy_pass() {
         const MINUTE: i64 = 60 * SECOND_MS;
         let mut marks = Marks::new(100, 100);
-        assert_eq!(marks.claim(numbered(1), "a", at(0), at(6 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(0), at(6 * MINUTE)), Seen::First);
         // Ahead for a little: all marks are still there.
-        assert_eq!(marks.claim(numbered(2), "a", at(7 * MINUTE), at(13 * MINUTE)), Seen::First);
-        assert_eq!(marks.claim(numbered(1), "a", at(MINUTE), at(6 * MINUTE)), Seen::Again);
+        assert_eq!(marks.claim(numbered(2), "a", [0; 16], at(7 * MINUTE), at(13 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::Again);
         // Ahead for long: the marks are gone, and so are requests that end when they did.
-        assert_eq!(marks.claim(numbered(3), "a", at(600 * MINUTE), at(606 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(3), "a", [0; 16], at(600 * MINUTE), at(606 * MINUTE)), Seen::First);
         assert_eq!(marks.marks.len(), 1);
         for copy in [1, 2] {
-            assert_eq!(marks.claim(numbered(copy), "a", at(MINUTE), at(6 * MINUTE)), Seen::NoRoom);
+            assert_eq!(marks.claim(numbered(copy), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::NoRoom);
         }
         // The time of those that were forgotten passes.
-        assert_eq!(marks.claim(numbered(4), "a", at(20 * MINUTE), at(26 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(4), "a", [0; 16], at(20 * MINUTE), at(26 * MINUTE)), Seen::First);
     }
 
     #[test]
     fn marks_that_were_forgotten_for_want_of_room_let_no_copy_pass() {
         let mut marks = Marks::new(2, 2);
-        assert_eq!(marks.claim(numbered(1), "a", at(0), at(10_000)), Seen::First);
-        assert_eq!(marks.claim(numbered(2), "a", at(0), at(10_000)), Seen::First);
-        assert_eq!(marks.claim(numbered(3), "a", at(20_000), at(30_000)), Seen::First);
-        assert_eq!(marks.claim(numbered(1), "a", at(5000), at(10_000)), Seen::NoRoom);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(2), "a", [0; 16], at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(3), "a", [0; 16], at(20_000), at(30_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(5000), at(10_000)), Seen::NoRoom);
     }
 }

@@ -33,12 +33,15 @@ impl Verb for Check {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let wrong = |text: String| Problem::new(Code::Vendor("SABIR_ERR_CONFIG"), text).hint(HINT);
         let config = configured(self.file.clone(), None).map_err(|error| wrong(format!("{error:#}")))?;
-        let (agents, warnings) = (config.agent.len(), config.warnings());
+        let (agents, warnings, notes) = (config.agent.len(), config.warnings(), config.origins.notes());
         wait_for(Server::check(config))?.map_err(|error| wrong(error.to_string()))?;
         if out.is_json() {
             out.document(&json!({"valid": true, "agents": agents, "warnings": warnings}).to_string())?;
         }
         out.text(|floor| {
+            for note in &notes {
+                floor.field("Note", note);
+            }
             for warning in &warnings {
                 floor.field("Warning", warning);
             }

@@ -38,7 +38,7 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 10;
     echo '{\"query\": \"sunset\"}' | sabir envelope send booking.search -a http://127.0.0.1:4000 --key env:AGNT_KEY\n  \
     sabir envelope send booking.confirm --to venue:la-brisa --sign-key file:a2a.key < payload.json")]
 pub(crate) struct Send {
-    /// What is wanted: network.ping, venue.list, booking.search, booking.confirm or payment.authorize.
+    /// What is wanted: network.ping, venue.list, booking.search, booking.confirm, booking.status or payment.authorize.
     #[arg(value_name = "INTENT")]
     intent: String,
     /// The recipient: a network such as network:agnt, or the agent of a venue.

@@ -36,6 +36,9 @@ pub(super) fn banner(summary: &Summary) -> String {
         None => line(&mut text, format_args!("Data: in memory; it is lost when the server stops")),
     }
     line(&mut text, format_args!("Catalog: {}/catalog", summary.url));
+    for note in &summary.notes {
+        line(&mut text, format_args!("note: {note}"));
+    }
     for warning in &summary.warnings {
         line(&mut text, format_args!("warning: {warning}"));
     }
@@ -84,6 +87,7 @@ mod tests {
             accepted: Vec::new(),
             open_agents: vec!["echo".into(), "slow".into()],
             is_production: false,
+            notes: vec!["--data replaces store.url".into()],
             warnings: vec!["x is wrong".into()],
         };
         let version = env!("CARGO_PKG_VERSION");
@@ -93,6 +97,7 @@ mod tests {
              \x20 slow  /agents/slow  JSONRPC 1.0 0.3, GRPC 1.0  Says it back\n\
              Data: sabir-data/sabir.db (synced to disk before each reply)\n\
              Catalog: http://127.0.0.1:4000/catalog\n\
+             note: --data replaces store.url\n\
              warning: x is wrong\n\
              Try: sabir chat http://127.0.0.1:4000\n"
         );

@@ -87,22 +87,34 @@ impl Serve {
     /// File, then variables, then flags.
     fn config(self) -> anyhow::Result<Config> {
         let mut config = configured(self.config, self.data)?;
-        if let Some(command) = self.exec {
-            config.agent = vec![AgentConfig { command: Some(command), ..single("agent", Kind::Exec) }];
+        let alone = if let Some(command) = self.exec {
+            Some(("--exec", AgentConfig { command: Some(command), ..single("agent", Kind::Exec) }))
         } else if let Some(url) = self.http {
-            config.agent = vec![AgentConfig { url: Some(url), ..single("agent", Kind::Http) }];
+            Some(("--http", AgentConfig { url: Some(url), ..single("agent", Kind::Http) }))
         } else if let Some(url) = self.openai {
-            config.agent = vec![model(url, self.model.unwrap_or_default())];
-        } else if self.echo {
-            config.agent = vec![single("echo", Kind::Echo)];
+            Some(("--openai", model(url, self.model.unwrap_or_default())))
+        } else {
+            self.echo.then(|| ("--echo", single("echo", Kind::Echo)))
+        };
+        if let Some((flag, agent)) = alone {
+            config.origins.replace("agent", flag);
+            config.origins.replace("workspace", flag);
+            config.agent = vec![agent];
         } else if config.agent.is_empty() && config.network.is_none() {
             config.agent = demo_agents()?;
         }
-        if let Some(listen) = self.listen {
+        if let Some(listen) = self.listen.filter(|listen| *listen != config.server.listen) {
+            config.origins.replace("server.listen", "--listen");
             config.server.listen = listen;
         }
-        config.server.production |= self.production;
-        config.server.public_url = self.public_url.or(config.server.public_url);
+        if self.production && !config.server.production {
+            config.origins.replace("server.production", "--production");
+            config.server.production = true;
+        }
+        if let Some(url) = self.public_url.filter(|url| config.server.public_url.as_ref() != Some(url)) {
+            config.origins.replace("server.public_url", "--public-url");
+            config.server.public_url = Some(url);
+        }
         Ok(config)
     }
 }
@@ -123,7 +135,11 @@ pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow
     if let Some(data) = data {
         // Relative to where the command was typed, not to the file.
         let data = std::path::absolute(data)?;
-        config.store.url = format!("sqlite:{}", data.join("sabir.db").display());
+        let url = format!("sqlite:{}", data.join("sabir.db").display());
+        if config.store.url != url {
+            config.origins.replace("store.url", "--data");
+            config.store.url = url;
+        }
     }
     Ok(config)
 }
@@ -169,6 +185,7 @@ fn tell_operator(summary: &Summary) {
     if sabir_server::is_json_log() {
         let agents: Vec<&str> = summary.agents.iter().map(|agent| agent.name.as_str()).collect();
         tracing::info!(url = summary.url, agents = agents.join(","), "serving");
+        summary.notes.iter().for_each(|note| tracing::info!("{note}"));
         summary.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         return;
     }

@@ -48,6 +48,35 @@ fn what_a_start_would_refuse_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_setting_that_does_not_count_is_told_and_one_that_cannot_be_had_is_an_error() {
+    let postgres = format!("[store]\nurl = \"postgres://sabir:hunter2@db.example/tasks\"\n{ECHO}");
+    let home = Home::new(&postgres);
+    let said = home.refuses(home.command());
+    for words in ["sabir.toml", "store.url", "sqlite:PATH"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    assert!(!said.contains("hunter2") && !home.data().exists(), "{said}");
+    let other =
+        Home::new(&format!("[store]\nurl = \"sqlite:other/sabir.db\"\n[server]\nlisten = \"127.0.0.1:4711\"\n{ECHO}"));
+    let mut command = other.command();
+    command.env("SABIR_STORE__DURABILITY", "normal").arg("--echo");
+    let sabir = Sabir::run(&other, command);
+    eventually("the banner", || sabir.said().contains("Catalog:"));
+    let said = sabir.said();
+    for (key, by) in [("store.url", "--data"), ("server.listen", "--listen"), ("agent", "--echo")] {
+        let note =
+            format!("note: {key} of {} is not used, because {by} replaces it", other.path("sabir.toml").display());
+        assert!(said.contains(&note), "{note:?} is not in: {said}");
+    }
+    assert!(!other.path("other").exists());
+    assert!(!said.contains("durability"), "what replaces a default drops nothing: {said}");
+    // A start without a file has nothing to say.
+    let plain = Sabir::start(ECHO);
+    eventually("the banner", || plain.said().contains("Catalog:"));
+    assert!(!plain.said().contains("note:"), "{}", plain.said());
+}
+
+#[test]
 fn the_schema_is_json_that_knows_the_sections() {
     let schema = Desk::new().run(&["config", "schema"]).json();
     assert!(schema["properties"]["server"].is_object(), "{schema}");

@@ -6,7 +6,7 @@
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | callers without a credential do not find each other's tasks | `strangers` |
-//! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
+//! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production`, `hosted` |
 //! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
@@ -90,6 +90,7 @@ mod envelopes;
 mod federation;
 mod handoff;
 mod history;
+mod hosted;
 mod inbox;
 mod kill_stream;
 mod lattice;

@@ -26,8 +26,8 @@ fn plain_http_stays_on_this_machine() {
     variable.env("SABIR_SERVER__PRODUCTION", "true");
     refused(&home, variable, "asked for");
     let mut platform = home.command_at("0.0.0.0:0");
-    platform.env("FLY_APP_NAME", "agents");
-    refused(&home, platform, "FLY_APP_NAME");
+    platform.env("NODE_ENV", "production");
+    refused(&home, platform, "NODE_ENV");
     let written = Home::new(&format!("[server]\nproduction = true\n{OPEN}{AGENTS}"));
     refused(&written, written.command_at("0.0.0.0:0"), "asked for");
     assert!(!home.data().exists(), "and nothing was made");

@@ -94,6 +94,25 @@ fn is_there(sabir: &Sabir, name: &str) -> bool {
 }
 
 #[test]
+fn an_agent_that_is_added_at_run_time_does_not_open_a_server_that_others_can_reach() {
+    let (desk, elsewhere) = (Desk::new(), Elsewhere::start());
+    let config =
+        |open: &str| format!("[server]\nproxies = [\"127.0.0.1\"]\n{open}{ECHO}[agent.auth]\naccept = [\"api_key\"]\n");
+    let sabir = Sabir::start(&config(""));
+    refused(&agent(&desk, &sabir.home, &["add", &elsewhere.url]), "", "open = true");
+    // One that was added while nothing but this machine reached the server is left out.
+    let home = Home::new(ECHO);
+    agent(&desk, &home, &["add", &elsewhere.url]).ok();
+    std::fs::write(home.path("sabir.toml"), config("")).unwrap();
+    let sabir = Sabir::at(&home);
+    eventually("the log says why", || sabir.said().contains("no authentication is configured for the agent \"stub\""));
+    assert!(!is_there(&sabir, "stub"));
+    std::fs::write(home.path("sabir.toml"), config("[auth]\nopen = true\n")).unwrap();
+    let sabir = Sabir::at(&sabir.stop());
+    eventually("the operator has said so", || is_there(&sabir, "stub"));
+}
+
+#[test]
 fn an_agent_is_added_disabled_and_removed_while_the_server_runs() {
     let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
     assert!(!is_there(&sabir, "stub"));

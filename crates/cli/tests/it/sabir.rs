@@ -48,12 +48,15 @@ impl Home {
     }
 
     pub(crate) fn command_at(&self, listen: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
+        let mut command = self.command_anywhere();
+        command.args(["--listen", listen]);
         command
-            .args(["serve", "--listen", listen, "--config"])
-            .arg(self.path("sabir.toml"))
-            .arg("--data")
-            .arg(self.data());
+    }
+
+    /// The same at the address that the configuration or the environment gives.
+    pub(crate) fn command_anywhere(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
+        command.args(["serve", "--config"]).arg(self.path("sabir.toml")).arg("--data").arg(self.data());
         self.dress(&mut command);
         command
     }

@@ -18,7 +18,7 @@ const AGENT: &str = "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = tru
 /// A home whose server signs with a key of its own.
 fn home(more: &str) -> (Arc<Home>, Desk) {
     let home = Home::new(&format!(
-        "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n[auth]\nopen = true\n{AGENT}"
+        "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n{AGENT}"
     ));
     let desk = Desk::new();
     for name in ["new.pem", "old.pem"] {
@@ -177,11 +177,17 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
 fn a_restart_with_the_same_key_is_no_news() {
     let (home, _) = home("public_url = \"https://books.example\"\n");
     let tag = |server: &Sabir, path: &str| server.ask(&Request::get(path)).header("ETag").unwrap().to_owned();
-    let server = Sabir::at(&home);
+    let open = || {
+        let mut command = home.command();
+        command.env("SABIR_AUTH__OPEN", "true");
+        command
+    };
+    let server = Sabir::run(&home, open());
     let paths = ["/.well-known/agent-card.json", "/.well-known/agent.json", KEYS];
     let before = paths.map(|path| tag(&server, path));
     assert!(before[0].starts_with("W/\"") && !before[2].starts_with("W/"), "{before:?}");
-    let server = Sabir::at(&server.stop());
+    server.stop();
+    let server = Sabir::run(&home, open());
     assert_eq!(paths.map(|path| tag(&server, path)), before);
     let known = Request::get(paths[0]).with("If-None-Match", &*before[0]);
     assert_eq!(server.ask(&known).status, 304);

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::net::{Ipv6Addr, TcpListener};
 
 /// An agent that asks back, so that its tasks stay open.
-const ASK: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n[[agent.rule]]\ndo = [{ ask_input = \"more?\" }]\n";
+const ASK: &str =
+    "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n[[agent.rule]]\ndo = [{ ask_input = \"more?\" }]\n";
 const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n";
 
 /// A configuration that is refused, with what must be said about it.

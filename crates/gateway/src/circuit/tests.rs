@@ -135,3 +135,53 @@ fn upstreams_that_are_switched_off_leave_the_others_alone() {
     }
     assert_eq!(hub.state(), State::Closed);
 }
+
+#[test]
+fn failures_of_every_kind_at_several_venues_open_the_breaker_of_the_network_and_an_answer_forgives_none() {
+    let hub = Hub::with(Rules::NETWORK, Metrics::default(), WireLog::off(), Capacity::default());
+    let [a, b, c, good] = ["a", "b", "c", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    let name: Arc<str> = "x".into();
+    let unreachable = |whose| {
+        let (host, reason, cause) = ("h".into(), "r".into(), UnreachableCause::Other);
+        verdict(&Error::Unreachable { host, reason, safe: true, whose, cause, retry_after: None }, &name)
+    };
+    let status = |status| {
+        let (fault, transport) = (Fault::InvalidAgentResponse("x".into()), Some(TransportCode::Http(status)));
+        verdict(&Error::Fault { fault, transport, retry_after: None }, &name)
+    };
+    // A refused connection, statuses, silence; in between, another venue answers.
+    let failures =
+        [(&a, unreachable(Whose::Theirs)), (&b, status(500)), (&b, status(503)), (&b, status(502)), (&c, down("c"))];
+    for (number, (venue, failure)) in failures.into_iter().enumerate() {
+        assert_eq!(hub.state(), State::Closed, "after {number}");
+        venue.pass().unwrap().report(&failure);
+        if number < 4 {
+            good.pass().unwrap().report(&Verdict::Alive);
+        }
+    }
+    assert_eq!(hub.state(), State::Open);
+    assert_eq!(good.pass().unwrap_err().after, Duration::from_secs(300));
+    // A probe that fails, of whatever venue, opens it again; one that succeeds closes it with a clean slate.
+    advance(&hub, 300);
+    a.pass().unwrap().report(&status(500));
+    assert_eq!((hub.state(), good.pass().unwrap_err().after), (State::Open, Duration::from_secs(300)));
+    advance(&hub, 300);
+    good.pass().unwrap().report(&Verdict::Alive);
+    assert_eq!(hub.state(), State::Closed);
+    a.pass().unwrap().report(&status(500));
+    assert_eq!(hub.state(), State::Closed);
+}
+
+#[test]
+fn one_venue_or_two_that_fail_do_not_open_the_breaker_of_the_network() {
+    let hub = Hub::with(Rules::NETWORK, Metrics::default(), WireLog::off(), Capacity::default());
+    let [a, b, good] = ["a", "b", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
+    for _ in 0..5 {
+        for venue in [&a, &b] {
+            venue.pass().unwrap().report(&Verdict::Down(Blame::Theirs));
+        }
+    }
+    assert_eq!([&a, &b].map(|venue| venue.standing().upstream), [State::Open; 2]);
+    assert_eq!(hub.state(), State::Closed);
+    good.pass().unwrap().report(&Verdict::Alive);
+}

@@ -11,6 +11,7 @@
 mod memory;
 mod ring;
 
+pub(crate) use memory::EffectMarks;
 pub use memory::{SIGNATURES_MAX, Signatures};
 pub use ring::{Derivation, KEY_BYTES_MIN, KEYS_MAX, OVERLAP, OVERLAP_MAX, Ring, RingFault, Slot};
 

@@ -8,13 +8,11 @@
 //! issuers where issuers are configured. Its own signer makes nothing that we refuse.
 
 use super::jws::{Claims, Jws, JwsFault};
-use super::{Scheme, Who};
+use super::{Scheme, Who, is_name};
 use crate::seconds;
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp};
 
-/// The longest name of a user, in bytes: as long as an address may be.
-const NAME_BYTES_MAX: usize = 320;
 /// How long a secret is stood in for when there is none, in bytes; any will do.
 const NO_SECRET: [u8; 32] = [0; 32];
 
@@ -187,6 +185,10 @@ pub fn verify(
     };
     check_claims(&jws.claims, settings, now)?;
     let owned = |name: &str| jws.claims.text(name).map(str::to_owned);
+    // It becomes a part of the name.
+    if jws.claims.text("org_domain").is_some_and(|domain| !is_name(domain)) {
+        return Err(Reason::Nobody);
+    }
     Ok(User {
         email: owned("sub").filter(|sub| is_name(sub)).ok_or(Reason::Nobody)?,
         org_domain: owned("org_domain"),
@@ -196,11 +198,6 @@ pub fn verify(
         bound: jws.claims.audience().is_some(),
         until: jws.claims.time("exp")?.map(from_seconds),
     })
-}
-
-/// Whether a text can be the name of a user: as long as addresses get, and nothing that changes how a line reads.
-fn is_name(sub: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&sub.len()) && sub.trim() == sub && !sub.contains(char::is_control)
 }
 
 /// The first moment that is in no second before these; whole seconds are what counts here.

@@ -8,7 +8,7 @@
 use super::jwks::{self, Algorithm, KeyFault, KeySet};
 use super::jws::{Claims, Jws, JwsFault};
 use super::verified::{self, Entry, Verified};
-use super::{Scheme, Who};
+use super::{Scheme, Who, is_name};
 use crate::fetch::Fetch;
 use crate::memo::{Limits, Meanwhile, Memo, Miss};
 use crate::seconds;
@@ -407,7 +407,7 @@ fn read(claims: &Claims, issuer: &Issuer) -> Result<Bearer, Reason> {
     }
     Ok(Bearer {
         issuer: issuer.issuer.clone(),
-        subject: claims.text("sub").ok_or(Reason::Nobody)?.to_owned(),
+        subject: claims.text("sub").filter(|sub| is_name(sub)).ok_or(Reason::Nobody)?.to_owned(),
         client: claims.text("azp").or_else(|| claims.text("client_id")).map(str::to_owned),
         scopes,
         until: None,

@@ -166,7 +166,8 @@ impl Guard {
         // A payload that says something is signed without a key to check it with is not signed.
         let seals = seals.ok_or_else(|| wrong("no_ring"))?;
         let key = identity.key().map_or("", |key| key.id.as_str());
-        let moment = sealed.moment.filter(|_| Intent::parse(sealed.intent).is_some_and(Intent::has_effect));
+        let has_effect = Intent::parse(sealed.intent).is_some_and(Intent::has_effect);
+        let moment = sealed.moment.filter(|_| has_effect);
         let binding = seals.binding;
         let around = agnt::Envelope { intent: sealed.intent, to: sealed.to, key, binding, moment };
         let signed = agnt::verify(sealed.payload, around, &seals.ring, now).map_err(|reason| wrong(reason.code()))?;
@@ -174,7 +175,14 @@ impl Guard {
         if signed.from != speaker {
             return Err(mismatch());
         }
-        let again = match agnt::replay(&signed, &*self.signatures, now).await {
+        let signatures = &*self.signatures;
+        let novelty = if has_effect {
+            let marks = agnt::EffectMarks { signatures, store: &*self.store, sender: &signed.from };
+            agnt::replay(&signed, &marks, now).await
+        } else {
+            agnt::replay(&signed, signatures, now).await
+        };
+        let again = match novelty {
             Ok(novelty) => novelty == Novelty::Duplicate,
             Err(agnt::Reason::ReplayUnavailable(_)) => return Err(Refusal::store()),
             Err(reason) => return Err(wrong(reason.code())),

@@ -364,6 +364,21 @@ async fn names_that_can_be_guessed_are_kept_for_known_callers_and_for_the_one_pe
 }
 
 #[tokio::test]
+async fn who_guesses_a_password_keeps_nobody_out_who_has_a_key_or_a_token() {
+    let door = Door::new(
+        "accept = [\"jwt\", \"legacy_key\", \"api_key\"]\n[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"OLD\"",
+    );
+    let key = door.key("k", KeyTerms::default()).await;
+    for number in 0..30 {
+        assert_eq!(door.who(&as_str(&bearer(&format!("guess{number}")))).await, "! legacy_wrong");
+    }
+    assert_eq!(door.who(&as_str(&bearer("secret of OLD"))).await, "! rate_guesses");
+    assert_eq!(door.who(&as_str(&bearer(&key))).await, "key:k");
+    let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmFAZXhhbXBsZS5jb20ifQ.AAAA";
+    assert_eq!(door.who(&as_str(&bearer(token))).await, "! token_signature", "judged by its signature");
+}
+
+#[tokio::test]
 async fn the_most_particular_limit_counts() {
     let mut door = Door::new("required = false\naccept = [\"api_key\"]");
     let pace = |per_minute, per_day| Pace { per_minute, per_day };

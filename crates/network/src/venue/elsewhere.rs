@@ -3,6 +3,7 @@
 //! | Addressed to | Looking | Booking |
 //! |---|---|---|
 //! | a venue with an agent of its own | it answers | it is asked first; what it takes is booked here and counted once |
+//! | a booking of ours, to track it | we answer: the venue and other networks know it by another name, and it belongs to a key of ours | – |
 //! | another network | it answers | it books and counts; here nothing but its answer is kept, for whoever asks again |
 //! | all networks | ours and theirs, put together | refused: a booking is made at one |
 
@@ -11,7 +12,7 @@ use crate::answer;
 use crate::intent::{Ask, invalid};
 use crate::route::{EVERYWHERE, Errand, Routes};
 use sabir_gateway::Moment;
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Object, Part};
 use sabir_store::Venue;
 use serde_json::Value;
@@ -35,6 +36,9 @@ impl VenueAgent {
     /// What a request comes to, here or elsewhere.
     pub(super) async fn respond(&self, asked: &Asked<'_>) -> Result<Outcome, Problem> {
         let Some(routes) = &self.routes else { return self.answer(asked).await };
+        if asked.intent == Intent::BookingStatus {
+            return self.track_here(asked, routes.own()).await;
+        }
         let begun = Instant::now();
         match &asked.at {
             // The ways out are boxed: every order would have to make room for them.
@@ -54,6 +58,16 @@ impl VenueAgent {
                     })
                 }
             },
+        }
+    }
+
+    /// Another network knows all of our callers by one key, so it could not tell whose booking it is asked for.
+    async fn track_here(&self, asked: &Asked<'_>, own: &str) -> Result<Outcome, Problem> {
+        match asked.to().filter(|to| *to != own && asked.at.is_none()) {
+            None => self.answer(asked).await,
+            Some(_) => Err(invalid(
+                "booking.status is not passed on; ask the network that made the booking, under your key there",
+            )),
         }
     }
 
@@ -86,7 +100,7 @@ impl VenueAgent {
         let limit = match Ask::read(asked.intent, &asked.payload)? {
             Ask::List(wanted) | Ask::Search(wanted) => usize::try_from(wanted.limit).unwrap_or(usize::MAX),
             Ask::Ping => return self.answer(asked).await,
-            Ask::Confirm(_) | Ask::Authorize(_) => {
+            Ask::Confirm(_) | Ask::Authorize(_) | Ask::Status(_) => {
                 return Err(invalid("a booking is made at one network; address it to the one that has the venue"));
             }
         };

@@ -84,6 +84,25 @@ fn the_last_place_goes_to_one() {
 }
 
 #[test]
+fn a_booking_is_tracked_by_the_key_that_made_it() {
+    let world = world();
+    let made = world.ask(CONFIRM, &json!({"venue_id": "a", "slot_id": "s2", "party_size": 2})).task();
+    let booked = shown(&made.artifacts[0].parts);
+    let id = json!({"booking_id": made.id.to_string()});
+    let track = |to: &str| world.envelope("t", to, Intent::BookingStatus, &id).unwrap();
+    assert_eq!(world.ask(Intent::BookingStatus, &id).said(), booked, "as it was answered");
+    assert_eq!(track("venue_a").said(), booked);
+    assert_eq!(track("venue_b").refusal(), "booking_not_found");
+    now(world.office().transition(made.id, BookingStatus::Confirmed, &Caller::named("operator"))).unwrap();
+    let moved = world.ask(Intent::BookingStatus, &id).said();
+    assert_eq!((&moved["status"], &moved["updated_at"]), (&json!("confirmed"), &json!("2027-01-15T08:00:00.000Z")));
+    let words = world.say(&format!("track {}", made.id)).said();
+    assert_eq!(words["status"], "confirmed", "{words}");
+    let nobodys = json!({"booking_id": "01890a5d-ac96-774b-bcce-b302099a8057"});
+    assert_eq!(world.ask(Intent::BookingStatus, &nobodys).refusal(), "booking_not_found");
+}
+
+#[test]
 fn whoever_is_addressed_is_who_is_booked() {
     let world = world();
     let task = world.ask_at("venue_a", CONFIRM, &json!({"slot_id": "s2"})).task();

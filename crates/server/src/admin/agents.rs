@@ -15,7 +15,7 @@ use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
 use crate::directory::Workshop;
 use crate::explain::StandIn;
-use crate::gate::{ConfiguredSecrets, Gate};
+use crate::gate::{ConfiguredSecrets, Gate, refuse_open};
 use sabir_gateway::{Found, Hub, Profile, RemoteAgent, Tried, Unfit, Voucher};
 use sabir_guard::entrance::Secrets;
 use sabir_proto::AgentName;
@@ -150,6 +150,7 @@ impl Admin {
         if asked.is_none() {
             agent.name = parse(&suggested(&found, &agent.url))?;
         }
+        refuse_open(config, &section(&agent).map_err(AgentError::Settings)?).map_err(AgentError::Settings)?;
         // Whatever was thought of it: two with one name are one too many.
         if let Some(entry) = config.agent.iter().find(|entry| entry.name == agent.name.as_str()) {
             return Err(AgentError::InFile { name: entry.name.clone(), url: entry.url.clone() }.into());

@@ -43,6 +43,7 @@ use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode};
 use sabir_proto::{
     Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms, Timestamp,
 };
+use sabir_store::Digest;
 use sabir_wire::Handoffs;
 use sabir_wire::agnt::{Envelope, Moment, PATH};
 use sha2::{Digest as _, Sha256};
@@ -170,9 +171,17 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     network.metrics.checked(begun.elapsed());
     let (app, number) = (app.clone(), visit.number);
     let ticket = intent.has_effect().then(|| visit.enter());
+    let event = envelope.timestamp.filter(|_| intent == Intent::BookingSearch);
+    let event = event.map(|moment| search_event(visit, &envelope, &payload, moment));
+    let searches = network.searches.clone();
     let mut work = Box::pin(async move {
-        let reply = app.route.serve(&addressee, permit, (&terms, Handoffs::Unaware)).await;
-        let mut outcome = outcome(number, reply.map(|(reply, _)| reply));
+        let reply = app.route.serve(&addressee, permit, (&terms, Handoffs::Unaware));
+        if let Some(event) = event {
+            let ask = async { outcome(number, reply.await.map(|(reply, _)| reply)).said };
+            let (said, replay) = searches.answer(event, ask).await;
+            return Outcome::found(said, replay);
+        }
+        let mut outcome = outcome(number, reply.await.map(|(reply, _)| reply));
         // What is done is in the log with its record, and what is not took its record along.
         outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());
         outcome
@@ -293,6 +302,17 @@ fn too_late() -> Problem {
 fn retry_key(envelope: &Envelope, moment: Moment) -> String {
     // A sender has no white space in its name.
     format!("{DIALECT} {} {} {}", envelope.from, envelope.intent, moment.nanos())
+}
+
+/// The event that a search is: whose key it came with, who sent it, to whom, when, and what it looks for.
+fn search_event(visit: &Visit, envelope: &Envelope, payload: &Object, moment: Moment) -> Digest {
+    let key = visit.key.as_deref().unwrap_or_default();
+    // Names have no line end in them, and the payload comes last.
+    let hash = Sha256::digest(format!("{key}\n{}\n{}\n{}", envelope.to, retry_key(envelope, moment), payload.as_str()));
+    let mut event = Digest::default();
+    let length = event.len();
+    event.copy_from_slice(&hash[..length]);
+    event
 }
 
 /// The message to the network's agent.

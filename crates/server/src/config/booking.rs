@@ -86,8 +86,8 @@ impl NetworkConfig {
     pub(crate) fn section(&self) -> AgentConfig {
         let skills = sabir_network::skills().into_iter().map(SkillConfig::from).collect();
         let modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
-        let description = "Finds venues and books them: network.ping, venue.list, booking.search and booking.confirm, \
-                           each with a data part or in plain words.";
+        let description = "Finds venues, books them and tracks bookings: network.ping, venue.list, booking.search, \
+                           booking.confirm and booking.status, each with a data part or in plain words.";
         AgentConfig {
             default: self.default,
             card: CardConfig {
@@ -131,6 +131,9 @@ mod tests {
     fn its_skills_are_its_intents() {
         let section = NetworkConfig::default().section();
         let ids: Vec<&str> = section.card.skills.iter().map(|skill| skill.id.as_str()).collect();
-        assert_eq!(ids, ["network.ping", "venue.list", "booking.search", "booking.confirm", "payment.authorize"]);
+        assert_eq!(
+            ids,
+            ["network.ping", "venue.list", "booking.search", "booking.confirm", "booking.status", "payment.authorize"]
+        );
     }
 }

@@ -22,7 +22,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Config {
-    /// Why other machines can reach this server: what it listens on, or what says that somebody passes requests on to it.
+    /// Why other machines can reach this server: what it listens on, or what says that a proxy passes requests on to it.
     /// `None` where only programs on this machine can.
     pub fn reachable_by(&self) -> Option<String> {
         let server = &self.server;
@@ -31,6 +31,9 @@ impl Config {
         }
         if let Some(url) = &server.public_url {
             return Some(format!("public_url = {url:?}"));
+        }
+        if server.is_tls_terminated() {
+            return Some("tls = \"terminated\"".to_owned());
         }
         (!server.proxies.is_empty()).then(|| "proxies".to_owned())
     }
@@ -78,6 +81,7 @@ mod tests {
             ("listen = \"0.0.0.0:1\"", "listen = \"0.0.0.0:1\""),
             ("public_url = \"https://agents.example.com\"", "public_url = \"https://agents.example.com\""),
             ("proxies = [\"127.0.0.1\"]", "proxies"),
+            ("tls = \"terminated\"", "tls = \"terminated\""),
         ] {
             assert_eq!(check(server).as_deref(), Some(why));
         }

@@ -19,6 +19,16 @@ impl Network {
         vec![Self(v4.into()), Self(v6.into())]
     }
 
+    /// The networks that no address of the internet is in: private ones, shared ones, link-local ones and this machine.
+    pub(crate) fn internal() -> Vec<Self> {
+        let v4 = |a, b, bits| Self(Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), bits).into());
+        let v6 = |first, bits| Self(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), bits).into());
+        let mut networks = Self::loopback();
+        networks.extend([v4(10, 0, 8), v4(172, 16, 12), v4(192, 168, 16), v4(100, 64, 10), v4(169, 254, 16)]);
+        networks.extend([v6(0xfc00, 7), v6(0xfe80, 10)]);
+        networks
+    }
+
     /// As others count it.
     pub const fn net(&self) -> IpNet {
         self.0

@@ -1,9 +1,94 @@
 //! Where we run, told by what a platform leaves in the environment.
 //!
-//! These are the signs that agent-native goes by, so that a deployment which it takes for production is production here
-//! as well.
+//! The signs are those that agent-native goes by, so that a deployment which it takes for production is production here as
+//! well. A platform that hosts the process also says more: which port its proxy calls, that this proxy speaks TLS for the
+//! process, and which header names the client. All of that only fills what the configuration leaves open.
 
 use super::Config;
+use super::network::Network;
+use super::origins::Origins;
+use http::HeaderName;
+use toml::{Table, Value};
+
+/// The port that the proxy of a hosting platform calls.
+const PORT: &str = "PORT";
+
+/// Something that tells of production.
+#[derive(Debug)]
+pub struct Platform {
+    /// The variable by which it is recognised.
+    pub variable: &'static str,
+    is_here: fn(&Variables<'_>) -> bool,
+    hosting: Option<Hosting>,
+}
+
+/// What a platform that hosts this process does for it.
+#[derive(Debug)]
+struct Hosting {
+    /// The header in which its proxy names the client, where that is not `X-Forwarded-For`. The proxy overwrites it.
+    client_header: Option<HeaderName>,
+    /// The address under which callers reach the process, where the platform says so.
+    public_url: fn(&Variables<'_>) -> Option<String>,
+}
+
+/// The variables of the environment.
+struct Variables<'a>(&'a [(String, String)]);
+
+impl Variables<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
+    }
+
+    fn is_local_netlify(&self) -> bool {
+        self.get("NETLIFY_LOCAL") == Some("true")
+    }
+}
+
+/// A platform whose proxy writes `X-Forwarded-For`, and that does not tell its address.
+const PLAIN: Hosting = Hosting { client_header: None, public_url: |_| None };
+
+/// Every platform that is recognised; the first that is there counts.
+static PLATFORMS: [Platform; 9] = [
+    Platform {
+        variable: "NETLIFY",
+        is_here: |all| all.get("NETLIFY") == Some("true") && !all.is_local_netlify(),
+        hosting: Some(PLAIN),
+    },
+    Platform {
+        variable: "AWS_LAMBDA_FUNCTION_NAME",
+        is_here: |all| all.get("AWS_LAMBDA_FUNCTION_NAME").is_some() && !all.is_local_netlify(),
+        hosting: Some(PLAIN),
+    },
+    Platform {
+        variable: "CF_PAGES",
+        is_here: |all| all.get("CF_PAGES") == Some("1"),
+        hosting: Some(Hosting { client_header: Some(HeaderName::from_static("cf-connecting-ip")), ..PLAIN }),
+    },
+    Platform { variable: "VERCEL", is_here: |all| all.get("VERCEL").is_some(), hosting: Some(PLAIN) },
+    Platform { variable: "VERCEL_ENV", is_here: |all| all.get("VERCEL_ENV").is_some(), hosting: Some(PLAIN) },
+    Platform {
+        variable: "RENDER",
+        is_here: |all| all.get("RENDER").is_some(),
+        // Cloudflare stands before Render's own proxy, so the last address of X-Forwarded-For is Cloudflare's.
+        hosting: Some(Hosting {
+            client_header: Some(HeaderName::from_static("cf-connecting-ip")),
+            public_url: |all| all.get("RENDER_EXTERNAL_URL").map(str::to_owned),
+        }),
+    },
+    Platform {
+        variable: "FLY_APP_NAME",
+        is_here: |all| all.get("FLY_APP_NAME").is_some(),
+        // The last address of X-Forwarded-For is that of the app itself.
+        hosting: Some(Hosting {
+            client_header: Some(HeaderName::from_static("fly-client-ip")),
+            public_url: |all| all.get("FLY_APP_NAME").map(|app| format!("https://{app}.fly.dev")),
+        }),
+    },
+    // Cloud Run replaces X-Forwarded-For by the address that called it.
+    Platform { variable: "K_SERVICE", is_here: |all| all.get("K_SERVICE").is_some(), hosting: Some(PLAIN) },
+    // Last, because images of hosting platforms set it as well. It says that this is production, and nothing about a proxy: anyone may set it on a machine of their own.
+    Platform { variable: "NODE_ENV", is_here: |all| all.get("NODE_ENV") == Some("production"), hosting: None },
+];
 
 impl Config {
     /// Whether this server is in production: it says so, or its platform does.
@@ -11,64 +96,178 @@ impl Config {
         self.server.production || self.platform.is_some()
     }
 
+    /// What the platform that hosts this process does for it.
+    fn hosting(&self) -> Option<&'static Hosting> {
+        self.platform.and_then(|platform| platform.hosting.as_ref())
+    }
+
+    /// The proxies that are believed. A hosting platform does not say at which addresses its proxies are, but they call
+    /// from its own network; what comes from a public address has not passed them.
+    pub(crate) fn believed_proxies(&self) -> Vec<Network> {
+        match &*self.server.proxies {
+            [] if self.server.is_tls_terminated() && self.hosting().is_some() => Network::internal(),
+            named => named.to_vec(),
+        }
+    }
+
+    /// The header in which the platform's proxy names the client. Proxies that the configuration names speak for themselves.
+    pub(crate) fn client_header(&self) -> Option<HeaderName> {
+        let hosting = self.hosting().filter(|_| self.server.is_tls_terminated() && self.server.proxies.is_empty());
+        hosting.and_then(|hosting| hosting.client_header.clone())
+    }
+
     /// Whether anybody on the way could read along. In production that is refused, except on the machine itself, where
-    /// there is no way to speak of.
+    /// there is no way to speak of, and behind a proxy that is known to speak TLS for this server.
     pub(crate) fn refuse_plain_http(&self) -> Result<(), String> {
-        let listen = self.server.listen;
-        if !self.is_production() || self.server.tls.is_some() || listen.ip().is_loopback() {
+        let server = &self.server;
+        if server.is_tls_terminated() && server.proxies.is_empty() && self.hosting().is_none() {
+            return Err(
+                "server.tls = \"terminated\" says that a proxy speaks TLS for this server, and nothing says which; \
+                        name its address in server.proxies, such as proxies = [\"10.0.0.0/8\"]"
+                    .into(),
+            );
+        }
+        if !self.is_production() || server.tls.is_some() || server.listen.ip().is_loopback() {
             return Ok(());
         }
         let why = match self.platform {
-            Some(variable) if !self.server.production => format!("{variable} is set"),
+            Some(platform) if !server.production => format!("{} is set", platform.variable),
             _ => "it was asked for".to_owned(),
         };
         Err(format!(
-            "this is production ({why}), and {listen} would be plain HTTP that others can read; give [server.tls] a cert \
-             and a key, or listen on 127.0.0.1 behind a proxy that speaks HTTPS"
+            "this is production ({why}), and {} would be plain HTTP that others can read; give [server.tls] a cert and a \
+             key, listen on 127.0.0.1 behind a proxy that speaks HTTPS, or write tls = \"terminated\" and proxies in \
+             [server] where that proxy is on another machine",
+            server.listen
         ))
     }
 }
 
-/// The variable that tells of a platform of production. `None`: nothing does, which is how development looks.
-pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static str> {
-    let value = |name: &str| variables.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);
-    let is_set = |name: &str| value(name).is_some_and(|value| !value.is_empty());
-    let is_local = value("NETLIFY_LOCAL") == Some("true");
-    let signs = [
-        ("NODE_ENV", value("NODE_ENV") == Some("production")),
-        ("NETLIFY", value("NETLIFY") == Some("true") && !is_local),
-        ("AWS_LAMBDA_FUNCTION_NAME", is_set("AWS_LAMBDA_FUNCTION_NAME") && !is_local),
-        ("CF_PAGES", value("CF_PAGES") == Some("1")),
-        ("VERCEL", is_set("VERCEL")),
-        ("VERCEL_ENV", is_set("VERCEL_ENV")),
-        ("RENDER", is_set("RENDER")),
-        ("FLY_APP_NAME", is_set("FLY_APP_NAME")),
-        ("K_SERVICE", is_set("K_SERVICE")),
-    ];
-    signs.into_iter().find(|(_, there)| *there).map(|(name, _)| name)
+/// The platform of production that the environment tells of. `None`: nothing does, which is how development looks.
+pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static Platform> {
+    let variables = Variables(variables);
+    PLATFORMS.iter().find(|platform| (platform.is_here)(&variables))
+}
+
+/// Takes from a hosting platform what the configuration leaves open: the port, who speaks TLS, and the address for callers.
+/// An error is the variable that cannot be used, and why.
+pub(super) fn apply(
+    table: &mut Table,
+    variables: &[(String, String)],
+    origins: &mut Origins,
+) -> Result<(), (&'static str, String)> {
+    let Some(platform) = detect(variables) else { return Ok(()) };
+    let Some(hosting) = &platform.hosting else { return Ok(()) };
+    let variables = Variables(variables);
+    let server = super::aliases::section(table, &["server"]).map_err(|problem| (platform.variable, problem))?;
+    if let Some(text) = variables.get(PORT) {
+        let port = text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+        let port =
+            port.ok_or_else(|| (PORT, format!("{text:?} is no port; the platform sets a number such as 8080")))?;
+        origins.fill(server, "server.listen", Value::String(format!("0.0.0.0:{port}")), PORT);
+    }
+    if !server.contains_key("tls") {
+        origins.fill(server, "server.tls", Value::String("terminated".into()), platform.variable);
+    }
+    if let Some(url) = (hosting.public_url)(&variables) {
+        let here = if platform.variable == "RENDER" { "RENDER_EXTERNAL_URL" } else { platform.variable };
+        origins.fill(server, "server.public_url", Value::String(url), here);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn named(variables: &[(&str, &str)]) -> Vec<(String, String)> {
+        variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
     fn check(variables: &[(&str, &str)], expected: Option<&str>) {
-        let variables: Vec<_> = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        assert_eq!(detect(&variables), expected, "{variables:?}");
+        let found = detect(&named(variables)).map(|platform| platform.variable);
+        assert_eq!(found, expected, "{variables:?}");
+    }
+
+    /// A configuration as these variables leave it.
+    fn hosted(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+        Config::parse(text, "sabir.toml", named(variables).into_iter()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn in_production_nobody_can_read_along() {
         let check = |text: &str, platform| Config { platform, ..Config::read(text).unwrap() }.refuse_plain_http();
+        let node = detect(&named(&[("NODE_ENV", "production")]));
         let open = "[server]\nlisten = \"0.0.0.0:4000\"\n";
         assert_eq!(check(open, None), Ok(()));
-        assert!(check(open, Some("RENDER")).unwrap_err().contains("RENDER is set"));
+        assert!(check(open, node).unwrap_err().contains("NODE_ENV is set"));
         let asked = format!("{open}production = true\n");
         let refusal = check(&asked, None).unwrap_err();
         assert!(["asked for", "[server.tls]", "127.0.0.1", "0.0.0.0:4000"].iter().all(|word| refusal.contains(word)));
         assert_eq!(check(&format!("{asked}[server.tls]\ncert = \"file:a\"\nkey = \"file:b\""), None), Ok(()));
         for loopback in ["127.0.0.1:1", "127.8.0.1:1", "[::1]:1"] {
             assert_eq!(check(&format!("[server]\nproduction = true\nlisten = \"{loopback}\""), None), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_terminates_tls_is_named_or_known_by_its_platform() {
+        let asked = "[server]\nlisten = \"0.0.0.0:4000\"\nproduction = true\ntls = \"terminated\"\n";
+        assert!(Config::read(asked).unwrap().refuse_plain_http().unwrap_err().contains("server.proxies"));
+        let named = Config::read(&format!("{asked}proxies = [\"10.1.0.0/16\"]")).unwrap();
+        assert_eq!((named.refuse_plain_http(), named.believed_proxies().len()), (Ok(()), 1));
+        for (variable, header) in
+            [("K_SERVICE", None), ("RENDER", Some("cf-connecting-ip")), ("FLY_APP_NAME", Some("fly-client-ip"))]
+        {
+            let config = hosted("", &[(variable, "x"), ("PORT", "8080")]).unwrap();
+            assert_eq!(config.refuse_plain_http(), Ok(()), "{variable}");
+            assert_eq!(config.client_header().map(|header| header.to_string()).as_deref(), header);
+            let believed = |address: &str| {
+                config.believed_proxies().iter().any(|network| network.contains(&address.parse().unwrap()))
+            };
+            for inside in ["10.1.2.3", "172.16.0.1", "192.168.0.1", "169.254.8.1", "127.0.0.1", "100.64.0.1", "fd00::1"]
+            {
+                assert!(believed(inside), "{inside}");
+            }
+            for outside in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "172.32.0.1"] {
+                assert!(!believed(outside), "{outside}");
+            }
+        }
+        let node = hosted("", &[("NODE_ENV", "production"), ("PORT", "8080")]).unwrap();
+        assert!(!node.server.is_tls_terminated() && node.believed_proxies().is_empty());
+        assert_eq!(node.server.listen.port(), 4000, "it is no platform that sets a port");
+    }
+
+    #[test]
+    fn a_platform_fills_what_is_left_open_and_nothing_else() {
+        let render = [("RENDER", "true"), ("PORT", "10000"), ("RENDER_EXTERNAL_URL", "https://a.onrender.com")];
+        let config = hosted("", &render).unwrap();
+        assert_eq!(config.server.listen.to_string(), "0.0.0.0:10000");
+        assert_eq!(config.server.public_url.as_deref(), Some("https://a.onrender.com"));
+        assert!(config.server.is_tls_terminated() && config.is_production());
+        let notes = config.origins.notes().join("\n");
+        for words in ["server.listen = \"0.0.0.0:10000\"", "PORT", "RENDER_EXTERNAL_URL", "server.tls = \"terminated\""]
+        {
+            assert!(notes.contains(words), "{words} is not in {notes}");
+        }
+        let file = "[server]\nlisten = \"127.0.0.1:1\"\npublic_url = \"https://own.example\"\n[server.tls]\n\
+                    cert = \"file:a\"\nkey = \"file:b\"";
+        let config = hosted(file, &render).unwrap();
+        assert_eq!(config.server.listen.to_string(), "127.0.0.1:1");
+        assert_eq!(config.server.public_url.as_deref(), Some("https://own.example"));
+        assert!(!config.server.is_tls_terminated() && config.server.own_tls().is_some());
+        let notes = config.origins.notes().join("\n");
+        assert!(notes.contains("PORT") && notes.contains("sabir.toml"), "what is not used is told: {notes}");
+        let variable = [("SABIR_SERVER__LISTEN", "127.0.0.1:2"), ("K_SERVICE", "x"), ("PORT", "8080")];
+        assert_eq!(hosted("", &variable).unwrap().server.listen.port(), 2);
+        assert_eq!(
+            hosted("", &[("FLY_APP_NAME", "shop")]).unwrap().server.public_url.as_deref(),
+            Some("https://shop.fly.dev")
+        );
+        for wrong in ["http", "0", "70000", "-1"] {
+            let refusal = hosted("", &[("K_SERVICE", "x"), ("PORT", wrong)]).unwrap_err();
+            assert!(refusal.starts_with("PORT: ") && refusal.contains(wrong), "{refusal}");
+            assert!(hosted("", &[("PORT", wrong)]).is_ok(), "elsewhere the variable belongs to another program");
         }
     }
 
@@ -83,6 +282,7 @@ mod tests {
         check(&[("RENDER", "true")], Some("RENDER"));
         check(&[("FLY_APP_NAME", "app")], Some("FLY_APP_NAME"));
         check(&[("K_SERVICE", "svc")], Some("K_SERVICE"));
+        check(&[("NODE_ENV", "production"), ("K_SERVICE", "svc")], Some("K_SERVICE"));
     }
 
     #[test]

@@ -1,9 +1,66 @@
-//! `[server.tls]`: which files make this server known, and whose certificates it takes.
+//! `[server.tls]`: which files make this server known, and whose certificates it takes; or `tls = "terminated"` in
+//! `[server]`, where a proxy does all that.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// Who speaks TLS with the callers of this server.
+#[derive(Debug, Clone)]
+pub enum ServerTls {
+    /// A proxy in front of it, which passes requests on in plain HTTP: `tls = "terminated"`.
+    Terminated,
+    /// This server itself: `[server.tls]`.
+    Own(TlsConfig),
+}
+
+/// The word for [`ServerTls::Terminated`].
+const TERMINATED: &str = "terminated";
+
+impl JsonSchema for ServerTls {
+    fn schema_name() -> Cow<'static, str> {
+        "ServerTls".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let own = generator.subschema_for::<TlsConfig>();
+        json_schema!({
+            "description": "\"terminated\" where a proxy speaks TLS for this server, or a table with cert and key.",
+            "anyOf": [{"type": "string", "const": TERMINATED}, own]
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerTls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TlsVisitor;
+        impl<'de> Visitor<'de> for TlsVisitor {
+            type Value = ServerTls;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"terminated\", or a table [server.tls] with cert and key")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ServerTls, E> {
+                // The text is not repeated: a key that was pasted here must not be shown.
+                if text == TERMINATED { Ok(ServerTls::Terminated) } else { Err(E::custom(MEANT)) }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ServerTls, A::Error> {
+                TlsConfig::deserialize(MapAccessDeserializer::new(map)).map(ServerTls::Own)
+            }
+        }
+        deserializer.deserialize_any(TlsVisitor)
+    }
+}
+
+/// What another text for `tls` is told.
+const MEANT: &str = "tls is \"terminated\" where a proxy speaks TLS for this server; where this server does, write a table \
+                     [server.tls] with cert and key";
 
 /// `[server.tls]`
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -104,6 +161,20 @@ mod tests {
             assert_eq!(config.key.path(), None, "{wrong}");
             assert!(wrong.is_empty() || !format!("{config:?}").contains(wrong), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_proxy_may_speak_tls_instead() {
+        let read = |text: &str| crate::config::Config::read(text).map_err(|e| e.to_string());
+        let terminated = read("[server]\ntls = \"terminated\"").unwrap().server;
+        assert!(terminated.is_tls_terminated() && terminated.own_tls().is_none());
+        let own = read("[server.tls]\ncert = \"file:a\"\nkey = \"file:b\"").unwrap().server;
+        assert!(!own.is_tls_terminated() && own.own_tls().is_some());
+        let wrong = read("[server]\ntls = \"hunter2\"").unwrap_err();
+        assert!(wrong.contains("line 2") && wrong.contains("\"terminated\"") && !wrong.contains("hunter2"), "{wrong}");
+        assert!(read("[server]\ntls = true").unwrap_err().contains("a table [server.tls]"));
+        let misspelt = read("[server.tls]\ncert = \"file:a\"\nkey = \"file:b\"\nmin_versoin = \"1.3\"").unwrap_err();
+        assert!(misspelt.contains("line 4") && misspelt.contains("did you mean `min_version`"), "{misspelt}");
     }
 
     #[test]

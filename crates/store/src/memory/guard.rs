@@ -185,9 +185,9 @@ impl Organisations for MemoryGuard {
 }
 
 impl ReplayGuard for MemoryGuard {
-    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
+    fn seen_as(&self, scope: &str, digest: Digest, meaning: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        Answer::now(Ok(marks.claim(mark(scope, &digest), scope, now, until)))
+        Answer::now(Ok(marks.claim(mark(scope, &digest), scope, meaning, now, until)))
     }
 }
 

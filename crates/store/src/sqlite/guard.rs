@@ -302,14 +302,14 @@ impl Registry for SqliteGuard {
 }
 
 impl ReplayGuard for SqliteGuard {
-    fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
+    fn seen_as(&self, scope: &str, digest: Digest, meaning: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
         let mark = mark(scope, &digest);
-        match lock(&self.marks).claim(mark, scope, now, until) {
+        match lock(&self.marks).claim(mark, scope, meaning, now, until) {
             Seen::First => {}
-            known @ (Seen::Again | Seen::NoRoom) => return Answer::now(Ok(known)),
+            known @ (Seen::Again | Seen::Different | Seen::NoRoom) => return Answer::now(Ok(known)),
         }
         let (marks, scope) = (self.marks.clone(), scope.to_owned());
-        let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, now, until).map(Ok);
+        let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, &meaning, now, until).map(Ok);
         self.write_then(Weight::Durable, work, move |outcome: &Result<Seen, StoreError>| {
             // Not kept, or the file knows of another one, whose end memory does not know.
             if *outcome != Ok(Seen::First) {

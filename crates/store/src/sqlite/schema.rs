@@ -39,7 +39,10 @@ pub(super) const TASK_LOG: Format = Format {
 pub(super) const GUARD: Format = Format {
     may_be_empty: true,
     application_id: 0x5341_4247,
-    migrations: &[include_str!("migrations/guard/0001_guard.sql")],
+    migrations: &[
+        include_str!("migrations/guard/0001_guard.sql"),
+        include_str!("migrations/guard/0002_replay_meaning.sql"),
+    ],
 };
 
 /// How often opening is tried while another process has just made the file, and how long between two times. Becoming a

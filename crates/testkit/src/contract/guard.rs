@@ -50,7 +50,8 @@ promises! {
         old_cards_are_forgotten_and_the_used_one_is_not, every_change_of_the_registry_changes_its_number,
         every_change_of_an_agent_is_audited;
     replay: the_first_is_first_and_the_others_are_not, a_mark_is_kept_to_its_last_moment, scopes_are_apart,
-        of_many_at_once_one_is_first, a_restart_forgets_no_mark;
+        of_many_at_once_one_is_first, a_restart_forgets_no_mark,
+        a_mark_stands_for_what_it_stood_for_first;
     counters: a_window_slides, windows_and_callers_are_apart, a_limit_of_nothing_admits_nothing,
         a_hundred_thousand_callers_do_not_wash_one_away, of_many_at_once_the_limit_is_admitted,
         a_quota_is_used_up_and_comes_back_at_midnight, a_quota_is_exact_for_many_at_once,

@@ -1,6 +1,6 @@
 //! Envelopes in the words of A2A, for whoever calls a network as an agent.
 //!
-//! A network knows five intents and no tasks, so only messages can be sent, and each is answered at once:
+//! A network knows six intents and no tasks, so only messages can be sent, and each is answered at once:
 //!
 //! | Said | Becomes |
 //! |---|---|

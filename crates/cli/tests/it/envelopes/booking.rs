@@ -29,6 +29,55 @@ fn the_first_call_works_as_it_is_printed() {
 }
 
 #[test]
+fn a_search_that_is_sent_again_gets_its_answer_again_and_counts_once() {
+    let (sabir, key) = network();
+    let search = envelope("booking.search", &json!({"query": "sea", "location": "canggu"}));
+    let first = post(&sabir, &key, &search);
+    expect(&first, 200, "ok");
+    assert_eq!(first.header("A2A-Idempotent-Replay"), None);
+    for _ in 0..2 {
+        let again = post(&sabir, &key, &search);
+        expect(&again, 200, "ok");
+        assert_eq!(again.header("A2A-Idempotent-Replay"), Some("true"));
+        assert_eq!(again.json()["payload"], first.json()["payload"], "when the offer ends is part of the answer");
+    }
+    // Another search, another moment or another key is another event.
+    let mut other = search.clone();
+    other["payload"]["query"] = json!("brisa");
+    expect(&post(&sabir, &key, &other), 200, "ok");
+    let mut later = search.clone();
+    later["timestamp"] = stamp(1000).into();
+    expect(&post(&sabir, &key, &later), 200, "ok");
+    let counted = |status: &str| {
+        let text = sabir.ask(&Request::get("/metrics")).text();
+        let line = format!("a2a_requests_total{{intent=\"booking.search\",tier=\"pro\",status=\"{status}\"}} ");
+        text.lines().find_map(|found| found.strip_prefix(&line).map(str::to_owned))
+    };
+    assert_eq!((counted("ok").as_deref(), counted("duplicate").as_deref()), (Some("3"), Some("2")));
+}
+
+#[test]
+fn a_booking_is_tracked_by_envelope_under_its_own_key_and_no_other() {
+    let home = home("");
+    let (key, other) = (key(&home, &["--tier", "pro"]), super::key(&home, &["--tier", "pro"]));
+    let sabir = Sabir::at(&home);
+    let made = post(&sabir, &key, &envelope("booking.confirm", &json!({"venue_id": "warung", "party_size": 2}))).json();
+    let id = &made["payload"]["booking_id"];
+    let track = |key: &str| post(&sabir, key, &envelope("booking.status", &json!({"booking_id": id})));
+    let first = track(&key);
+    expect(&first, 200, "ok");
+    assert_eq!((&first.json()["payload"]["status"], &first.json()["payload"]["booking_id"]), (&json!("pending"), id));
+    expect(&track(&other), 404, "booking_not_found");
+    let (data, config) = (home.data().display().to_string(), home.path("sabir.toml").display().to_string());
+    let confirm = ["booking", "transition", id.as_str().unwrap(), "confirmed", "--config", &config, "--data", &data];
+    Desk::new().run(&confirm).ok();
+    let moved = track(&key).json();
+    assert_eq!(moved["payload"]["status"], "confirmed", "{moved}");
+    assert!(moved["payload"]["updated_at"].is_string());
+    expect(&post(&sabir, &key, &envelope("booking.status", &json!({}))), 422, "invalid_payload");
+}
+
+#[test]
 fn what_is_found_can_be_booked_once_however_often_it_is_sent() {
     let (sabir, key) = network();
     let found = post(&sabir, &key, &envelope("booking.search", &json!({"query": "brisa sea", "location": "canggu"})));

@@ -96,6 +96,37 @@ fn a_signed_order_is_done_once_whatever_envelope_is_put_around_a_copy() {
 }
 
 #[test]
+fn a_signed_order_is_done_once_also_after_a_restart_and_under_another_key() {
+    let home = home("[network.payments]\ntest = true\n");
+    let (pro, other) =
+        (key(&home, &["--tier", "pro", "--scope", "full"]), key(&home, &["--tier", "pro", "--scope", "full"]));
+    let booking = json!({"venue_id": "la-brisa", "slot_id": "s2"});
+    let token = json!({"type": "test", "outcome": "approve"});
+    let payment = json!({"amount": {"amount": 2500, "currency": "USD"}, "token": token, "booking": booking});
+    let order = |intent: &str, payload: &Value| envelope(intent, &signed(payload, "my_agent_001", SIGNING_KEY));
+    let orders = [order("payment.authorize", &payment), order("booking.confirm", &json!({"venue_id": "warung"}))];
+    let sabir = Sabir::at(&home);
+    let done = orders.each_ref().map(|order| {
+        let reply = post(&sabir, &pro, order);
+        expect(&reply, 200, "ok");
+        reply.json()["payload"]["booking_id"].clone()
+    });
+    let sabir = Sabir::at(&sabir.kill());
+    for (order, booking) in orders.iter().zip(&done) {
+        let mut later = order.clone();
+        later["timestamp"] = stamp(1000).into();
+        for (key, order) in [(&pro, &later), (&other, &later), (&other, order)] {
+            for _ in 0..2 {
+                expect(&post(&sabir, key, order), 401, "invalid_signature");
+            }
+        }
+        let again = post(&sabir, &pro, order);
+        assert_eq!((again.status, again.header("A2A-Idempotent-Replay")), (200, Some("true")));
+        assert_eq!(again.json()["payload"]["booking_id"], *booking);
+    }
+}
+
+#[test]
 fn a_relay_signs_in_its_own_name_and_goes_round_in_no_circle() {
     let home = home("");
     let relay = key(&home, &["--tier", "pro", "--relay", "--from", "network:hop"]);

@@ -1,11 +1,13 @@
-//! What was signed lately, in memory.
+//! What was signed lately: in memory, and for whatever changes anything on disk as well.
 //!
-//! A signature that is used for something else is refused for as long as it is fresh. The memory ends with the process:
-//! whoever holds a copy of a signed payload also needs the API key beside it, and what changes anything is done once by
-//! its retry key, which is on disk.
+//! A signature that is used for something else is refused for as long as it is fresh. For an envelope that only looks,
+//! that ends with the process: a copy finds what anyone with a key may look up. For one that has an effect the guard's
+//! store keeps the mark, because neither the key nor the time of the envelope around a signed payload is covered by its
+//! signature: after a restart, a copy in another envelope would be a second effect.
 
 use super::{Replay, Seen};
 use sabir_proto::Timestamp;
+use sabir_store::{Digest, GuardStore};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +39,13 @@ impl Signatures {
         Self { inner: Mutex::default(), max }
     }
 
+    /// What a signature stands for, if it was seen.
+    fn meaning(&self, key: &str, now: Timestamp) -> Option<[u8; 32]> {
+        let mut inner = self.lock();
+        inner.forget_before(now);
+        inner.known.get(key).map(|(meaning, _)| *meaning)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,6 +65,53 @@ impl Replay for Signatures {
         inner.known.insert(key.into(), (digest, until));
         Ok(Seen::First)
     }
+}
+
+/// The marks of signed effects: those of this process beside those of the store, which outlive it.
+pub(crate) struct EffectMarks<'a> {
+    pub(crate) signatures: &'a Signatures,
+    pub(crate) store: &'a dyn GuardStore,
+    /// Whose marks they are, so that one sender does not take the room of all.
+    pub(crate) sender: &'a str,
+}
+
+impl Replay for EffectMarks<'_> {
+    async fn seen(&self, key: &str, digest: [u8; 32], now: Timestamp, until: Timestamp) -> Result<Seen, String> {
+        if self.signatures.meaning(key, now).is_some_and(|known| known != digest) {
+            return Ok(Seen::Different);
+        }
+        // The store first: what it refuses must not be what this process remembers, or the sender's own retry would be refused.
+        let kept = match self.keep(key, &digest, now, until).await? {
+            Seen::Different => return Ok(Seen::Different),
+            kept => kept,
+        };
+        match self.signatures.seen(key, digest, now, until).await? {
+            Seen::Different => Ok(Seen::Different),
+            Seen::First | Seen::Same => Ok(kept),
+        }
+    }
+}
+
+impl EffectMarks<'_> {
+    async fn keep(&self, key: &str, digest: &[u8; 32], now: Timestamp, until: Timestamp) -> Result<Seen, String> {
+        let name = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+        let scope = format!("agnt:{}", self.sender);
+        match self.store.seen_as(&scope, short(name.as_ref()), short(digest), now, until).await {
+            Ok(sabir_store::Seen::First) => Ok(Seen::First),
+            Ok(sabir_store::Seen::Again) => Ok(Seen::Same),
+            Ok(sabir_store::Seen::Different) => Ok(Seen::Different),
+            Ok(sabir_store::Seen::NoRoom) => Err("the store remembers as many signatures as it can".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// As much of a hash as the store keeps.
+fn short(hash: &[u8]) -> Digest {
+    let mut short = Digest::default();
+    let length = short.len();
+    short.copy_from_slice(&hash[..length]);
+    short
 }
 
 impl Inner {

@@ -149,6 +149,8 @@ fn times_are_numbers_and_both_edges_are_exact() {
         ("aud", json!(["x", "me"]), Ok(())),
         ("aud", json!("me "), Err(Reason::Audience)),
         ("sub", json!(["ana"]), Err(Reason::Nobody)),
+        ("org_domain", json!("acme.example\u{0}"), Err(Reason::Nobody)),
+        ("org_domain", json!("a".repeat(321)), Err(Reason::Nobody)),
     ] {
         let mut claims = claims();
         claims[name] = value.clone();

@@ -236,6 +236,41 @@ async fn every_message_of_the_vectors_passes_the_door_or_is_an_invalid_signature
 }
 
 #[tokio::test]
+async fn a_signed_effect_stays_one_effect_when_the_guard_starts_again() {
+    let vectors = Vectors::read();
+    let case =
+        vectors.cases.iter().find(|case| case.valid && case.strict.is_none() && case.keys == ["current"]).unwrap();
+    let (from, at) = (sender(&case.message), seconds(case.now));
+    let sealed = |intent: &'static str, moment: i64| Sealed {
+        payload: &case.message,
+        from: &from,
+        intent,
+        moment: Some(moment),
+        ..SEALED
+    };
+    for intent in ["booking.confirm", "payment.authorize"] {
+        let mut door = network("");
+        let (key, other) =
+            (door.key("k", terms(Some("pro"), &[])).await, door.key("other", terms(Some("pro"), &[])).await);
+        let seals = seals(vectors.ring("current"));
+        let first = door.unseal(&key, Some(&seals), sealed(intent, 1), at).await.unwrap();
+        assert!(!first.again);
+        for _ in 0..2 {
+            // Its memory is gone, its store is not.
+            door.guard = Guard::new(door.store.clone(), Arc::new(Named), Metrics::default());
+            for (key, moment, what) in [(&key, 2, "another moment"), (&other, 1, "another key"), (&other, 2, "both")] {
+                for _ in 0..2 {
+                    let refusal = door.unseal(key, Some(&seals), sealed(intent, moment), at).await.unwrap_err();
+                    assert_eq!(refusal.reason, "sig_reused", "{intent} in an envelope with {what}");
+                }
+            }
+            let retry = door.unseal(&key, Some(&seals), sealed(intent, 1), at).await.unwrap();
+            assert!(retry.again, "the same envelope is a retry, before and after");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_sequence_of_the_vectors_has_its_outcomes_at_the_door() {
     let vectors = Vectors::read();
     for sequence in &vectors.sequences {

@@ -25,6 +25,11 @@ impl Outcome {
         Self { said: Err(problem), replay: false, done: false, recorded: false }
     }
 
+    /// What was found, now or when the same was asked before.
+    pub(super) const fn found(said: Result<Object, Problem>, replay: bool) -> Self {
+        Self { said, replay, done: false, recorded: false }
+    }
+
     /// Whether something was done for it that was not done before.
     pub(super) const fn is_first(&self) -> bool {
         self.done && !self.replay && self.said.is_ok()

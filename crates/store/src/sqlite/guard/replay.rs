@@ -1,7 +1,7 @@
 //! Replay marks as rows: what memory decided on, so that a restart forgets none.
 
-use crate::Seen;
 use crate::replay::{Mark, Marks, SLACK_MS};
+use crate::{Digest, Seen};
 use rusqlite::{Connection, params};
 use sabir_proto::Timestamp;
 
@@ -13,25 +13,31 @@ pub(super) fn keep(
     connection: &Connection,
     mark: &Mark,
     scope: &str,
+    meaning: &Digest,
     now: Timestamp,
     until: Timestamp,
 ) -> rusqlite::Result<Seen> {
     let sql = "DELETE FROM replay WHERE mark IN (SELECT mark FROM replay WHERE until < ?1 ORDER BY until LIMIT ?2)";
     connection.prepare_cached(sql)?.execute(params![now.millis() - SLACK_MS, PURGED_PER_MARK])?;
-    let sql = "INSERT INTO replay (mark, scope, until) VALUES (?1, ?2, ?3)
-               ON CONFLICT (mark) DO UPDATE SET until = ?3 WHERE until < ?4";
-    let kept = connection.prepare_cached(sql)?.execute(params![mark, scope, until.millis(), now.millis()])?;
-    Ok(if kept == 1 { Seen::First } else { Seen::Again })
+    let sql = "INSERT INTO replay (mark, scope, until, meaning) VALUES (?1, ?2, ?3, ?5)
+               ON CONFLICT (mark) DO UPDATE SET until = ?3, meaning = ?5 WHERE until < ?4";
+    let kept = connection.prepare_cached(sql)?.execute(params![mark, scope, until.millis(), now.millis(), meaning])?;
+    if kept == 1 {
+        return Ok(Seen::First);
+    }
+    let sql = "SELECT meaning FROM replay WHERE mark = ?1";
+    let known: Digest = connection.prepare_cached(sql)?.query_row(params![mark], |row| row.get(0))?;
+    Ok(if known == *meaning { Seen::Again } else { Seen::Different })
 }
 
 /// All marks in the file; those that have expired are purged from memory as any others.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Marks> {
     let mut marks = Marks::default();
-    let mut statement = connection.prepare("SELECT mark, scope, until FROM replay")?;
+    let mut statement = connection.prepare("SELECT mark, scope, until, meaning FROM replay")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let scope: String = row.get(1)?;
-        marks.keep(row.get(0)?, &scope, Timestamp::from_millis(row.get(2)?));
+        marks.keep(row.get(0)?, &scope, row.get(3)?, Timestamp::from_millis(row.get(2)?));
     }
     Ok(marks)
 }

@@ -57,3 +57,18 @@ pub(super) fn a_restart_forgets_no_mark(bench: &mut dyn GuardBench) {
     bench.reopen();
     assert_eq!(seen(bench, "a", 7, 300_002, 600_000), Seen::Again);
 }
+
+pub(super) fn a_mark_stands_for_what_it_stood_for_first(bench: &mut dyn GuardBench) {
+    let seen_as = |bench: &dyn GuardBench, meaning: u8, now: i64| {
+        wait(bench.store().seen_as("a", [1; 16], [meaning; 16], at(now), at(300_000))).expect("marks can be made")
+    };
+    assert_eq!(seen_as(bench, 5, 0), Seen::First);
+    for _ in 0..2 {
+        for _ in 0..2 {
+            assert_eq!(seen_as(bench, 6, 1), Seen::Different, "also when it is tried again");
+        }
+        assert_eq!(seen_as(bench, 5, 2), Seen::Again);
+        bench.reopen();
+    }
+    assert_eq!(seen_as(bench, 6, 300_001), Seen::First, "it is another request by then");
+}

@@ -1,0 +1,151 @@
+//! Searches that were answered lately: one sender, one intent and one timestamp are one event, so a repetition gets the
+//! answer of the first time and is counted as a duplicate.
+//!
+//! What changes something has this from the task log. A search leaves no task, so its answers are kept here, in memory, for as
+//! long as their timestamp would be accepted; a restart forgets them, and a repetition is then answered anew. Answers that
+//! failed are not kept, so a retry runs. Another search under the same timestamp is another event: it changes nothing, so there
+//! is no reason to refuse a sender whose clock has whole seconds.
+
+use sabir_proto::Object;
+use sabir_proto::agnt::Problem;
+use sabir_store::Digest;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+
+/// How long an answer is kept: for as long as an envelope with its timestamp would be taken, at the most ahead and at the
+/// most behind.
+const KEPT: Duration = Duration::from_secs(360);
+/// Answers that are kept at the same time; beyond it the oldest are forgotten.
+const ANSWERS_MAX: usize = 20_000;
+/// Bytes of answers that are kept at the same time; beyond it the oldest are forgotten. Room for some 6,000 full answers.
+const ANSWERS_BYTES_MAX: usize = 32 << 20;
+
+/// The answers.
+#[derive(Debug, Default)]
+pub(crate) struct Searches(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_event: HashMap<Digest, Search>,
+    /// The oldest first.
+    ends: VecDeque<(Instant, Digest)>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Search {
+    answer: Arc<OnceCell<Object>>,
+    bytes: usize,
+}
+
+impl Searches {
+    /// Answers a search, or repeats the answer that was given to it; whether it is a repetition comes with the answer. Of
+    /// repetitions that arrive together one asks, and the others wait for its answer.
+    pub(crate) async fn answer(
+        &self,
+        event: Digest,
+        ask: impl Future<Output = Result<Object, Problem>>,
+    ) -> (Result<Object, Problem>, bool) {
+        let cell = self.enter(event, Instant::now());
+        let mut is_first = false;
+        let said = cell
+            .get_or_try_init(|| {
+                is_first = true;
+                ask
+            })
+            .await
+            .cloned();
+        if let (true, Ok(answer)) = (is_first, &said) {
+            self.weigh(event, answer.as_str().len());
+        }
+        (said, !is_first)
+    }
+
+    fn enter(&self, event: Digest, now: Instant) -> Arc<OnceCell<Object>> {
+        let mut kept = self.lock();
+        kept.forget(now);
+        if let Some(known) = kept.by_event.get(&event) {
+            return known.answer.clone();
+        }
+        let search = Search::default();
+        let answer = search.answer.clone();
+        kept.by_event.insert(event, search);
+        kept.ends.push_back((now + KEPT, event));
+        answer
+    }
+
+    /// Counts the bytes of an answer.
+    fn weigh(&self, event: Digest, bytes: usize) {
+        let kept = &mut *self.lock();
+        if let Some(search) = kept.by_event.get_mut(&event) {
+            kept.bytes += bytes - std::mem::replace(&mut search.bytes, bytes).min(bytes);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Forgets what has ended, and the oldest of what is too much.
+    fn forget(&mut self, now: Instant) {
+        while let Some((end, event)) = self.ends.front()
+            && (*end <= now || self.ends.len() >= ANSWERS_MAX || self.bytes > ANSWERS_BYTES_MAX)
+        {
+            if let Some(search) = self.by_event.remove(event) {
+                self.bytes -= search.bytes;
+            }
+            self.ends.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::Json;
+    use sabir_proto::agnt::ProblemCode;
+
+    fn found(text: &str) -> Object {
+        Object::new(Json::parse(text).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_event_is_answered_once_and_a_failure_is_asked_again() {
+        let searches = Searches::default();
+        let trouble = || Problem::new(ProblemCode::Internal, "away");
+        let (said, again) = searches.answer([1; 16], async { Err(trouble()) }).await;
+        assert_eq!((said.unwrap_err().code, again), (ProblemCode::Internal, false));
+        let first = searches.answer([1; 16], async { Ok(found(r#"{"n":1}"#)) }).await;
+        assert_eq!(first, (Ok(found(r#"{"n":1}"#)), false));
+        let second = searches.answer([1; 16], async { Ok(found(r#"{"n":2}"#)) }).await;
+        assert_eq!(second, (Ok(found(r#"{"n":1}"#)), true));
+        assert!(!searches.answer([2; 16], async { Ok(found("{}")) }).await.1);
+    }
+
+    #[test]
+    fn answers_take_a_bounded_room_and_end() {
+        let (searches, now) = (Searches::default(), Instant::now());
+        let event = |n: usize| {
+            let mut event = Digest::default();
+            event[..8].copy_from_slice(&n.to_be_bytes());
+            event
+        };
+        for n in 0..ANSWERS_MAX + 10 {
+            searches.enter(event(n), now);
+        }
+        let sizes = || {
+            let kept = searches.lock();
+            (kept.by_event.len(), kept.ends.len(), kept.bytes)
+        };
+        assert!(sizes().0 <= ANSWERS_MAX);
+        searches.enter(event(usize::MAX), now + KEPT);
+        assert_eq!(sizes(), (1, 1, 0));
+        searches.weigh(event(usize::MAX), ANSWERS_BYTES_MAX + 1);
+        searches.enter(event(0), now + KEPT);
+        assert_eq!(sizes(), (1, 1, 0));
+    }
+}
