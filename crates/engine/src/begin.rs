@@ -424,7 +424,7 @@ impl<'a> Incoming<'a> {
         step.effects.extend(effects);
         // Whoever calls the work off needs what the agent left, before there is another step.
         turn.checkpoint.clone_from(&checkpoint);
-        let mut recorder = Recorder::new(task, Seq(0), self.resident.push);
+        let mut recorder = Recorder::opening(task, self.resident.push);
         recorder.open();
         recorder.add(core, drafts);
         let ended = ending.is_some();

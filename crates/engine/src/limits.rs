@@ -11,11 +11,14 @@ pub struct Limits {
     pub live_tasks_max: usize,
     /// Events a task's log may hold, so that a runaway agent ends.
     pub task_events_max: u64,
-    /// Bytes a folded task may have. It is held in memory while its agent runs, and rewritten with every snapshot.
+    /// Bytes a folded task may have. It is held in memory while its agent runs, and written whole with every snapshot.
     pub task_bytes_max: usize,
     /// Bytes of the tasks on one page of a list, as they are stored; a page has at least one. A hundred large tasks in one
     /// answer are held in memory together, and are more than most clients read at once.
     pub list_bytes_max: usize,
+    /// Up to this size a snapshot is written whenever the task waits for its caller. That is four pages of the file, less
+    /// than the step touches anyway; and a reader of such a task has nothing to fold.
+    pub snapshot_small_bytes: usize,
     /// Messages in a task's history.
     pub history_messages_max: usize,
     /// Push configurations per task.
@@ -85,6 +88,7 @@ impl Default for Limits {
             task_bytes_max: 64 << 20,
             // What gRPC clients take as one message unless they are told otherwise.
             list_bytes_max: 4 << 20,
+            snapshot_small_bytes: 16 << 10,
             history_messages_max: 10_000,
             push_configs_max: 100,
             push_workers_max: 64,
@@ -124,3 +128,8 @@ pub const SNAPSHOT_EVENTS: u64 = 64;
 pub const SNAPSHOT_BYTES: usize = 256 << 10;
 /// See [`SNAPSHOT_BYTES`].
 pub const SNAPSHOT_GROWTH: usize = 2;
+/// A task that waits for its caller gets a snapshot as well, so that it is read without its whole log. One larger than
+/// [`Limits::snapshot_small_bytes`] gets it only once the log since the last one has outgrown this share of it (one half).
+/// All such snapshots together are then at most three times the log, and a tiny message to a large task costs what the
+/// message costs. Whoever reads the task folds at most half as much again.
+pub const SNAPSHOT_SHARE: usize = 2;

@@ -86,8 +86,22 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
 pub fn fold(stored: &Stored) -> Option<FrozenTask> {
     match (&stored.base, &stored.tail[..]) {
         (Some(base), []) => Some(base.task.clone()),
-        _ => thaw(stored).map(|task| FrozenTask::freeze(&task)),
+        (Some(base), tail) => {
+            continue_frozen(&base.task, tail).or_else(|| thaw(stored).map(|task| FrozenTask::freeze(&task)))
+        }
+        (None, _) => thaw(stored).map(|task| FrozenTask::freeze(&task)),
     }
+}
+
+/// Folds events that leave the artifacts alone, without parsing what was there before: a large task that waits for its
+/// caller has a snapshot that is nearly all of it, and behind that a few messages. `None` for all other events.
+fn continue_frozen(base: &FrozenTask, tail: &[FrozenEvent]) -> Option<FrozenTask> {
+    let mut head = base.thaw_head()?;
+    for event in tail {
+        let status @ Event::StatusUpdate(_) = event.thaw()? else { return None };
+        head.apply(status, event.thaw_heard());
+    }
+    Some(base.continued(&head))
 }
 
 /// Like [`fold`], as a structure.

@@ -147,7 +147,7 @@ impl Core {
         words: Vec<Part>,
         notify: bool,
     ) -> Option<(Step, FrozenTask)> {
-        let mut recorder = Recorder::new(machine::thaw(stored)?, stored.head, notify);
+        let mut recorder = Recorder::resume(machine::thaw(stored)?, stored, notify);
         recorder.status(self, state, words, None);
         Some((recorder.step(self, None), FrozenTask::freeze(&recorder.task)))
     }

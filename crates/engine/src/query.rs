@@ -207,10 +207,10 @@ impl Engine {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
         let task = machine::thaw(&stored).ok_or_else(|| core.internal("reading a task", &"damaged record"))?;
-        let canceled = Canceled { task: id, checkpoint: stored.progress.checkpoint };
+        let canceled = Canceled { task: id, checkpoint: stored.progress.checkpoint.clone() };
         let off = core.call_off(agent, canceled.clone(), |cx| live.poll_stopping(cx)).await;
         let owed = core.owed_cancel(&off, &canceled);
-        let mut recorder = Recorder::new(task, stored.head, notify);
+        let mut recorder = Recorder::resume(task, &stored, notify);
         recorder.call_off(core, off);
         let mut step = recorder.step(core, None);
         step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));

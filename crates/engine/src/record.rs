@@ -2,7 +2,7 @@
 
 use crate::agent::Ending;
 use crate::engine::Core;
-use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_EVENTS, SNAPSHOT_GROWTH};
+use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_EVENTS, SNAPSHOT_GROWTH, SNAPSHOT_SHARE};
 use crate::live::rests;
 use crate::machine::{self, Move};
 use crate::turn::Draft;
@@ -11,7 +11,7 @@ use sabir_proto::{
     Artifact, ArtifactUpdate, Event, FrozenEvent, FrozenTask, Gap, Message, MessageId, Part, Role, Seq, StatusUpdate,
     Task, TaskId, TaskState, TaskStatus, Transfer,
 };
-use sabir_store::{Placement, Step};
+use sabir_store::{Placement, Step, Stored};
 
 /// The owner's view of a task: its image after everything that was put into a step so far.
 #[derive(Debug)]
@@ -19,8 +19,7 @@ pub(crate) struct Recorder {
     pub(crate) task: Task,
     pub(crate) head: Seq,
     notify: bool,
-    since_snapshot: (u64, usize),
-    snapshot_bytes: usize,
+    growth: LogGrowth,
     /// What the next status is to tell.
     gap: Option<Gap>,
     pending: Pending,
@@ -33,11 +32,56 @@ struct Pending {
     placement: Option<Placement>,
 }
 
+/// How far the log of a task has grown since the task was last written whole, by its first event or by a snapshot.
+#[derive(Debug, Clone, Copy, Default)]
+struct LogGrowth {
+    /// What the task had then.
+    whole_bytes: usize,
+    /// The events since.
+    events: u64,
+    /// Their bytes, with those of the messages they answer.
+    bytes: usize,
+}
+
+impl LogGrowth {
+    fn of(stored: &Stored) -> Self {
+        let (whole_bytes, tail) = match (&stored.base, &stored.tail[..]) {
+            (Some(base), tail) => (base.task.json.len(), tail),
+            (None, [opening, tail @ ..]) => (opening.bytes(), tail),
+            (None, []) => (0, &[][..]),
+        };
+        let mut growth = Self { whole_bytes, events: 0, bytes: 0 };
+        growth.add(tail);
+        growth
+    }
+
+    fn add(&mut self, events: &[FrozenEvent]) {
+        self.events += u64::try_from(events.len()).unwrap_or(0);
+        self.bytes += events.iter().map(FrozenEvent::bytes).sum::<usize>();
+    }
+
+    /// Whether a task that comes to wait for its caller is due a snapshot.
+    const fn is_due_at_rest(self, small_bytes: usize) -> bool {
+        self.whole_bytes + self.bytes <= small_bytes || self.bytes * SNAPSHOT_SHARE >= self.whole_bytes
+    }
+
+    /// Whether a task is due one while its agent works.
+    const fn is_due_at_work(self) -> bool {
+        let grown = self.bytes >= SNAPSHOT_GROWTH * self.whole_bytes;
+        grown && (self.events >= SNAPSHOT_EVENTS || self.bytes >= SNAPSHOT_BYTES)
+    }
+}
+
 impl Recorder {
-    /// Takes over a task whose log ends at `head`.
-    pub(crate) fn new(task: Task, head: Seq, notify: bool) -> Self {
-        let pending = Pending::default();
-        Self { task, head, notify, since_snapshot: (0, 0), snapshot_bytes: 0, gap: None, pending }
+    /// Opens a task.
+    pub(crate) fn opening(task: Task, notify: bool) -> Self {
+        Self { task, head: Seq(0), notify, growth: LogGrowth::default(), gap: None, pending: Pending::default() }
+    }
+
+    /// Takes over a stored task; `task` is what its events were folded to.
+    pub(crate) fn resume(task: Task, stored: &Stored, notify: bool) -> Self {
+        let (head, growth) = (stored.head, LogGrowth::of(stored));
+        Self { task, head, notify, growth, gap: None, pending: Pending::default() }
     }
 
     /// Where the next step begins.
@@ -45,9 +89,9 @@ impl Recorder {
         Seq(self.head.0 - u64::try_from(self.pending.events.len()).unwrap_or(0))
     }
 
-    /// Roughly how many bytes the task has: what its last snapshot had and what was added since.
+    /// Roughly how many bytes the task has: what it had when it was last written whole, and what was added since.
     pub(crate) const fn written(&self) -> usize {
-        self.snapshot_bytes + self.since_snapshot.1
+        self.growth.whole_bytes + self.growth.bytes
     }
 
     /// Whether push configurations are owed the events.
@@ -59,7 +103,9 @@ impl Recorder {
     pub(crate) fn open(&mut self) {
         let event = Event::Task(self.task.clone());
         self.head = self.head.next();
-        self.pending.events.push(FrozenEvent::freeze(self.head, &event));
+        let event = FrozenEvent::freeze(self.head, &event);
+        self.growth.whole_bytes = event.bytes();
+        self.pending.events.push(event);
         self.pending.placement = Some(Placement { state: self.task.status.state, position: self.task.id.stamp() });
     }
 
@@ -138,13 +184,12 @@ impl Recorder {
     pub(crate) fn step(&mut self, core: &Core, checkpoint: Option<Bytes>) -> Step {
         let after = self.after();
         let Pending { events, placement } = std::mem::take(&mut self.pending);
-        let bytes: usize = events.iter().map(|e| e.json.len()).sum();
-        self.since_snapshot.0 += u64::try_from(events.len()).unwrap_or(0);
-        self.since_snapshot.1 += bytes;
-        let snapshot = self.snapshot_due(after, placement).then(|| FrozenTask::freeze(&self.task));
+        // The opening is the task itself, and nothing that was added to it.
+        self.growth.add(if after == Seq(0) { events.get(1..).unwrap_or_default() } else { &events });
+        let due = !events.is_empty() && self.is_snapshot_due(core, after, placement);
+        let snapshot = due.then(|| FrozenTask::freeze(&self.task));
         if let Some(snapshot) = &snapshot {
-            self.since_snapshot = (0, 0);
-            self.snapshot_bytes = snapshot.json.len();
+            self.growth = LogGrowth { whole_bytes: snapshot.json.len(), ..LogGrowth::default() };
         }
         Step {
             task: self.task.id,
@@ -161,13 +206,16 @@ impl Recorder {
         }
     }
 
-    fn snapshot_due(&self, after: Seq, placement: Option<Placement>) -> bool {
-        let (events, bytes) = self.since_snapshot;
+    fn is_snapshot_due(&self, core: &Core, after: Seq, placement: Option<Placement>) -> bool {
         // An opening that waits for its caller is its own snapshot: event 1 is the task.
-        let only_opening = after == Seq(0) && self.head == Seq(1) && !self.task.status.state.is_settled();
-        let rested = placement.is_some_and(|p| rests(p.state)) && !only_opening;
-        let grown = bytes >= SNAPSHOT_GROWTH * self.snapshot_bytes;
-        rested || (grown && (events >= SNAPSHOT_EVENTS || bytes >= SNAPSHOT_BYTES))
+        let only_opening = after == Seq(0) && self.head == Seq(1);
+        match placement.map(|p| p.state) {
+            Some(state) if state.is_settled() => true,
+            Some(state) if rests(state) => {
+                !only_opening && self.growth.is_due_at_rest(core.limits.snapshot_small_bytes)
+            }
+            Some(_) | None => self.growth.is_due_at_work(),
+        }
     }
 }
 

@@ -184,7 +184,7 @@ impl Engine {
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
         // It may have had children before it was interrupted; an orderly stop does not even count as an attempt.
         turn.outlet.set_delegated();
-        let mut recorder = Recorder::new(task, stored.head, true);
+        let mut recorder = Recorder::resume(task, stored, true);
         let mut first = recorder.step(core, None);
         first.turn = Some(number);
         let live = claimed.into_live();

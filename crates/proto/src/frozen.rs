@@ -47,12 +47,7 @@ impl FrozenTask {
         // By hand rather than by the derived serialiser, because here the offsets come for free. A test holds the two
         // to the same bytes.
         let mut json = Vec::with_capacity(640);
-        member(&mut json, b"{\"id\":", &task.id);
-        member(&mut json, b",\"contextId\":", &task.context_id);
-        member(&mut json, b",\"status\":", &task.status);
-        if let Some(metadata) = &task.metadata {
-            member(&mut json, b",\"metadata\":", metadata);
-        }
+        write_head(&mut json, task);
         let history_at = offset(&json);
         if !task.history.is_empty() {
             member(&mut json, HISTORY, &task.history);
@@ -68,6 +63,38 @@ impl FrozenTask {
     /// Parses the task again. `None` for bytes that are not a task, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Task> {
         serde_json::from_slice(&self.json).ok()
+    }
+
+    /// The task without its history and its artifacts, which are nearly all of a large one.
+    pub fn thaw_head(&self) -> Option<Task> {
+        let mut head = self.json.get(..self.history_at as usize)?.to_vec();
+        head.push(b'}');
+        serde_json::from_slice(&head).ok()
+    }
+
+    /// The task after this one: the head of `after`, this history with that of `after` behind it, and the same artifacts.
+    /// Costs a copy of the bytes and never parses them.
+    #[must_use]
+    pub fn continued(&self, after: &Task) -> Self {
+        let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);
+        let (history, artifacts) = (&self.json[history_at..artifacts_at], &self.json[artifacts_at..]);
+        let mut json = Vec::with_capacity(self.json.len() + 640);
+        write_head(&mut json, after);
+        let history_at = offset(&json);
+        match (history.strip_suffix(b"]"), &after.history[..]) {
+            (_, []) => json.extend_from_slice(history),
+            (None, added) => member(&mut json, HISTORY, &added),
+            (Some(history), added) => {
+                json.extend_from_slice(history);
+                for message in added {
+                    member(&mut json, b",", message);
+                }
+                json.push(b']');
+            }
+        }
+        let artifacts_at = offset(&json);
+        json.extend_from_slice(artifacts);
+        Self { json: json.into(), state: after.status.state, history_at, artifacts_at }
     }
 
     /// The task as outsiders see it, with the members that `view` wants.
@@ -141,7 +168,17 @@ fn first_id(json: &[u8]) -> Option<TaskId> {
 
 const HISTORY: &[u8] = b",\"history\":";
 
-fn member<T: serde::Serialize>(json: &mut Vec<u8>, name: &[u8], value: &T) {
+/// Everything before the history.
+fn write_head(json: &mut Vec<u8>, task: &Task) {
+    member(json, b"{\"id\":", &task.id);
+    member(json, b",\"contextId\":", &task.context_id);
+    member(json, b",\"status\":", &task.status);
+    if let Some(metadata) = &task.metadata {
+        member(json, b",\"metadata\":", metadata);
+    }
+}
+
+fn member<T: serde::Serialize + ?Sized>(json: &mut Vec<u8>, name: &[u8], value: &T) {
     json.extend_from_slice(name);
     serde_json::to_writer(json, value).expect("our types serialise");
 }
@@ -185,6 +222,11 @@ impl FrozenEvent {
     pub fn hearing(mut self, message: &Message) -> Self {
         self.heard = Some(serde_json::to_vec(message).expect("our types serialise").into());
         self
+    }
+
+    /// The bytes of the event and of the message it answers.
+    pub fn bytes(&self) -> usize {
+        self.json.len() + self.heard.as_ref().map_or(0, Bytes::len)
     }
 
     /// Writes a line of the log. Compact JSON holds neither tabs nor line breaks, so both can separate.
@@ -252,6 +294,21 @@ mod tests {
             metadata: None,
             history: (0..messages).map(message).collect(),
             artifacts: (0..artifacts).map(artifact).collect(),
+        }
+    }
+
+    #[test]
+    fn a_task_that_is_continued_has_the_bytes_of_the_whole_task() {
+        for (messages, artifacts, added) in [(0, 0, 0), (0, 0, 2), (0, 2, 1), (3, 0, 0), (3, 0, 2), (3, 2, 2)] {
+            let mut whole = task(messages, artifacts);
+            let frozen = FrozenTask::freeze(&whole);
+            let mut head = frozen.thaw_head().unwrap();
+            assert_eq!((head.history.len(), head.artifacts.len()), (0, 0));
+            head.status.state = TaskState::Working;
+            head.history = task(added, 0).history;
+            whole.status.state = TaskState::Working;
+            whole.history.extend(head.history.clone());
+            assert_eq!(frozen.continued(&head), FrozenTask::freeze(&whole), "{messages} {artifacts} {added}");
         }
     }
 

@@ -309,18 +309,22 @@ text_id! {
     ArtifactId, "artifact id"
 }
 
+/// Whether a name is a UUID or a ULID, i.e. made to be unique, and not to be guessed.
+pub fn is_unique_by_form(text: &str) -> bool {
+    let uuid = matches!(text.len(), 32 | 36) && Uuid::try_parse(text).is_ok_and(|u| !u.is_nil() && !u.is_max());
+    let ulid = text.len() == 26
+        && matches!(text.as_bytes()[0], b'0'..=b'7')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() && !matches!(b.to_ascii_uppercase(), b'I' | b'L' | b'O' | b'U'));
+    uuid || ulid
+}
+
 impl MessageId {
-    /// Whether the id is a UUID or a ULID, i.e. made to be unique. Only such ids may serve as retry keys: tutorials and
-    /// test kits send `msg-1` for every message they ever send.
+    /// Whether the id was made to be unique. Only such ids may serve as retry keys: tutorials and test kits send `msg-1`
+    /// for every message they ever send.
     pub fn is_unique_by_form(&self) -> bool {
-        let text = &*self.0;
-        let uuid = matches!(text.len(), 32 | 36) && Uuid::try_parse(text).is_ok_and(|u| !u.is_nil() && !u.is_max());
-        let ulid = text.len() == 26
-            && matches!(text.as_bytes()[0], b'0'..=b'7')
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() && !matches!(b.to_ascii_uppercase(), b'I' | b'L' | b'O' | b'U'));
-        uuid || ulid
+        is_unique_by_form(&self.0)
     }
 }
 

@@ -56,6 +56,7 @@ pub use frozen::{FrozenEvent, FrozenTask, View};
 pub use gap::{GAP, Gap};
 pub use id::{
     AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
+    is_unique_by_form,
 };
 pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};

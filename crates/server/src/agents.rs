@@ -22,7 +22,7 @@ pub(crate) use chunks::ChunkLimits;
 pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
-pub(crate) use exec::{Ended, Ledger};
+pub(crate) use exec::{Ended, Ledger, ProcessLimit};
 pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce};
 pub use http::Http;
 use mention::{Mentioning, Named};
@@ -46,6 +46,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) cancel_grace: Duration,
     /// Where the turns of commands are written down.
     pub(crate) ledger: Option<&'a Arc<Ledger>>,
+    /// How many commands of all agents run at the same time.
+    pub(crate) processes: &'a Arc<ProcessLimit>,
     /// Where credentials are.
     pub(crate) secrets: &'a dyn Secrets,
     /// Where agents may call.
@@ -64,7 +66,7 @@ pub(crate) fn make(
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 18] = [
+    let keys: [(&str, bool, &[Kind]); 19] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -80,6 +82,7 @@ pub(crate) fn make(
         ("health_seconds", config.health_seconds != 30, &[A2a]),
         ("breaker", config.breaker != BreakerConfig::default(), &[A2a]),
         ("cancel_grace_seconds", config.cancel_grace_seconds.is_some(), &[A2a, Command]),
+        ("exec", config.exec.is_some(), &[Command]),
         ("http", config.http.is_some(), &[Web]),
         ("openai", config.openai.is_some(), &[Model]),
         ("dispatch", config.dispatch.is_some(), &[Desk]),
@@ -91,7 +94,10 @@ pub(crate) fn make(
     let agent: Arc<dyn AnyAgent> = match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
-        Kind::Exec => Arc::new(Exec::new(config, ground.cancel_grace, ground.chunks)?.known_to(ground.ledger.cloned())),
+        Kind::Exec => {
+            let exec = Exec::new(config, ground.cancel_grace, ground.chunks)?;
+            Arc::new(exec.known_to(ground.ledger.cloned()).sharing(ground.processes))
+        }
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
         Kind::Http => Arc::new(Http::new(config, ground)?),
         Kind::Openai => Arc::new(Openai::new(config, ground)?),

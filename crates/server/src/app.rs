@@ -345,6 +345,11 @@ impl App {
         }
     }
 
+    /// What was found damaged in the store since the start.
+    pub(crate) fn damage(&self) -> Option<StoreError> {
+        self.pulse.damage()
+    }
+
     /// Whether nothing could be stored when it was last tried.
     pub(crate) fn is_troubled(&self) -> bool {
         self.pulse.trouble().is_some()
@@ -398,6 +403,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
             opened => break Arc::new(opened?),
         }
     };
+    log.require_guard()?;
     TokioHost.spawn(Box::pin(log.deliveries()));
     Ok(Opened::new(log))
 }

@@ -4,18 +4,19 @@
 //! Their order, and why:
 //!
 //! ```text
-//! (authenticate → rate) → decode → which agent → extensions → scope → trust → what is offered → a copy? → route
+//! (authenticate → rate) → decode → which agent → names → extensions → scope → trust → what is offered → a copy? → route
 //! ```
 //!
 //! - Rate comes with authentication and before decoding: malformed requests are not free.
+//! - Names that are not kept for this caller go before anybody could look them up.
 //! - Scope is decided here, trust may have to ask a chain, so scope comes first.
 //! - Whether a signed request is a copy is asked last: what was refused may be mended and sent again.
 //! - A retry is recognised behind all of them, in the engine: a stored answer is not given to somebody who has lost access.
 
 use crate::app::{App, Rules, Served};
-use crate::handed;
 use crate::watched::Watched;
 use crate::wire;
+use crate::{guessable_names, handed};
 use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit};
 use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms, Timestamp};
 use sabir_store::Scope;
@@ -58,13 +59,14 @@ impl App {
 
     /// Serves a call.
     pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
-        let Ask { at, knock, admitted, mut call, terms } = ask;
+        let Ask { at, knock, admitted, mut call, mut terms } = ask;
         let served = &self.target(at, &mut call)?;
         let admitted = match admitted {
             Some(admitted) if Guard::is_at(&admitted, &served.rules) => admitted,
             // The tenant led to another agent than the path did, or nobody has knocked yet.
             _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
         };
+        guessable_names::leave_out(admitted.identity(), &mut call, &mut terms)?;
         let active = extensions(served, &terms)?;
         if let Some(network) = self.network.as_ref().filter(|network| network.is(served)) {
             network.introduce(admitted.identity(), &mut call);

@@ -266,6 +266,8 @@ pub struct LimitsConfig {
     pub grpc_members_max: usize,
     /// Tasks with a running agent at the same time.
     pub live_tasks_max: usize,
+    /// Commands of all `exec` agents that run at the same time; further messages wait.
+    pub processes_max: usize,
     /// Events of one task.
     pub task_events_max: u64,
     /// Bytes of one task.
@@ -360,6 +362,8 @@ impl Default for LimitsConfig {
             parts_max: engine.parts_max,
             grpc_members_max: 100_000,
             live_tasks_max: engine.live_tasks_max,
+            // Each takes about five descriptors, and the usual limit of a process is 1,024 of them.
+            processes_max: 128,
             task_events_max: engine.task_events_max,
             task_bytes_max: engine.task_bytes_max,
             history_messages_max: engine.history_messages_max,
@@ -417,8 +421,11 @@ impl LimitsConfig {
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
     }
 
-    /// A body that is allowed must be able to arrive, and an answer to leave; neither takes no time.
+    /// A body that is allowed must be able to arrive, an answer to leave, and a command to run; none of it takes no time.
     pub(crate) fn check_bytes(&self) -> Result<(), String> {
+        if self.processes_max == 0 {
+            return Err("limits.processes_max = 0 would run no command; make it at least 1".into());
+        }
         let (most, one) = (self.inflight_bytes_max, self.body_bytes_max);
         if Capacity::for_large(most) < one {
             return Err(format!(

@@ -57,6 +57,7 @@ mod door;
 mod federation;
 mod front;
 mod gate;
+mod guessable_names;
 mod handed;
 mod host;
 mod listen;

@@ -427,11 +427,17 @@ async fn ready(app: &App) -> Response<Body> {
     if app.is_stopping() {
         return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n");
     }
-    match app.trouble().await {
-        Some(trouble) => {
-            let why = format!("nothing can be stored: {trouble}; reads are served\n");
-            answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
-        }
+    let trouble = app.trouble().await.map(|trouble| format!("nothing can be stored: {trouble}; reads are served\n"));
+    // The first may pass by itself, the second does not.
+    let why = trouble.or_else(|| {
+        let damage = app.damage()?;
+        Some(format!(
+            "{damage}; what can be read is served; run `sabir db check`, then stop the server and bring the store back from \
+             a backup\n"
+        ))
+    });
+    match why {
+        Some(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
         None => answer(StatusCode::OK, TEXT, "ready\n"),
     }
 }

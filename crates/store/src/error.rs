@@ -125,6 +125,25 @@ pub enum OpenError {
         /// What the database engine said.
         reason: String,
     },
+    /// Nothing is in it, not even the tables that a new one has.
+    #[error(
+        "{} is there and has no bytes, so what it held is lost; bring it back from a backup, or move it away to begin anew",
+        .0.display()
+    )]
+    Empty(PathBuf),
+    /// The log has tasks, and the file with the keys of callers is not beside it.
+    #[error(
+        "{} has tasks, and {} with the keys, organisations and replay marks of its callers is missing; bring it back from \
+         a backup, or make an empty file of that name to begin with none",
+        log.display(),
+        guard.display()
+    )]
+    GuardMissing {
+        /// The task log.
+        log: PathBuf,
+        /// The file that is missing.
+        guard: PathBuf,
+    },
     /// The operating system or the database engine refused.
     #[error(
         "cannot open {}: {reason}; check that there is room and that it may be written, or choose another data directory",

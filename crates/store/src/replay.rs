@@ -16,6 +16,10 @@ pub const MARKS_PER_SCOPE_MAX: usize = 250_000;
 
 const SECOND_MS: i64 = 1000;
 
+/// How much longer marks are kept than they count, while there is room. A clock that was ahead for less than this, and is set
+/// back, finds every mark again that counts at the time it shows then.
+pub(crate) const SLACK_MS: i64 = 15 * 60 * SECOND_MS;
+
 /// Whether a signed request was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
@@ -25,8 +29,9 @@ pub enum Seen {
     Again,
     /// Yes, and it stood for something else than it does now.
     Different,
-    /// Nobody can tell: there is no room to remember it. Letting it pass would let its copies pass as well, so it is
-    /// refused until marks have expired.
+    /// It cannot be told: there is no room to remember it; or the clock was ahead, and marks that end when this request does
+    /// have been forgotten. Letting it pass would let copies pass as well, so it is refused until marks have expired, or
+    /// the clock is past those that were forgotten.
     NoRoom,
 }
 
@@ -65,6 +70,8 @@ pub(crate) struct Marks {
     /// Marks by the second in which they end, so that the oldest are found without looking at all.
     ends: BTreeMap<i64, Vec<Mark>>,
     scopes: HashMap<Arc<str>, usize>,
+    /// Marks that ended before this moment may have been forgotten. It never falls, whatever the clock does.
+    forgotten_before: Timestamp,
     max: usize,
     per_scope_max: usize,
 }
@@ -87,7 +94,8 @@ impl Default for Marks {
 impl Marks {
     fn new(max: usize, per_scope_max: usize) -> Self {
         let (marks, ends, scopes) = Default::default();
-        Self { marks, ends, scopes, max, per_scope_max }
+        let forgotten_before = Timestamp::from_millis(i64::MIN);
+        Self { marks, ends, scopes, forgotten_before, max, per_scope_max }
     }
 
     /// Decides, and remembers what is first.
@@ -98,6 +106,9 @@ impl Marks {
             }
             self.release(mark);
         }
+        if until < self.forgotten_before {
+            return Seen::NoRoom;
+        }
         if self.marks.len() >= self.max || self.scopes.get(scope).is_some_and(|n| *n >= self.per_scope_max) {
             self.purge(now);
         }
@@ -105,7 +116,7 @@ impl Marks {
             return Seen::NoRoom;
         }
         self.keep(mark, scope, meaning, until);
-        self.purge(now);
+        self.purge(Timestamp::from_millis(now.millis().saturating_sub(SLACK_MS)));
         Seen::First
     }
 
@@ -131,15 +142,16 @@ impl Marks {
         }
     }
 
-    /// Forgets what ended in seconds that have passed.
-    fn purge(&mut self, now: Timestamp) {
-        let this = now.millis() / SECOND_MS;
+    /// Forgets what ended in the seconds before this moment.
+    fn purge(&mut self, before: Timestamp) {
+        let this = before.millis() / SECOND_MS;
         while let Some(entry) = self.ends.first_entry()
             && *entry.key() < this
         {
+            self.forgotten_before = self.forgotten_before.max(Timestamp::from_millis((*entry.key() + 1) * SECOND_MS));
             for mark in entry.remove() {
                 // It may have been given up and made anew, with another end.
-                if self.marks.get(&mark).is_some_and(|kept| kept.until < now) {
+                if self.marks.get(&mark).is_some_and(|kept| kept.until < before) {
                     self.release(mark);
                 }
             }
@@ -193,5 +205,32 @@ mod tests {
         assert_eq!(claim(&mut marks, 2, 50_000, 60_000), Seen::First);
         assert_eq!(claim(&mut marks, 1, 90_000, 99_000), Seen::Again);
         assert_eq!(claim(&mut marks, 1, 90_001, 99_000), Seen::First);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ahead_and_back_lets_no_copy_pass() {
+        const MINUTE: i64 = 60 * SECOND_MS;
+        let mut marks = Marks::new(100, 100);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(0), at(6 * MINUTE)), Seen::First);
+        // Ahead for a little: all marks are still there.
+        assert_eq!(marks.claim(numbered(2), "a", [0; 16], at(7 * MINUTE), at(13 * MINUTE)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::Again);
+        // Ahead for long: the marks are gone, and so are requests that end when they did.
+        assert_eq!(marks.claim(numbered(3), "a", [0; 16], at(600 * MINUTE), at(606 * MINUTE)), Seen::First);
+        assert_eq!(marks.marks.len(), 1);
+        for copy in [1, 2] {
+            assert_eq!(marks.claim(numbered(copy), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::NoRoom);
+        }
+        // The time of those that were forgotten passes.
+        assert_eq!(marks.claim(numbered(4), "a", [0; 16], at(20 * MINUTE), at(26 * MINUTE)), Seen::First);
+    }
+
+    #[test]
+    fn marks_that_were_forgotten_for_want_of_room_let_no_copy_pass() {
+        let mut marks = Marks::new(2, 2);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(2), "a", [0; 16], at(0), at(10_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(3), "a", [0; 16], at(20_000), at(30_000)), Seen::First);
+        assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(5000), at(10_000)), Seen::NoRoom);
     }
 }

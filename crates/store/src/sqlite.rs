@@ -54,7 +54,7 @@ use crate::{
     OpenError, Outbox, Owed, OwedCancel, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use bytes::Bytes;
-use reader::Readers;
+use reader::{Reader, Readers};
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -125,6 +125,8 @@ struct Shared {
     noted: AtomicU64,
     /// Why the last write was refused, if it was.
     trouble: Mutex<Option<StoreError>>,
+    /// What was found damaged first, if anything was.
+    damage: Mutex<Option<StoreError>>,
     /// Rung when something may have become due.
     bell: Arc<Bell>,
     /// Held by the writer for a group, and by the checkpoint that must not run beside one.
@@ -173,6 +175,18 @@ impl SqliteLog {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Refuses to go on without the file of the guard beside a log that has tasks: every key would be unknown, and what was
+    /// signed could be repeated, without anybody having wanted that. An empty file in its place says that it is wanted.
+    pub fn require_guard(&self) -> Result<(), OpenError> {
+        let guard = SqliteGuard::path_beside(&self.path);
+        let has_tasks = self.readers.with(Reader::has_tasks);
+        let io = |e: StoreError| OpenError::Io { path: self.path.clone(), reason: e.to_string() };
+        if guard.exists() || !has_tasks.map_err(io)? {
+            return Ok(());
+        }
+        Err(OpenError::GuardMissing { log: self.path.clone(), guard })
     }
 
     /// Limits the file to this many pages, so that tests can see a full disk.

@@ -52,6 +52,13 @@ impl Voice {
         }
     }
 
+    /// Tells by what name the task is found, where that is another one than its caller chose.
+    pub fn set_name(&mut self, name: TaskRef) {
+        if self.dialect.reach().client_names_tasks {
+            self.name = Some(name);
+        }
+    }
+
     /// Direct replies do not exist here, so a task is wanted in any case.
     pub const fn wants_task(&self) -> bool {
         !self.dialect.reach().direct_replies

@@ -95,7 +95,13 @@ fn a_page_that_rotted_is_an_error_of_what_is_on_it() {
     bytes[page..page + 4].fill(0x7f);
     std::fs::write(home.database(), bytes).unwrap();
     let sabir = Sabir::at(&home);
+    let ready = || sabir.ask(&Request::get("/readyz"));
+    assert_eq!(ready().status, 200, "nothing has read it yet");
     let envelope = sabir.rpc("/", "GetTask", &json!({"id": tasks[4]["id"]}));
+    let told = ready();
+    let words = told.text();
+    assert_eq!(told.status, 503, "{words}");
+    assert!(words.contains("damaged") && words.contains("sabir db check") && words.contains("backup"), "{words}");
     assert_eq!(Problem::of_rpc(&envelope).brief(), (INTERNAL.0, INTERNAL.2), "{envelope}");
     for (n, task) in tasks.iter().enumerate().filter(|(n, _)| *n != 4) {
         assert_eq!(state(&sabir.get("/", &task["id"])), "TASK_STATE_COMPLETED", "task {n}");

@@ -109,3 +109,22 @@ fn a_turn_that_ended_leaves_no_entry() {
     let sabir = Sabir::at(&sabir.kill());
     assert!(!sabir.said().contains("left behind"), "{}", sabir.said());
 }
+
+#[test]
+fn directories_of_commands_go_however_few_descriptors_there_are() {
+    let config = "[[agent]]\nname = \"stay\"\nkind = \"exec\"\ndefault = true\ncommand = 'sleep 1'\n";
+    let home = Home::new(config);
+    let rooms = home.path("rooms");
+    fs::create_dir(&rooms).unwrap();
+    // Far fewer than 64 commands need.
+    let mut command = home.under("ulimit -n 96");
+    command.env("TMPDIR", &rooms);
+    let sabir = Sabir::run(&home, command);
+    let tasks: Vec<_> = (0..60).map(|n| sabir.begin("/", &format!("secret {n}"))["id"].clone()).collect();
+    let settled = |id| ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"].contains(&state(&sabir.get("/", id)));
+    eventually("all have ended", || tasks.iter().all(settled));
+    assert!(tasks.iter().any(|id| state(&sabir.get("/", id)) == "TASK_STATE_FAILED"), "there were enough of them");
+    sabir.send("/", &crate::ask::saying("one more"));
+    let left = |at: &Path| fs::read_dir(at).map_or(0, |entries| entries.flatten().count());
+    eventually("nothing is left", || left(&rooms) == 0 && entries(&home).is_empty());
+}

@@ -5,6 +5,7 @@
 //! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory`, `costs` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
+//! | callers without a credential do not find each other's tasks | `strangers` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production`, `hosted` |
 //! | agents from anything, and one desk before them | `anything` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
@@ -123,6 +124,7 @@ mod signed_cards;
 mod sql;
 mod start;
 mod store;
+mod strangers;
 mod stream;
 mod subscribe;
 mod tls;

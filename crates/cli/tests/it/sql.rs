@@ -64,6 +64,23 @@ fn a_task_that_waits_shows_its_question() {
 }
 
 #[test]
+fn what_was_said_after_the_latest_snapshot_is_seen() {
+    let sabir = Sabir::start(AGENTS);
+    let database = open(&sabir);
+    // Too large to be written again for two small messages.
+    let mut task = sabir.send("/agents/desk", &saying(&format!("book {}", "x".repeat(40_000))));
+    for text in ["Monday", "four"] {
+        let seen = row(&database, &task["id"]);
+        assert_eq!(seen["history"], task["history"], "before {text}");
+        assert_eq!(seen["json"], task, "before {text}");
+        let mut answer = saying(text);
+        answer["message"]["taskId"] = task["id"].clone();
+        task = sabir.send("/agents/desk", &answer);
+    }
+    assert_eq!(row(&database, &task["id"])["json"], task, "and at its end");
+}
+
+#[test]
 fn the_queries_of_the_guide_run() {
     let sabir = Sabir::start(AGENTS);
     sabir.send("/", &saying("hello"));

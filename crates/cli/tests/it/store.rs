@@ -135,6 +135,30 @@ fn a_file_that_is_no_database_is_refused() {
 }
 
 #[test]
+fn a_store_that_lost_every_byte_is_refused() {
+    let (home, _) = used_home();
+    fs::write(home.database(), "").unwrap();
+    check_refused(&home, "has no bytes");
+    fs::remove_file(home.database()).unwrap();
+    Sabir::at(&home).still_serves();
+}
+
+#[test]
+fn a_store_without_the_file_of_its_keys_is_refused_unless_it_is_to_begin_without() {
+    let (home, task) = used_home();
+    let guard = home.data().join("sabir.db.guard");
+    for name in ["sabir.db.guard", "sabir.db.guard-wal", "sabir.db.guard-shm"] {
+        let _ = fs::remove_file(home.data().join(name));
+    }
+    let said = home.refuses(home.command());
+    assert!(said.contains(&guard.display().to_string()) && said.contains("missing"), "{said}");
+    assert!(said.contains(&home.database().display().to_string()) && said.contains("from a backup"), "{said}");
+    assert!(!guard.exists(), "a refusal makes nothing");
+    fs::write(&guard, "").unwrap();
+    assert_eq!(Sabir::at(&home).get("/", &task["id"]), task);
+}
+
+#[test]
 fn a_directory_where_the_file_should_be_is_refused() {
     let home = Home::new(AGENTS);
     fs::create_dir_all(home.database().join("inside")).unwrap();

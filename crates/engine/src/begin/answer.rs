@@ -14,10 +14,10 @@ impl Incoming<'_> {
     pub(super) async fn go_on(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
         let core = self.core;
         // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
-        let claimed = loop {
-            let (stored, _) = self.acceptable(id).await?;
+        let (claimed, head, task) = loop {
+            let (stored, task) = self.acceptable(id).await?;
             let mut owned = match Claimed::take(core.live.enter(id)) {
-                Ok(claimed) => break claimed,
+                Ok(claimed) => break (claimed, stored.head, task),
                 Err(owned) => owned,
             };
             if !stored.state.is_interrupted() {
@@ -27,16 +27,19 @@ impl Incoming<'_> {
             // It asks, and yet it has an owner: one that is about to leave, or one that has just been sent to as well.
             owned.moved_or_released(stored.head).await?;
         };
-        let (stored, task) = self.acceptable(id).await?;
+        let engine = Engine { core: core.clone() };
+        let stored = engine.owned(&self.scope, id).await?;
+        // Nearly always nothing has happened in between, and a large task is not parsed again.
+        let (stored, task) = if stored.head == head { (stored, task) } else { self.acceptable(id).await? };
         self.name_what_it_follows();
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
         message.task_id = Some(id.into());
         let (heard, number) = (message.clone(), (stored.head, 1));
         let checkpoint = stored.progress.checkpoint.clone();
-        let lineage = Engine { core: core.clone() }.lineage_of(&stored, &task).await?;
+        let lineage = engine.lineage_of(&stored, &task).await?;
         let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint, lineage);
-        let mut recorder = Recorder::new(task, stored.head, self.resident.push);
+        let mut recorder = Recorder::resume(task, &stored, self.resident.push);
         recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
         // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
         let snapshot = (self.shape == Shape::Stream)

@@ -6,7 +6,9 @@
 //!
 //! | Room | What is decided there |
 //! |---|---|
+//! | `process_limit` | how many commands run at the same time, and which turn is next |
 //! | `room` | the private directory: what the command finds there, and that nothing of it stays |
+//! | `leftovers` | private directories that could not be removed at once |
 //! | `group` | the processes: how they start, and that none of them outlives the turn |
 //! | `ledger` | which commands run, for the server that comes after one that was killed |
 //! | `relay` | what the command says while it runs, and in which order it is passed on |
@@ -22,6 +24,8 @@ mod events;
 mod files;
 mod group;
 mod ledger;
+mod leftovers;
+mod process_limit;
 mod relay;
 mod room;
 mod text;
@@ -30,10 +34,13 @@ mod text;
 mod tests;
 
 use super::chunks::ChunkLimits;
-use crate::config::agent::{AgentConfig, Stdin};
+use crate::config::agent::{AgentConfig, ExecConfig, Stdin};
 use events::Ask;
 use group::{Group, Reaper};
 pub(crate) use ledger::{Ended, Ledger};
+use leftovers::Leftovers;
+pub(crate) use process_limit::ProcessLimit;
+use process_limit::Slot;
 use relay::{Heard, relay};
 use room::Room;
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
@@ -67,6 +74,20 @@ pub struct Exec {
     chunks: ChunkLimits,
     /// Where turns are written down; nowhere if there is nothing beside which to do so.
     ledger: Option<Arc<Ledger>>,
+    /// Directories of turns that could not be removed yet.
+    leftovers: Arc<Leftovers>,
+    name: Arc<str>,
+    /// Commands of this agent that run at the same time.
+    processes: Arc<ProcessLimit>,
+    /// Commands of all agents of the server that do.
+    server_processes: Arc<ProcessLimit>,
+}
+
+/// What a turn holds while its command runs.
+#[derive(Debug)]
+struct Slots {
+    _agent: Slot,
+    _server: Slot,
 }
 
 impl Exec {
@@ -89,9 +110,47 @@ impl Exec {
                 return Err(format!("env lists {name:?}, but A2A_… are set by the server"));
             }
         }
+        let ExecConfig { processes_max } = config.exec.unwrap_or_default();
+        if processes_max == 0 {
+            return Err("exec.processes_max = 0 would run no command; make it at least 1".into());
+        }
         let (stdin, env, reaper) = (config.stdin, config.env.clone(), Reaper::new(grace));
         let chunks = ChunkLimits { first_delay: FIRST_DELAY.min(chunks.delay), ..chunks };
-        Ok(Self { command, stdin, env, reaper, chunks, ledger: None })
+        let (processes, leftovers) = (ProcessLimit::new(processes_max), Arc::default());
+        let (name, server_processes) = (config.name.as_str().into(), ProcessLimit::new(usize::MAX));
+        Ok(Self { command, stdin, env, reaper, chunks, ledger: None, leftovers, name, processes, server_processes })
+    }
+
+    /// The same, as one of several agents of a server that run commands.
+    #[must_use]
+    pub(crate) fn sharing(mut self, server_processes: &Arc<ProcessLimit>) -> Self {
+        self.server_processes = server_processes.clone();
+        self
+    }
+
+    /// Waits until the command may run. A turn that has to wait says so once.
+    async fn slots(&self, cx: &Context) -> Result<Slots, Failure> {
+        let (caller, agent) = (Arc::from(cx.caller().name()), &self.name);
+        let agent_slot = match self.processes.try_acquire() {
+            Some(slot) => slot,
+            None => {
+                self.say_full(cx, &self.processes, "of this agent").await?;
+                self.processes.acquire(&caller).await
+            }
+        };
+        let server_slot = match self.server_processes.try_acquire() {
+            Some(slot) => slot,
+            None => {
+                self.say_full(cx, &self.server_processes, "of this server").await?;
+                self.server_processes.acquire(agent).await
+            }
+        };
+        Ok(Slots { _agent: agent_slot, _server: server_slot })
+    }
+
+    async fn say_full(&self, cx: &Context, limit: &ProcessLimit, whose: &str) -> Result<(), Failure> {
+        let running = limit.processes_max();
+        Ok(cx.status(format!("waiting: {running} commands {whose} are running already")).await?)
     }
 
     /// The same, with its turns written down.
@@ -122,10 +181,11 @@ impl Exec {
 
     /// The private directory, filled.
     async fn room(&self, cx: &Context) -> Result<Arc<Room>, Failure> {
+        let slots = self.slots(cx).await?;
         let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
-        let ledger = self.ledger.clone();
-        let made = spawn_blocking(move || Room::furnish(&message, before.as_ref(), stdin, ledger.as_deref())).await;
-        match made {
+        let (ledger, leftovers) = (self.ledger.clone(), self.leftovers.clone());
+        let furnish = move || Room::furnish(&message, before.as_ref(), stdin, (ledger.as_deref(), &leftovers), slots);
+        match spawn_blocking(furnish).await {
             Ok(Ok(room)) => Ok(Arc::new(room)),
             Ok(Err(error)) => Err(trouble(cx, "making its directory", &error)),
             Err(error) => Err(trouble(cx, "making its directory", &error)),
@@ -170,6 +230,7 @@ impl Drop for Exec {
     fn drop(&mut self) {
         // A server that stops would otherwise be gone before it could kill what ignores SIGTERM. Bounded by the grace.
         self.reaper.wait();
+        self.leftovers.retry();
     }
 }
 

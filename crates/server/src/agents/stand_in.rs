@@ -163,6 +163,7 @@ pub(super) fn made_among(
         chunks: super::ChunkLimits::new(&LimitsConfig::default(), &config.limits),
         cancel_grace,
         ledger: None,
+        processes: &super::ProcessLimit::new(LimitsConfig::default().processes_max),
         secrets: &Told,
         egress,
         answers: &Capacity::default(),

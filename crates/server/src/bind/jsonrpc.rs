@@ -6,6 +6,7 @@ use crate::app::{App, Served};
 use crate::arriving::Taken;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, no_room};
 use crate::call::{Answered, Ask};
+use crate::guessable_names;
 use crate::losses::Told;
 use crate::sse::EventStream;
 use http::{HeaderMap, Response, StatusCode};
@@ -84,7 +85,10 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
         }
         voice.admit(admitted.identity().is_bound_user())?;
         voice.set_owner(admitted.identity().bare_name());
-        let call = for_dialect(call, &voice);
+        let mut call = for_dialect(call, &voice);
+        if let Some(name) = guessable_names::replace(admitted.identity(), &mut call) {
+            voice.set_name(name);
+        }
         app.call(Ask { at: arrived.at, knock, admitted: Some(admitted), call, terms }).await
     }
     .await;
@@ -158,6 +162,9 @@ fn for_dialect(mut call: Call, voice: &Voice) -> Call {
 async fn by_evidence(app: &App, at: Option<&Arc<Served>>, identity: &Identity, heard: Heard) -> Heard {
     let Some(name) = heard.unsure_about() else { return heard };
     let Some(served) = at.or_else(|| app.default_agent()) else { return heard };
+    if !guessable_names::may_name(identity, name) {
+        return heard;
+    }
     let scope = served.scope(&Tenant::none(), identity.caller());
     if app.route.is_alias(&scope, name).await { heard.as_v01() } else { heard }
 }

@@ -66,6 +66,9 @@ pub struct AgentConfig {
     /// To whom it may hand tasks, and whether it takes those of others.
     #[serde(default)]
     pub handoff: Option<HandoffConfig>,
+    /// `exec`: how many commands run.
+    #[serde(default)]
+    pub exec: Option<ExecConfig>,
     /// `http`: how the endpoint is asked.
     #[serde(default)]
     pub http: Option<HttpConfig>,
@@ -194,6 +197,7 @@ impl AgentConfig {
             continuation: ContinuationConfig::default(),
             on_drift: None,
             handoff: None,
+            exec: None,
             http: None,
             openai: None,
             dispatch: None,
@@ -246,6 +250,21 @@ impl Kind {
             Self::Openai => "openai",
             Self::Dispatch => "dispatch",
         }
+    }
+}
+
+/// `[agent.exec]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecConfig {
+    /// Commands of this agent that run at the same time; further messages wait. What a command starts by itself is not
+    /// counted.
+    pub processes_max: usize,
+}
+
+impl Default for ExecConfig {
+    fn default() -> Self {
+        Self { processes_max: 64 }
     }
 }
 

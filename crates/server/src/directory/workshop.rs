@@ -2,7 +2,7 @@
 
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
-use crate::agents::{self, Ledger, Neighbours};
+use crate::agents::{self, Ledger, Neighbours, ProcessLimit};
 use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -64,6 +64,8 @@ pub(crate) struct Workshop {
     public: PublicAddress,
     signer: Option<Arc<Signer>>,
     ledger: Option<Arc<Ledger>>,
+    /// How many commands of all agents run at the same time.
+    processes: Arc<ProcessLimit>,
     /// What the agents elsewhere share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
@@ -91,7 +93,22 @@ impl Workshop {
         books: Arc<dyn handoff::Ledger>,
     ) -> Self {
         let (registry, roster, neighbours) = (Arc::new(MemoryGuard::new()), Arc::default(), Arc::default());
-        Self { gate, public, signer, ledger, hub, own, front, books, registry, roster, neighbours, ours: Arc::new([]) }
+        let processes = ProcessLimit::new(gate.config().limits.processes_max);
+        Self {
+            gate,
+            public,
+            signer,
+            ledger,
+            processes,
+            hub,
+            own,
+            front,
+            books,
+            registry,
+            roster,
+            neighbours,
+            ours: Arc::new([]),
+        }
     }
 
     /// With the registry in which cards are kept, and where this server is.
@@ -145,6 +162,7 @@ impl Workshop {
                     chunks: agents::ChunkLimits::new(&config.limits, &entry.limits),
                     cancel_grace: grace,
                     ledger: self.ledger.as_ref(),
+                    processes: &self.processes,
                     secrets: gate.secrets(),
                     egress: &config.egress,
                     answers: self.hub.answers(),

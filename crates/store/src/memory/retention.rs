@@ -57,6 +57,10 @@ impl Pulse for MemoryLog {
         None
     }
 
+    fn damage(&self) -> Option<StoreError> {
+        None
+    }
+
     fn probe(&self) -> Answer<()> {
         Answer::now(Ok(()))
     }

@@ -1,12 +1,21 @@
 //! Whether the file takes writes: what the writer saw last, and a try.
 
 use super::writer::Writer;
-use super::{Backend, SqliteLog, lock, store_error};
+use super::{Backend, Shared, SqliteLog, lock, store_error};
 use crate::pulse::Pulse;
 use crate::{Answer, StoreError};
 
 /// What a try writes: more than the last pages have room for, as a task would.
 const PROBE_BYTES: u32 = 64 << 10;
+
+impl Shared {
+    /// Keeps in mind that something could not be read because its bytes are not what we wrote; the first one counts.
+    pub(super) fn note_damage(&self, error: &StoreError) {
+        if let StoreError::Corrupt(_) = error {
+            lock(&self.damage).get_or_insert_with(|| error.clone());
+        }
+    }
+}
 
 impl Writer {
     /// Keeps in mind whether writes are taken.
@@ -34,6 +43,10 @@ impl Writer {
 impl Pulse for SqliteLog {
     fn trouble(&self) -> Option<StoreError> {
         lock(&self.shared.trouble).clone()
+    }
+
+    fn damage(&self) -> Option<StoreError> {
+        lock(&self.shared.damage).clone()
     }
 
     fn probe(&self) -> Answer<()> {

@@ -40,6 +40,9 @@ impl Readers {
             rusqlite::Error::InvalidQuery => StoreError::PageToken,
             e => store_error(&e),
         });
+        if let Err(error) = &outcome {
+            self.shared.note_damage(error);
+        }
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
             idle.push(reader);
@@ -174,6 +177,10 @@ impl Reader {
         Ok(whole.optional()?.unwrap_or_default())
     }
 
+    pub(super) fn has_tasks(&self) -> rusqlite::Result<bool> {
+        self.connection.query_row("SELECT EXISTS (SELECT 1 FROM task)", [], |row| row.get(0))
+    }
+
     /// Whether this very task is here: a stamp finds a row, but only all bits of an id name it.
     pub(super) fn holds(&self, id: TaskId) -> rusqlite::Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM task WHERE k = ?1 AND salt = ?2)";
@@ -230,6 +237,7 @@ impl Reader {
     fn load_readable(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
         match self.load_at(k) {
             Err(error) if matches!(store_error(&error), StoreError::Corrupt(_)) => {
+                self.shared.note_damage(&store_error(&error));
                 let salt =
                     self.connection.prepare_cached("SELECT salt FROM task WHERE k = ?1")?.query_row([k], |r| r.get(0));
                 let task = salt.map_or_else(|_| k.to_string(), |salt| task_id(k, salt).to_string());

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A kind of file.
 #[derive(Debug)]
 pub(super) struct Format {
+    /// A file without a byte is taken for a new one. A task log is never empty once it was made, so one that is has lost
+    /// everything.
+    may_be_empty: bool,
     /// Tells our files from other people's, and from each other.
     application_id: i64,
     /// Each entry brings a file from the version of its index to the next. Released entries are never edited.
@@ -19,6 +22,7 @@ pub(super) struct Format {
 
 /// The task log; its mark reads "SABR".
 pub(super) const TASK_LOG: Format = Format {
+    may_be_empty: false,
     application_id: 0x5341_4252,
     migrations: &[
         concat!(
@@ -27,11 +31,13 @@ pub(super) const TASK_LOG: Format = Format {
             include_str!("migrations/0001_ledger.sql"),
         ),
         include_str!("migrations/0002_agent_data.sql"),
+        include_str!("migrations/0003_history_of_open_tasks.sql"),
     ],
 };
 
 /// What the guard keeps; its mark reads "SABG".
 pub(super) const GUARD: Format = Format {
+    may_be_empty: true,
     application_id: 0x5341_4247,
     migrations: &[
         include_str!("migrations/guard/0001_guard.sql"),
@@ -82,6 +88,9 @@ pub(super) fn private() -> OpenOptions {
 /// Opens the one connection that writes, and brings the file up to date.
 pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+    if !format.may_be_empty && std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) {
+        return Err(OpenError::Empty(path.into()));
+    }
     // A file we refuse may have a write-ahead log from a process that was killed; closing must not merge it.
     let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|m| m.len() > 0);
     // Made by us and not by SQLite, whose files are open to whoever the mask lets in; it gives the files beside this one

@@ -342,6 +342,8 @@ fn limits() -> Limits {
         push_time_max: PUSH_TIME_MAX,
         push_pause_min: Duration::from_secs(1),
         push_pause_max: Duration::from_secs(20),
+        // Simulated tasks are small; here they are read as large ones are.
+        snapshot_small_bytes: 0,
         ..Limits::default()
     }
 }

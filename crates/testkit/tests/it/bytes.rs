@@ -1,20 +1,82 @@
-//! A long answer costs the disk a small multiple of its length, not the square of it.
+//! A long answer, or a long conversation, costs the disk a small multiple of its length, not the square of it.
 
 use crate::desk::Desk;
+use sabir_engine::machine;
+use sabir_proto::{Seq, Task};
+use sabir_store::TaskLog;
 use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
 use std::sync::Arc;
 
 /// Bytes written for every byte streamed, at most.
 const FACTOR_MAX: usize = 4;
+/// What a tiny message, the status before the agent answers and its question have together, at most.
+const TINY_TURN_BYTES_MAX: usize = 2 << 10;
+
+/// On a file: the log in memory copies a task to change it, which here would be most of the work.
+fn desk_on_file(dir: &tempfile::TempDir) -> Desk {
+    let options = Options { durability: Durability::Normal, writing: Writing::Inline, ..Options::default() };
+    Desk::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()))
+}
+
+fn written(desk: &Desk) -> usize {
+    desk.log.event_bytes() + desk.log.snapshot_bytes()
+}
+
+/// The task as the store has it, with its last event and the events behind its snapshot.
+fn stored(desk: &Desk, task: &Task) -> (Task, Seq, usize) {
+    let (log, id) = (desk.log.clone(), task.id);
+    let stored = desk.run(async move { log.load(id).await.unwrap().unwrap() });
+    let folded = machine::fold(&stored).unwrap();
+    assert_eq!(folded, sabir_proto::FrozenTask::freeze(&machine::thaw(&stored).unwrap()), "folded two ways");
+    (folded.thaw().unwrap(), stored.head, stored.tail.len())
+}
+
+#[test]
+fn a_tiny_message_to_a_large_task_does_not_write_the_task_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut desk = desk_on_file(&dir);
+    let large = "x".repeat(1 << 20);
+    let mut task = desk.send("asks", &format!("do 100 {large}"), None);
+    for _ in 0..2 {
+        task = desk.send("asks", &large, Some(&task));
+    }
+    let (before, turns) = (written(&desk), 50);
+    for n in 0..turns {
+        task = desk.send("asks", "tiny", Some(&task));
+        assert_eq!(stored(&desk, &task).0, task, "message {n}");
+    }
+    let cost = written(&desk) - before;
+    assert!(cost <= turns * TINY_TURN_BYTES_MAX, "{cost} bytes written for {turns} tiny messages");
+    // Whoever comes after a crash finds the same task, and goes on with it.
+    desk.crash();
+    let (found, head, tail) = stored(&desk, &task);
+    assert_eq!(found, task);
+    assert!(tail >= turns, "the last messages are behind the snapshot");
+    let answered = desk.send("asks", "one more", Some(&task));
+    assert_eq!(answered.history.len(), task.history.len() + 2);
+    assert!(stored(&desk, &answered).1 > head);
+}
+
+#[test]
+fn a_long_conversation_is_written_at_most_four_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut desk = desk_on_file(&dir);
+    let mut task = desk.send("asks", "do 1000", None);
+    for _ in 0..400 {
+        task = desk.send("asks", &"x".repeat(200), Some(&task));
+    }
+    let (written, said) = (written(&desk), desk.log.event_bytes());
+    println!("{said} bytes of events, {written} written");
+    assert!(written <= FACTOR_MAX * said, "{written} bytes written for {said}");
+    assert_eq!(stored(&desk, &task).0, task);
+}
 
 #[test]
 fn ten_thousand_chunks_are_written_at_most_four_times() {
     // As fast as they can be said, and one step each.
     for (agent, request) in [("floods", "do 1000"), ("streams", "do 10000")] {
-        // On a file: the log in memory copies a task to change it, which here would be most of the work.
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { durability: Durability::Normal, writing: Writing::Inline, ..Options::default() };
-        let mut desk = Desk::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()));
+        let mut desk = desk_on_file(&dir);
         let events = desk.stream(agent, request);
         let streamed: usize = events.iter().map(|e| e.json.len()).sum();
         let (written, steps) = (desk.log.event_bytes() + desk.log.snapshot_bytes(), desk.log.steps());

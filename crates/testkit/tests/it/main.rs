@@ -11,7 +11,7 @@
 //! | names that callers give their tasks are as good as ids, and nobody else's | `names` |
 //! | notes beside tasks are in nobody's way | `notes` |
 //! | a send that is repeated is the same send, whatever became of the first | `retries` |
-//! | a long answer costs the disk a small multiple of its length | `bytes` |
+//! | a long answer and a long conversation cost the disk a small multiple of their length | `bytes` |
 //! | no schedule of crashes and delays breaks a promise, and the simulator would notice | `sim` |
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

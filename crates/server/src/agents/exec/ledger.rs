@@ -1,8 +1,9 @@
 //! Which commands run, written down for whoever comes after a crash.
 //!
 //! A server that is killed cannot end its commands. So every turn has an entry in a directory beside the store: where its
-//! private directory is, and which process came first. An entry goes when the turn has ended. Entries that the next server
-//! finds, which by then has the store to itself, are of commands that outlived theirs, and it ends them.
+//! private directory is, and which process came first. It is written before the directory is made and goes after the
+//! directory is gone, however long that takes: without it nothing would lead to what the caller wrote. Entries that the
+//! next server finds, which by then has the store to itself, are of commands that outlived theirs, and it ends them.
 //!
 //! Numbers of processes are used again, and no process is ever signalled that is not surely one of those. It is one if it
 //! was given the private directory of the turn, whose name is random, in its environment; or if it has the number *and* the
@@ -29,7 +30,7 @@ pub(crate) struct Ledger {
     directory: PathBuf,
 }
 
-/// One turn's entry; removed when dropped.
+/// One turn's entry.
 #[derive(Debug)]
 pub(super) struct Entry {
     path: PathBuf,
@@ -70,14 +71,28 @@ impl Ledger {
     pub(crate) fn end_leftovers(&self, grace: Duration) -> Ended {
         let Ok(entries) = fs::read_dir(&self.directory) else { return Ended::default() };
         let entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        let left: Vec<Left> = entries.iter().filter_map(|path| Left::read(path)).collect();
-        let mut ended = processes::end(&left, grace);
-        for one in &left {
-            ended.rooms += usize::from(room::remove(&one.room));
-        }
+        let (mut paths, mut left): (Vec<PathBuf>, Vec<Left>) = Default::default();
         for path in entries {
-            if let Err(error) = fs::remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "cannot remove the entry of a command");
+            match Left::read(&path) {
+                Ok(Some(one)) => {
+                    paths.push(path);
+                    left.push(one);
+                }
+                Ok(None) => remove_entry(&path),
+                Err(error) => tracing::warn!(path = %path.display(), %error, "cannot read the entry of a command"),
+            }
+        }
+        let mut ended = processes::end(&left, grace);
+        for (path, one) in paths.iter().zip(&left) {
+            match room::remove(&one.room) {
+                Ok(was_there) => {
+                    ended.rooms += usize::from(was_there);
+                    remove_entry(path);
+                }
+                Err(error) => {
+                    let room = one.room.display();
+                    tracing::warn!(%room, %error, "cannot remove a command's directory; the next start tries again");
+                }
             }
         }
         ended
@@ -88,6 +103,11 @@ impl Entry {
     /// Writes down which process came first.
     pub(super) fn started(&self, leader: Pid) -> io::Result<()> {
         self.write(Some(leader.as_raw_nonzero().get()))
+    }
+
+    /// Removes it, once the directory is gone.
+    pub(super) fn remove(self) {
+        remove_entry(&self.path);
     }
 
     fn write(&self, leader: Option<i32>) -> io::Result<()> {
@@ -107,10 +127,10 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
-    fn drop(&mut self) {
-        // One that stays is looked at after the next start, and finds nobody.
-        drop(fs::remove_file(&self.path));
+/// Removes an entry. One that stays is looked at after the next start, and leads to nothing.
+fn remove_entry(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove the entry of a command");
     }
 }
 
@@ -122,8 +142,12 @@ struct Left {
 }
 
 impl Left {
-    fn read(path: &Path) -> Option<Self> {
-        let text = fs::read(path).ok()?;
+    /// Nothing where the file is no entry of ours.
+    fn read(path: &Path) -> io::Result<Option<Self>> {
+        fs::read(path).map(|text| Self::parse(path, &text))
+    }
+
+    fn parse(path: &Path, text: &[u8]) -> Option<Self> {
         let mut lines = text.split(|b| *b == b'\n');
         let room = PathBuf::from(std::ffi::OsStr::from_bytes(lines.next()?));
         let same_boot = lines.next()? == boot().as_bytes() && !boot().is_empty();

@@ -1,5 +1,7 @@
 //! The private directory of one turn: what the command finds there, and that nothing of it stays.
 //!
+//! The ledger knows of the directory before it is there, so that it is found again whatever happens to this process.
+//!
 //! | Entry | What it is |
 //! |---|---|
 //! | `stdin` | what the command reads on its standard input |
@@ -10,7 +12,9 @@
 //!
 //! All names are ours. A name that a caller wrote is a value inside `parts.json` and never a path.
 
-use super::ledger::{Entry, Ledger};
+use super::Slots;
+use super::ledger::Ledger;
+use super::leftovers::{Leftovers, PrivateDirectory};
 use crate::config::agent::Stdin;
 use rustix::fs::{Mode, OFlags};
 use sabir_proto::{Content, Message, Part, Task};
@@ -20,20 +24,28 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const STDIN: &str = "stdin";
 const PARTS: &str = "parts";
 /// The directory that [`super::files`] collects from, relative to [`Room::handle`].
 pub(super) const OUT: &str = "out";
 
-/// A directory that is removed when this is dropped.
+/// A directory that is removed when this is dropped, and after that the slots of its turn are free.
 #[derive(Debug)]
 pub(super) struct Room {
-    path: PathBuf,
     /// Held from before the command runs: whatever it does to the path, this stays the directory we made.
     handle: OwnedFd,
-    /// What is written down about it; goes after the directory.
-    entry: Option<Entry>,
+    directory: RemovedOnDrop,
+    _slots: Slots,
+}
+
+/// See [`Leftovers::remove`].
+#[derive(Debug)]
+struct RemovedOnDrop {
+    /// `None` once it is being removed.
+    directory: Option<PrivateDirectory>,
+    leftovers: Arc<Leftovers>,
 }
 
 /// What `parts.json` says about a part.
@@ -55,17 +67,18 @@ impl Room {
         message: &Message,
         before: Option<&Task>,
         stdin: Stdin,
-        ledger: Option<&Ledger>,
+        (ledger, leftovers): (Option<&Ledger>, &Arc<Leftovers>),
+        slots: Slots,
     ) -> io::Result<Self> {
-        let mut builder = tempfile::Builder::new();
-        let made = builder.prefix("sabir-exec-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+        leftovers.retry();
+        let directory = RemovedOnDrop { directory: Some(make(ledger)?), leftovers: leftovers.clone() };
+        // The mask may have taken bits away.
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(made.path(), flags, Mode::empty())?;
-        // From here on it is ours to remove: tempfile gives up on directories that their owner may not enter.
-        let mut room = Self { path: made.keep(), handle, entry: None };
-        room.entry = ledger.map(|ledger| ledger.enter(&room.path)).transpose()?;
+        let handle = rustix::fs::open(directory.path(), flags, Mode::empty())?;
+        let room = Self { handle, directory, _slots: slots };
         for name in [PARTS, OUT] {
-            DirBuilder::new().mode(0o700).create(room.path.join(name))?;
+            DirBuilder::new().mode(0o700).create(room.path().join(name))?;
         }
         match stdin {
             Stdin::Text => write(&room.stdin(), message.joined_text().as_bytes())?,
@@ -87,24 +100,29 @@ impl Room {
         Ok(room)
     }
 
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The file with the command's standard input.
     pub(super) fn stdin(&self) -> PathBuf {
-        self.path.join(STDIN)
+        self.path().join(STDIN)
     }
 
     /// `A2A_PARTS_DIR`
     pub(super) fn parts(&self) -> PathBuf {
-        self.path.join(PARTS)
+        self.path().join(PARTS)
     }
 
     /// `A2A_OUT_DIR`
     pub(super) fn out(&self) -> PathBuf {
-        self.path.join(OUT)
+        self.path().join(OUT)
     }
 
     /// The command runs, and this is its first process.
     pub(super) fn started(&self, leader: rustix::process::Pid) -> io::Result<()> {
-        self.entry.as_ref().map_or(Ok(()), |entry| entry.started(leader))
+        let entry = self.directory.directory.as_ref().and_then(|directory| directory.entry.as_ref());
+        entry.map_or(Ok(()), |entry| entry.started(leader))
     }
 
     /// The directory itself.
@@ -113,14 +131,41 @@ impl Room {
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        remove(&self.path);
+impl RemovedOnDrop {
+    fn path(&self) -> &Path {
+        self.directory.as_ref().map_or(Path::new(""), PrivateDirectory::path)
     }
 }
 
-/// Removes such a directory with everything in it; whether it was there.
-pub(super) fn remove(path: &Path) -> bool {
+impl Drop for RemovedOnDrop {
+    fn drop(&mut self) {
+        if let Some(directory) = self.directory.take() {
+            self.leftovers.remove(directory);
+        }
+    }
+}
+
+/// Makes an empty directory under a random name, after its entry.
+fn make(ledger: Option<&Ledger>) -> io::Result<PrivateDirectory> {
+    let parent = std::path::absolute(std::env::temp_dir())?;
+    let made = tempfile::Builder::new().prefix("sabir-exec-").make_in(parent, |path| {
+        let entry = ledger.map(|ledger| ledger.enter(path)).transpose()?;
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => Ok(entry),
+            Err(error) => {
+                if let Some(entry) = entry {
+                    entry.remove();
+                }
+                Err(error)
+            }
+        }
+    })?;
+    let (entry, path) = made.keep().map_err(|e| e.error)?;
+    Ok(PrivateDirectory { path, entry })
+}
+
+/// Removes such a directory with everything in it; whether it was there. An error says that it still is.
+pub(super) fn remove(path: &Path) -> io::Result<bool> {
     let removed = std::fs::remove_dir_all(path).or_else(|e| match e.kind() {
         io::ErrorKind::NotFound => Err(e),
         _ => {
@@ -129,13 +174,11 @@ pub(super) fn remove(path: &Path) -> bool {
             std::fs::remove_dir_all(path)
         }
     });
-    match &removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %path.display(), %error, "cannot remove a command's directory");
-        }
-        _ => {}
+    match removed {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
-    removed.is_ok()
 }
 
 /// A part as `parts.json` calls it, as its file's name ends, and as bytes.

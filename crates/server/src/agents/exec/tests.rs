@@ -1,11 +1,12 @@
 //! Promises of the exec agent, kept by real commands behind the real engine.
 
+mod bounds;
 mod lifetime;
 
 use super::Exec;
 use crate::agents::chunks::ChunkLimits;
 use crate::config::LimitsConfig;
-use crate::config::agent::{AgentConfig, AgentLimits, Kind, Stdin};
+use crate::config::agent::{AgentConfig, AgentLimits, ExecConfig, Kind, Stdin};
 use crate::host::TokioHost;
 use sabir_engine::watch::Item;
 use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
@@ -36,8 +37,11 @@ impl World {
     }
 
     async fn with(config: AgentConfig, grace_ms: u64) -> Self {
-        let agent: Arc<dyn AnyAgent> =
-            Arc::new(Exec::new(&config, Duration::from_millis(grace_ms), chunk_limits()).unwrap());
+        Self::of(Exec::new(&config, Duration::from_millis(grace_ms), chunk_limits()).unwrap()).await
+    }
+
+    async fn of(exec: Exec) -> Self {
+        let agent: Arc<dyn AnyAgent> = Arc::new(exec);
         let log = Arc::new(MemoryLog::new());
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
@@ -493,4 +497,7 @@ fn a_configuration_that_cannot_work_is_refused_at_start() {
     check(Some("a\0b"), &[], "NUL");
     check(Some("cat"), &["TOKEN=abc"], "names, not values");
     check(Some("cat"), &["A2A_TASK_ID"], "set by the server");
+    let exec = Some(ExecConfig { processes_max: 0 });
+    let config = AgentConfig { command: Some("cat".into()), exec, ..AgentConfig::new("x", Kind::Exec) };
+    assert!(Exec::new(&config, Duration::ZERO, chunk_limits()).unwrap_err().contains("at least 1"));
 }

@@ -1,14 +1,12 @@
 //! Replay marks as rows: what memory decided on, so that a restart forgets none.
 
-use crate::replay::{Mark, Marks};
+use crate::replay::{Mark, Marks, SLACK_MS};
 use crate::{Digest, Seen};
 use rusqlite::{Connection, params};
 use sabir_proto::Timestamp;
 
 /// Expired rows removed with every mark that is made, so that they go faster than they come.
 const PURGED_PER_MARK: i64 = 4;
-/// How much longer rows are kept than they count, for a clock that is set back a little and a server that starts again.
-const GRACE_MS: i64 = 60_000;
 
 /// Keeps a mark. Memory has found it to be the first; if the file knows better, another process made it.
 pub(super) fn keep(
@@ -20,7 +18,7 @@ pub(super) fn keep(
     until: Timestamp,
 ) -> rusqlite::Result<Seen> {
     let sql = "DELETE FROM replay WHERE mark IN (SELECT mark FROM replay WHERE until < ?1 ORDER BY until LIMIT ?2)";
-    connection.prepare_cached(sql)?.execute(params![now.millis() - GRACE_MS, PURGED_PER_MARK])?;
+    connection.prepare_cached(sql)?.execute(params![now.millis() - SLACK_MS, PURGED_PER_MARK])?;
     let sql = "INSERT INTO replay (mark, scope, until, meaning) VALUES (?1, ?2, ?3, ?5)
                ON CONFLICT (mark) DO UPDATE SET until = ?3, meaning = ?5 WHERE until < ?4";
     let kept = connection.prepare_cached(sql)?.execute(params![mark, scope, until.millis(), now.millis(), meaning])?;

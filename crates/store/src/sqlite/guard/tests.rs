@@ -349,7 +349,7 @@ fn what_has_passed_is_purged() {
         }
     }
     for n in 0..30 {
-        wait(guard.seen("b", [n; 16], at(100_000), at(101_000))).unwrap();
+        wait(guard.seen("b", [n; 16], at(1_000_000), at(1_001_000))).unwrap();
     }
     let hand = Connection::open(&path).unwrap();
     let count = |table: &str| -> u32 {

@@ -1,0 +1,78 @@
+//! Private directories that could not be removed at the end of their turn.
+//!
+//! They hold what callers wrote, so each is tried again whenever a turn begins or ends: what was missing, such as a
+//! descriptor, is there again later. Until a directory is gone its entry in the ledger stays, and the next start of the
+//! server tries as well.
+
+use super::ledger::Entry;
+use super::room::remove;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Directories that are tried again at a time, so that many that cannot be removed delay no turn for long.
+const RETRIES_AT_ONCE: usize = 16;
+
+/// The directories of one agent's turns that are still to be removed.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers(Mutex<VecDeque<PrivateDirectory>>);
+
+/// A private directory on the disk, and what the ledger says about it.
+#[derive(Debug)]
+pub(super) struct PrivateDirectory {
+    pub(super) path: PathBuf,
+    /// What is written down about it; goes after the directory.
+    pub(super) entry: Option<Entry>,
+}
+
+impl Leftovers {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<PrivateDirectory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes a directory and its entry, now or later; and after it others that are left.
+    pub(super) fn remove(&self, directory: PrivateDirectory) {
+        match remove(&directory.path) {
+            Ok(_) => {
+                directory.forget();
+                self.retry();
+            }
+            Err(error) => {
+                let path = directory.path.display();
+                tracing::warn!(%path, %error, "cannot remove a command's directory; it is tried again");
+                self.lock().push_back(directory);
+            }
+        }
+    }
+
+    /// Tries again to remove what is left.
+    pub(super) fn retry(&self) {
+        let left = self.lock().len();
+        for _ in 0..left.min(RETRIES_AT_ONCE) {
+            // Not under the lock: removing takes its time.
+            let Some(directory) = self.lock().pop_front() else { return };
+            match remove(&directory.path) {
+                Ok(_) => directory.forget(),
+                Err(_) => self.lock().push_back(directory),
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.lock().iter().map(|directory| directory.path.clone()).collect()
+    }
+}
+
+impl PrivateDirectory {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the entry of a directory that is gone.
+    fn forget(self) {
+        if let Some(entry) = self.entry {
+            entry.remove();
+        }
+    }
+}
