@@ -11,7 +11,7 @@ use crate::oauth::{Clock as _, WallClock};
 use crate::profile::Profile;
 use crate::transport::Line;
 use crate::{Capacity, Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
-use crate::{oauth, signature};
+use crate::{oauth, redact, signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::{Answer, Fault};
@@ -165,6 +165,7 @@ impl Builder {
         if let Some(profile) = self.profile {
             self.settings.credentials.key_header = profile.key_header;
         }
+        self.settings.credentials.teach(redact::process());
         let shown = match self.profile {
             Some(profile) if profile.asks_for_card => Some(Arc::new(self.settings.credentials.attach_to_card()?)),
             _ => None,
