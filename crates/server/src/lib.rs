@@ -76,6 +76,7 @@ mod summary;
 mod tls;
 mod watched;
 mod wire;
+mod xpr_registry;
 
 pub use app::{Server, StartError};
 pub use config::Config;
@@ -87,3 +88,4 @@ pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;
 pub use sabir_store::{Effect, Scope};
 pub use summary::{AgentSummary, Summary};
+pub use xpr_registry::{XprRegistration, XprRegistry};

@@ -97,6 +97,7 @@ mod limits;
 mod list;
 mod losses;
 mod manual;
+mod mcp;
 mod memory;
 mod network;
 mod operate;
