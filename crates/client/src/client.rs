@@ -328,7 +328,13 @@ impl Client {
         self.finder.door.clone()
     }
 
-    fn warn(&self, words: &str) {
+    /// Whether an agent may be called in another version than the one its card was taken for. Whoever counts calls makes
+    /// each by itself.
+    pub(crate) fn tries_versions(&self) -> bool {
+        !self.settings.once && matches!(self.settings.version, Version::Newest | Version::Any)
+    }
+
+    pub(crate) fn warn(&self, words: &str) {
         self.finder.door.note(&Note::Warning(words));
     }
 }

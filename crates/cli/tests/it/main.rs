@@ -87,6 +87,7 @@ mod door;
 mod envelope;
 mod envelopes;
 mod federation;
+mod first_version;
 mod handoff;
 mod history;
 mod inbox;
