@@ -196,7 +196,7 @@ impl Desk {
         } else {
             let tokens = self.session.stored_tokens(&found).await.map_err(|stop| words(&stop))?;
             let signer = match by {
-                By::Account => self.session.signer().map_err(|problem| problem.message)?,
+                By::Account => self.session.account_signer().map_err(|problem| problem.message)?,
                 By::Reference => None,
             };
             Credentials { tokens: tokens.into_iter().collect(), signer, ..Credentials::default() }

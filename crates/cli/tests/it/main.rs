@@ -71,6 +71,7 @@ mod cassettes;
 mod catalog;
 mod chat;
 mod circles;
+mod commands;
 mod completion;
 mod configuration;
 mod conformance;
