@@ -48,6 +48,25 @@ fn a_list_of_webhooks_that_is_null_is_empty() {
 }
 
 #[test]
+fn a_list_of_webhooks_that_is_null_is_empty_over_http_too() {
+    for version in ["1.0", "0.3.0"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut card: Value = serde_json::from_str(&stub::card(&url)).unwrap();
+        card["capabilities"] = json!({"pushNotifications": true});
+        let interface = json!({"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": version});
+        card["supportedInterfaces"] = json!([interface]);
+        stub::serve_at(listener, move |asked: &Asked| -> Told {
+            let is_card = asked.path.contains("/.well-known/");
+            (200, "application/json", if is_card { card.to_string() } else { "null".into() })
+        });
+        let ran = Desk::new().run(&["task", "push-config", "list", "t-1", "-a", &url, "-o", "json"]);
+        ran.ok();
+        assert_eq!(ran.json()["configs"], json!([]), "{version}: {ran:?}");
+    }
+}
+
+#[test]
 fn listening_for_notifications_ends_after_the_time_that_was_given() {
     let url = agent(
         |card| card["capabilities"] = json!({"pushNotifications": true}),

@@ -233,6 +233,26 @@ mod tests {
     }
 
     #[test]
+    fn what_an_endpoint_repeats_of_our_secrets_is_no_word_for_a_caller() {
+        redact::process().learn("endpoint-secret-TOK-1");
+        let said = |text: &str| Part::text(format!("{text} endpoint-secret-TOK-1"));
+        let hidden = || vec![Part::text("saw [redacted]")];
+        let complained = complaint(br#"{"error":{"message":"saw endpoint-secret-TOK-1"}}"#);
+        assert_eq!(complained.as_deref(), Some("saw [redacted]"));
+        for (state, ending) in [("failed", Ending::Fail(hidden())), ("input-required", Ending::AskInput(hidden()))] {
+            let body = format!(r#"{{"state":"{state}","text":"saw endpoint-secret-TOK-1"}}"#);
+            check("application/json", &body, Vec::new(), ending);
+        }
+        // The answer itself passes as it is.
+        check(
+            "application/json",
+            r#"{"text":"made of endpoint-secret-TOK-1"}"#,
+            vec![said("made of")],
+            Ending::complete(),
+        );
+    }
+
+    #[test]
     fn each_kind_of_answer_is_read() {
         let json = "application/json";
         check("text/plain", "Good day", vec![Part::text("Good day")], Ending::complete());
