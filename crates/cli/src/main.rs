@@ -21,14 +21,10 @@ use exit::Exit;
 use output::{Format, Output};
 use problem::{Outcome, Problem, Stop};
 use render::ColorChoice;
-use sabir_client::redact::{self, Redactor};
+use sabir_client::redact;
 use settings::{Layers, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
-
-/// The redactor of this process, where a panic finds it too.
-static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
 
 /// What a command is started with: the settings of this run, and where to write.
 #[derive(Debug)]
@@ -56,7 +52,7 @@ fn main() -> ExitCode {
     if completion::answered() {
         return Exit::Done.into();
     }
-    let redactor = REDACTOR.get_or_init(Arc::default).clone();
+    let redactor = redact::process().clone();
     std::panic::set_hook(Box::new(panicked));
     let (arguments, scan) = match arguments() {
         Ok(read) => read,
@@ -150,5 +146,5 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
 
 /// A panic is a fault of ours; its message may quote what it was working on.
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {
-    Output::plain(REDACTOR.get_or_init(Arc::default).clone()).note(&format!("panicked: {info}"));
+    Output::plain(redact::process().clone()).note(&format!("panicked: {info}"));
 }

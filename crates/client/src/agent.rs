@@ -11,25 +11,36 @@ use futures_util::future::BoxFuture;
 use sabir_proto::card::Interface;
 use sabir_proto::transfer::Claim;
 use sabir_proto::{
-    AgentCard, Answer, Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Message, MessageId,
-    PushConfig, PushPage, Role, SendConfiguration, SendMessage, Subscribe, TaskRef, Tenant, TheirTask,
+    AgentCard, Answer, Call, CancelTask, Code, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, Message,
+    MessageId, PushConfig, PushPage, Role, SendConfiguration, SendMessage, Subscribe, TaskRef, Tenant, TheirTask,
 };
 use sabir_wire::Dialect;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An agent and a line to it. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     client: Client,
     found: Arc<Found>,
-    pub(crate) line: Arc<Line>,
+    line: Arc<Line>,
+    /// The line in 0.1, once the agent has shown that it speaks nothing later.
+    in_v01: Arc<OnceLock<Arc<Line>>>,
+    /// Its card leaves open which version it speaks, and the caller does not insist on one.
+    may_be_v01: bool,
     tenant: Tenant,
 }
 
 impl Agent {
     pub(crate) fn new(client: Client, found: Found, line: Line) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
-        Self { client, found: Arc::new(found), line: Arc::new(line), tenant }
+        let may_be_v01 = line.chosen.dialect == Dialect::V03 && client.tries_versions() && found.is_version_open();
+        let (found, line) = (Arc::new(found), Arc::new(line));
+        Self { client, found, line, in_v01: Arc::default(), may_be_v01, tenant }
+    }
+
+    /// The line that is used.
+    pub(crate) fn line(&self) -> &Arc<Line> {
+        self.in_v01.get().unwrap_or(&self.line)
     }
 
     /// Its card.
@@ -44,22 +55,22 @@ impl Agent {
 
     /// The interface that is called.
     pub fn interface(&self) -> &Interface {
-        &self.line.chosen.interface
+        &self.line().chosen.interface
     }
 
     /// How requests travel.
     pub fn binding(&self) -> Binding {
-        self.line.chosen.binding
+        self.line().chosen.binding
     }
 
     /// What is spoken.
     pub fn dialect(&self) -> Dialect {
-        self.line.chosen.dialect
+        self.line().chosen.dialect
     }
 
     /// Everything that was decided about the interface.
     pub fn chosen(&self) -> &Chosen {
-        &self.line.chosen
+        &self.line().chosen
     }
 
     /// Whether the agent can be followed by a stream.
@@ -84,7 +95,7 @@ impl Agent {
 
     /// The same agent, which is shown that a task was handed over for us.
     pub fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
-        Ok(Self { line: Arc::new(self.line.claiming(claim)?), ..self.clone() })
+        Ok(Self { line: Arc::new(self.line().claiming(claim)?), in_v01: Arc::default(), ..self.clone() })
     }
 
     /// Whether a message that is sent twice is recognised: the dialect has a place for a retry key, which is used.
@@ -190,7 +201,7 @@ impl Agent {
     /// Reads a task once: for those who ask again anyway.
     pub(crate) async fn task_once(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
         let call = Call::Get(GetTask { tenant: self.tenant.clone(), id: id.clone(), history_length: None });
-        self.line.ask(&call, None).await?.try_map(|answer| this_task(id, answer))
+        self.line().ask(&call, None).await?.try_map(|answer| this_task(id, answer))
     }
 
     /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
@@ -199,8 +210,45 @@ impl Agent {
         Box::pin(async move { self.make(call).await.map(|(said, _)| said) })
     }
 
-    /// Makes a call, and gives it back beside its answer.
-    async fn make(&self, mut call: Call) -> Result<(Said<Answer>, Call), Error> {
+    /// The same agent in 0.1, where an error may mean that it speaks nothing later: it did not know the method, and so has
+    /// done nothing, or what it told of a task cannot be read.
+    pub(crate) fn after(&self, error: &Error, is_read: bool) -> Option<Self> {
+        let may_mean_it = is_unknown_to_it(error) || (is_read && is_code(error, Code::InvalidAgentResponse));
+        if !self.may_be_v01 || self.in_v01.get().is_some() || !may_mean_it {
+            return None;
+        }
+        self.in_the_first_version()
+    }
+
+    /// From now on 0.1 is spoken.
+    pub(crate) fn stay_in(&self, v01: &Self) {
+        if self.in_v01.set(v01.line().clone()).is_ok() {
+            self.client.warn("its card names no version, and it knows no method of A2A 0.3; it is called in 0.1");
+        }
+    }
+
+    /// Makes a call, and gives it back beside its answer. Where the card leaves the version open and the agent does not
+    /// know the method, it is made once more in 0.1.
+    async fn make(&self, call: Call) -> Result<(Said<Answer>, Call), Error> {
+        if !self.may_be_v01 || self.in_v01.get().is_some() {
+            return self.make_in_version(call).await;
+        }
+        let error = match self.make_in_version(call.clone()).await {
+            Err(error) => error,
+            made => return made,
+        };
+        let Some(v01) = self.after(&error, matches!(call, Call::Get(_))) else { return Err(error) };
+        match v01.make_in_version(call).await {
+            // It knows neither, so the first error says more.
+            Err(again) if is_unknown_to_it(&again) => Err(error),
+            made => {
+                self.stay_in(&v01);
+                made
+            }
+        }
+    }
+
+    async fn make_in_version(&self, mut call: Call) -> Result<(Said<Answer>, Call), Error> {
         self.may(&call)?;
         *call.tenant_mut() = self.tenant.clone();
         let call = self.with_extensions(call);
@@ -209,8 +257,8 @@ impl Agent {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        let (door, attempts) = (&self.line.door, self.line.attempts);
-        let ask = || self.line.ask(&call, key.as_deref());
+        let (door, attempts) = (&self.line().door, self.line().attempts);
+        let ask = || self.line().ask(&call, key.as_deref());
         let said = door.within(retry::repeat(door, attempts, retry::safety(&call), ask)).await?;
         let said = match said.value {
             Answer::Card(_) => Box::pin(self.client.believe_said(&self.found, said)).await?,
@@ -222,7 +270,7 @@ impl Agent {
     /// A call as it would leave, for those who want to send it by other means. Nothing is sent.
     pub fn written(&self, mut call: Call) -> Result<Written, Error> {
         *call.tenant_mut() = self.tenant.clone();
-        self.line.written(&self.with_extensions(call))
+        self.line().written(&self.with_extensions(call))
     }
 
     /// Messages name the extensions that are active, as the specification asks, beside the header that asks for them.
@@ -231,7 +279,7 @@ impl Agent {
             && send.message.extensions.is_empty()
         {
             let offered = &self.card().capabilities.extensions;
-            let active = self.line.active.iter().filter(|uri| offered.iter().any(|e| e.uri == **uri));
+            let active = self.line().active.iter().filter(|uri| offered.iter().any(|e| e.uri == **uri));
             send.message.extensions = active.cloned().collect();
         }
         call
@@ -247,7 +295,7 @@ impl Agent {
 
     /// Tells the observer what the task is called, as soon as it is known.
     pub(crate) fn known(&self, task: &TheirTask) {
-        self.line.door.note(&Note::TaskKnown { task: &task.id, context: task.context_id.as_ref() });
+        self.line().door.note(&Note::TaskKnown { task: &task.id, context: task.context_id.as_ref() });
     }
 
     /// What the card rules out is refused here: no request leaves.
@@ -266,8 +314,11 @@ impl Agent {
             Call::ExtendedCard { .. } if !reach.extended_card || !capabilities.extended_agent_card.unwrap_or(false) => {
                 Fault::UnsupportedOperation("the agent's card does not offer an extended card".into())
             }
-            Call::ExtendedCard { .. } if !self.line.attached.any => {
-                let wanted = self.line.wanted.clone();
+            Call::ExtendedCard { .. } if !self.line().attached.any => {
+                let mut wanted = self.line().wanted.clone();
+                if wanted.is_empty() {
+                    wanted.push("any that it takes, for its extended card; its card declares no scheme".into());
+                }
                 return Err(Error::CredentialsMissing { wanted, transport: None });
             }
             _ => return Ok(()),
@@ -296,6 +347,18 @@ pub fn send_message(message: Message) -> SendMessage {
 /// A fresh id for a message.
 pub fn message_id() -> MessageId {
     mint()
+}
+
+/// Whether an agent has answered that it does not know what it was asked for. Agents of 0.1 that check a request by the
+/// methods they know call it invalid.
+pub(crate) fn is_unknown_to_it(error: &Error) -> bool {
+    [Code::MethodNotFound, Code::InvalidRequest, Code::VersionNotSupported]
+        .into_iter()
+        .any(|code| matches!(error, Error::Fault { fault, transport: Some(_), .. } if fault.code() == code))
+}
+
+fn is_code(error: &Error, code: Code) -> bool {
+    matches!(error, Error::Fault { fault, .. } if fault.code() == code)
 }
 
 /// The task that was asked for, and no other.

@@ -1,8 +1,8 @@
 //! Where what we show may go.
 //!
 //! A card says where its agent is, and whoever can change the card could have our credentials sent anywhere. So they go to
-//! the host that somebody wrote down, and to origins that stand beside it. Every line of a client is made in one place,
-//! which asks here first.
+//! the origin that the operator wrote down (scheme, host and port), and to other origins that are configured beside it. On
+//! a shared host another port is another tenant. Every line of a client is made in one place, which asks here first.
 
 use crate::Error;
 use crate::choose::Chosen;
@@ -16,7 +16,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// The host of this URL, and other origins.
+    /// The origin of this URL, and other origins.
     pub fn new(home: Url, origins: impl IntoIterator<Item = String>) -> Self {
         Self { home, origins: origins.into_iter().collect() }
     }
@@ -27,15 +27,18 @@ impl Audience {
             None => Ok(()),
             Some(url) => {
                 let origin = url.origin().ascii_serialization();
-                Err(Error::Usage(format!("its card leads to {origin}, where its credentials are not to be shown")))
+                Err(Error::Usage(format!(
+                    "its card leads to {origin}, where its credentials are not to be shown; if that is the same agent, \
+                     add it to its origins"
+                )))
             }
         }
     }
 
     fn includes(&self, url: &Url) -> bool {
-        let home = url.host() == self.home.host() && (url.scheme() == "https" || self.home.scheme() == "http");
-        let origin = url.origin().ascii_serialization();
-        home || self.origins.iter().any(|allowed| allowed.trim_end_matches('/') == origin)
+        let origin = url.origin();
+        let is_listed = |allowed: &String| Url::parse(allowed).is_ok_and(|allowed| allowed.origin() == origin);
+        origin == self.home.origin() || self.origins.iter().any(is_listed)
     }
 }
 
@@ -44,13 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_and_what_stands_beside_it() {
+    fn the_origin_and_what_stands_beside_it() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let audience = Audience::new(url("https://h/card.json"), ["https://beside:8443/".to_owned()]);
+        let beside = ["https://beside:8443/".to_owned(), "https://H2:443".to_owned()];
+        let audience = Audience::new(url("https://h/card.json"), beside);
         for (there, may) in [
             ("https://h/rpc", true),
-            ("https://h:8443/rpc", true),
+            ("https://h:443/rpc", true),
+            ("https://h:8443/rpc", false),
             ("http://h/rpc", false),
+            ("https://h2/rpc", true),
             ("https://beside:8443/x", true),
             ("https://beside/x", false),
             ("https://h.evil/rpc", false),

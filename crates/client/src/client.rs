@@ -11,7 +11,7 @@ use crate::oauth::{Clock as _, WallClock};
 use crate::profile::Profile;
 use crate::transport::Line;
 use crate::{Capacity, Egress, Error, Note, Observer, Reference, Said, Tls, is_loopback};
-use crate::{oauth, signature};
+use crate::{oauth, redact, signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::{Answer, Fault};
@@ -165,6 +165,7 @@ impl Builder {
         if let Some(profile) = self.profile {
             self.settings.credentials.key_header = profile.key_header;
         }
+        self.settings.credentials.teach(redact::process());
         let shown = match self.profile {
             Some(profile) if profile.asks_for_card => Some(Arc::new(self.settings.credentials.attach_to_card()?)),
             _ => None,
@@ -327,7 +328,13 @@ impl Client {
         self.finder.door.clone()
     }
 
-    fn warn(&self, words: &str) {
+    /// Whether an agent may be called in another version than the one its card was taken for. Whoever counts calls makes
+    /// each by itself.
+    pub(crate) fn tries_versions(&self) -> bool {
+        !self.settings.once && matches!(self.settings.version, Version::Newest | Version::Any)
+    }
+
+    pub(crate) fn warn(&self, words: &str) {
         self.finder.door.note(&Note::Warning(words));
     }
 }

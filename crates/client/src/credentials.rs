@@ -6,6 +6,7 @@
 use crate::authorise::Authorise;
 use crate::door::sensitive;
 use crate::envelope::SealKey;
+use crate::redact::Redactor;
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::AgentCard;
@@ -78,6 +79,16 @@ impl Credentials {
             && !self.certificate
             && self.signer.is_none()
             && self.seal.is_none()
+    }
+
+    /// Has a redactor know all of them, so that nothing which an agent says or a log keeps repeats them.
+    pub(crate) fn teach(&self, redactor: &Redactor) {
+        let given = self.bearer.iter().chain(&self.api_key).chain(self.tokens.values());
+        given.for_each(|secret| redactor.learn(secret.expose()));
+        if let Some((user, password)) = &self.basic {
+            redactor.learn(password.expose());
+            redactor.learn(&pair(user, password));
+        }
     }
 
     /// Puts credentials where the card wants them.
@@ -305,9 +316,13 @@ const fn flow(flows: &OAuthFlows) -> &'static str {
 }
 
 fn basic(user: &str, password: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
-    let pair = sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes());
-    headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {pair}"))?);
+    headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {}", pair(user, password)))?);
     Ok(())
+}
+
+/// A name and a password as they travel (RFC 7617).
+fn pair(user: &str, password: &Secret) -> String {
+    sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes())
 }
 
 fn bearer(token: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -64,6 +64,18 @@ impl Found {
         Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, server: None, json })
     }
 
+    /// Whether the card leaves open which version of A2A is spoken. Cards of 0.1 name none, and neither do some of 0.2 and
+    /// 0.3; which it is shows when the agent is called.
+    pub fn is_version_open(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Stated {
+            protocol_version: Option<serde::de::IgnoredAny>,
+        }
+        let stated: Result<Stated, _> = serde_json::from_str(&self.json);
+        self.form == Form::V03 && stated.is_ok_and(|card| card.protocol_version.is_none())
+    }
+
     /// An endpoint that is called without a card: somebody has said where it is and what it speaks.
     pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
         let reach = dialect.reach();

@@ -14,10 +14,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use plain::Plain;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use url::{Host, Url};
+use url::Url;
 
 /// How many redirects of a document are followed.
 pub const REDIRECTS_MAX: usize = 3;
@@ -319,13 +318,10 @@ impl Door {
             return Err(Error::Usage("credentials do not belong in a URL".into()));
         }
         let host = url.host_str().unwrap_or_default().to_owned();
-        match url.host() {
-            Some(Host::Ipv4(address)) => self.inner.egress.check(&host, IpAddr::V4(address))?,
-            Some(Host::Ipv6(address)) => self.inner.egress.check(&host, IpAddr::V6(address))?,
-            // Behind a proxy nobody of ours looks the name up.
-            Some(Host::Domain(name)) => self.inner.egress.check_name(name)?,
-            None => return Err(Error::Usage("the URL has no host".into())),
+        if url.host().is_none() {
+            return Err(Error::Usage("the URL has no host".into()));
         }
+        self.inner.egress.check_url(&host, url)?;
         Ok(host)
     }
 }

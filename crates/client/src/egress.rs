@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use url::{Host, Url};
 
 /// What kind of place an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,6 +85,8 @@ impl Class {
     }
 }
 
+/// The name of this machine, which leads nowhere else.
+const LOCALHOST: &str = "localhost";
 /// Names of services that hand out credentials.
 const METADATA_NAMES: [&str; 5] =
     ["metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal", "metadata.azure.internal"];
@@ -186,19 +189,48 @@ impl fmt::Debug for Names {
 pub struct Egress {
     classes: Vec<Class>,
     allowed: Vec<IpNet>,
+    places: Vec<Place>,
     names: Names,
+}
+
+/// A place that may be called although its address may not: scheme, host and port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    scheme: String,
+    host: Host,
+    port: u16,
+}
+
+impl Place {
+    fn of(url: &Url) -> Option<Self> {
+        let host = url.host()?.to_owned();
+        Some(Self { scheme: url.scheme().to_owned(), host, port: url.port_or_known_default()? })
+    }
+
+    fn is_address(&self, address: IpAddr) -> bool {
+        match (&self.host, address) {
+            (Host::Ipv4(own), IpAddr::V4(address)) => *own == address,
+            (Host::Ipv6(own), IpAddr::V6(address)) => *own == address,
+            _ => false,
+        }
+    }
+
+    /// Whether this is the place of a name at a port. Port 0 is one that is not known here.
+    fn is_named(&self, name: &str, port: u16) -> bool {
+        matches!(&self.host, Host::Domain(own) if own.eq_ignore_ascii_case(name)) && (port == 0 || port == self.port)
+    }
 }
 
 impl Egress {
     /// Public addresses alone. Right wherever somebody else says which URL to call.
     pub fn public() -> Self {
-        Self { classes: vec![Class::Public], allowed: Vec::new(), names: Names::Machine }
+        Self { classes: vec![Class::Public], allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
     }
 
     /// Every address but those of cloud metadata services. Right for a person at a terminal, who knows what they call.
     pub fn anywhere() -> Self {
         let classes = vec![Class::Public, Class::Loopback, Class::Private, Class::LinkLocal, Class::Unroutable];
-        Self { classes, allowed: Vec::new(), names: Names::Machine }
+        Self { classes, allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
     }
 
     /// This machine as well.
@@ -215,6 +247,21 @@ impl Egress {
         self
     }
 
+    /// The place of this URL as well: its scheme, its address and its port, and no other port of that address. A place is
+    /// named by an address, or is `localhost`; any other name leads where its owner wants, and is judged as ever. An address
+    /// where clouds hand out credentials is no place.
+    #[must_use]
+    pub fn and_place(mut self, url: &Url) -> Self {
+        let is_fixed = match url.host() {
+            Some(Host::Domain(name)) => name == LOCALHOST,
+            Some(Host::Ipv4(address)) => Class::of(address.into()) != Class::Metadata,
+            Some(Host::Ipv6(address)) => Class::of(address.into()) != Class::Metadata,
+            None => false,
+        };
+        self.places.extend(Place::of(url).filter(|_| is_fixed));
+        self
+    }
+
     /// Names are looked up elsewhere; what is found is judged as ever.
     #[must_use]
     pub fn resolving(mut self, lookup: Arc<dyn Lookup>) -> Self {
@@ -228,8 +275,28 @@ impl Egress {
         self.classes.contains(&Class::Private)
     }
 
+    /// Judges what a URL says of where it leads; the addresses behind a name are judged when it is resolved.
+    pub(crate) fn check_url(&self, host: &str, url: &Url) -> Result<(), Refusal> {
+        let is_place = || Place::of(url).is_some_and(|place| self.places.contains(&place));
+        match url.host() {
+            Some(Host::Ipv4(address)) => {
+                self.check(host, IpAddr::V4(address)).or_else(|r| is_place().then_some(()).ok_or(r))
+            }
+            Some(Host::Ipv6(address)) => {
+                self.check(host, IpAddr::V6(address)).or_else(|r| is_place().then_some(()).ok_or(r))
+            }
+            // Where TLS resolves a name the port is not known, so another port of a place is refused before.
+            Some(Host::Domain(name)) if self.places.iter().any(|place| place.is_named(name, 0)) && !is_place() => {
+                self.check(host, IpAddr::V4(Ipv4Addr::LOCALHOST))
+            }
+            // Behind a proxy nobody of ours looks the name up.
+            Some(Host::Domain(name)) => self.check_name(name),
+            None => Ok(()),
+        }
+    }
+
     /// Judges a name by itself, as far as that goes: the names under which clouds hand out credentials lead nowhere else.
-    pub(crate) fn check_name(&self, name: &str) -> Result<(), Refusal> {
+    fn check_name(&self, name: &str) -> Result<(), Refusal> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&Class::Metadata);
         if handed_out {
@@ -253,15 +320,22 @@ impl Egress {
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = bare.parse::<IpAddr>() {
-            self.check(host, address)?;
+            let is_place = self.places.iter().any(|place| place.is_address(address) && place.port == port);
+            if !is_place {
+                self.check(host, address)?;
+            }
             return Ok(vec![SocketAddr::new(address, port)]);
         }
         let unknown = |source| ResolveError::Unknown { host: host.into(), source: Some(source) };
         let found = self.names.look_up(bare).await.map_err(unknown)?;
         let mut kept = Vec::new();
         let mut refused = None;
+        let is_place = self.places.iter().any(|place| place.is_named(bare, port));
         for address in found {
             match self.check(host, address) {
+                Err(refusal) if is_place && refusal.class == Class::Loopback => {
+                    kept.push(SocketAddr::new(address, port));
+                }
                 Ok(()) => kept.push(SocketAddr::new(address, port)),
                 Err(refusal) => refused = Some(refusal),
             }
@@ -337,6 +411,37 @@ mod tests {
         assert!(policy.check("h", "127.0.0.1".parse().unwrap()).is_err());
         assert!(Egress::anywhere().check("h", "169.254.169.254".parse().unwrap()).is_err());
         assert!(Egress::public().and_loopback().check("h", "127.0.0.1".parse().unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_place_is_one_port_of_one_address() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let policy = Egress::public()
+            .and_place(&url("http://127.0.0.1:4000/agent"))
+            .and_place(&url("http://localhost:4001"))
+            .and_place(&url("https://[::1]"))
+            .and_place(&url("http://169.254.169.254"))
+            .and_place(&url("http://inner.example"));
+        for (there, may) in [
+            ("http://127.0.0.1:4000/x", true),
+            ("http://127.0.0.1:22/", false),
+            ("https://127.0.0.1:4000/", false),
+            ("http://localhost:4001/x", true),
+            ("http://localhost:4000/", false),
+            ("https://localhost:4001/", false),
+            ("https://[::1]:443/", true),
+            ("http://[::1]/", false),
+            ("http://127.0.0.2:4000/", false),
+            ("http://169.254.169.254/", false),
+        ] {
+            let there = url(there);
+            let host = there.host_str().unwrap();
+            assert_eq!(policy.check_url(host, &there).is_ok(), may, "{there}");
+        }
+        assert!(policy.resolve("localhost", 4001).await.is_ok());
+        assert!(policy.resolve("localhost", 22).await.is_err());
+        // Who owns a name decides where it leads, so a name is no place.
+        assert!(policy.places.iter().all(|place| !place.is_named("inner.example", 80)));
     }
 
     #[tokio::test]

@@ -5,13 +5,14 @@
 //! the task as it stands; and if that does not work either, by asking now and then. What an agent without numbers said
 //! in between is then known from the task, not from events, and nothing is invented in its place.
 
-use crate::agent::{Agent, another_task};
+use crate::agent::{Agent, another_task, is_unknown_to_it};
 use crate::door::ANSWER_BYTES_MAX;
-use crate::transport::{Numbered, Opened};
+use crate::transport::{Line, Numbered, Opened};
 use crate::wait::{Pace, Poll};
 use crate::{Error, Note, Said, retry};
 use sabir_proto::{Call, Code, Fault, SendMessage, TaskRef, TaskState, TheirEvent, TheirTask};
 use sabir_wire::{Losses, v1};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a task is followed.
@@ -97,11 +98,22 @@ impl Events {
     /// Sends a message and follows.
     pub(crate) async fn send(agent: Agent, mut request: SendMessage, follow: Follow) -> Result<Self, Error> {
         request.tenant = agent.tenant().clone();
-        let (line, id) = (agent.line.clone(), request.message.task_id.clone());
+        let (line, id) = (agent.line().clone(), request.message.task_id.clone());
         if agent.streams() {
             let call = agent.with_extensions(Call::Stream(Box::new(request)));
-            let opened =
-                retry::repeat(&line.door, line.attempts, retry::safety(&call), || line.open(&call, None)).await?;
+            let opened = match open(&line, &call).await {
+                Err(error) => match agent.after(&error, false) {
+                    None => return Err(error),
+                    Some(v01) => match open(v01.line(), &call).await {
+                        Err(again) if is_unknown_to_it(&again) => return Err(error),
+                        opened => {
+                            agent.stay_in(&v01);
+                            opened?
+                        }
+                    },
+                },
+                Ok(opened) => opened,
+            };
             return Ok(Self::new(agent, follow, Source::Stream(opened), id));
         }
         // The name of the task is worth knowing before the wait.
@@ -127,7 +139,7 @@ impl Events {
         follow: Follow,
     ) -> Result<Self, Error> {
         let call = agent.subscription(task.clone());
-        let line = agent.line.clone();
+        let line = agent.line().clone();
         let opened =
             retry::repeat(&line.door, line.attempts, retry::safety(&call), || line.open(&call, after.as_deref()))
                 .await?;
@@ -136,7 +148,7 @@ impl Events {
     }
 
     fn new(agent: Agent, follow: Follow, source: Source, id: Option<TaskRef>) -> Self {
-        let deadline = agent.line.door.timeouts().total.map(|total| tokio::time::Instant::now() + total);
+        let deadline = agent.line().door.timeouts().total.map(|total| tokio::time::Instant::now() + total);
         Self {
             agent,
             follow,
@@ -186,7 +198,7 @@ impl Events {
             Ok(next) => next,
             Err(_) => {
                 self.source = Source::Over;
-                let after = self.agent.line.door.timeouts().total.unwrap_or_default();
+                let after = self.agent.line().door.timeouts().total.unwrap_or_default();
                 Some(Err(Error::Timeout { what: "the operation", after }))
             }
         }
@@ -253,7 +265,7 @@ impl Events {
 
     async fn take_up_again(&mut self, mut reason: String) -> Result<Option<Said<TheirEvent>>, Error> {
         let Some(task) = self.id.clone() else { return Err(Error::StreamLost { task: None, reason }) };
-        let line = self.agent.line.clone();
+        let line = self.agent.line().clone();
         while self.agent.streams() && self.reconnects < self.follow.reconnects_max {
             self.reconnects += 1;
             line.door.note(&Note::Reconnecting { attempt: self.reconnects, reason: &reason });
@@ -280,7 +292,7 @@ impl Events {
 
     /// From now on the task is asked for.
     fn ask(&mut self, reason: &str) {
-        self.agent.line.door.note(&Note::Polling { reason });
+        self.agent.line().door.note(&Note::Polling { reason });
         self.source = match self.id.clone() {
             Some(task) => Source::Polling(Poll::at_once(task, self.follow.pace)),
             None => Source::Over,
@@ -376,6 +388,11 @@ impl Events {
         v1::json::write_answer(&sabir_proto::Answer::Task(Box::new(task.clone())), &mut out);
         Some(Said::new(task, String::from_utf8_lossy(&out).into_owned(), Losses::new()))
     }
+}
+
+/// Opens the stream of a message.
+async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
+    retry::repeat(&line.door, line.attempts, retry::safety(call), || line.open(call, None)).await
 }
 
 /// The task that an event is about.

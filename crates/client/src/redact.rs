@@ -1,20 +1,66 @@
 //! Redaction: what never appears in anything diagnostic, whatever flags are set.
 //!
-//! Two nets. The first knows places: headers, query parameters and members of bodies that hold secrets by their name.
-//! The second knows values: every secret of this run is learnt when it is read, and wherever it shows up again (also in
-//! base64 or percent-encoded) it is taken out. Nothing here can be switched off, so there is no switch to forget.
+//! Three nets. The first knows places: headers, query parameters and members of bodies that hold secrets by their name.
+//! The second knows values: every secret of this process is learnt when it is read, and wherever it shows up again (also
+//! in base64, in JSON or percent-encoded) it is taken out. The third knows forms: what follows `Bearer` or `Basic`, and
+//! JSON Web Tokens. Nothing here can be switched off, so there is no switch to forget.
+//!
+//! A process has one redactor, [`process`], as it has one log: where a configuration is read, where a credential is added
+//! and where one is minted it learns, and logs, records of the wire, errors and the words of agents elsewhere pass it.
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+mod forms;
+mod values;
+mod words;
+
+use forms::{credentials_by_form, tokens_by_form};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use values::SecretValues;
+pub use values::{SECRET_BYTES_MIN, WORD_BYTES_MAX};
+pub use words::Redact;
 
 /// What is shown instead.
 pub const REDACTED: &str = "[redacted]";
-/// Shorter values are not looked for: they would turn up in innocent words.
-const SECRET_BYTES_MIN: usize = 8;
+/// Headers that a record of the wire shows; the value of any other is hidden, whatever it is called.
+const OPEN_HEADERS: [&str; 33] = [
+    "a2a-extensions",
+    "a2a-version",
+    "accept",
+    "accept-encoding",
+    "access-control-allow-origin",
+    "access-control-request-headers",
+    "access-control-request-method",
+    "allow",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "etag",
+    "grpc-message",
+    "grpc-status",
+    "grpc-timeout",
+    "host",
+    "if-none-match",
+    "last-event-id",
+    "origin",
+    "retry-after",
+    "server",
+    "te",
+    "traceparent",
+    "tracestate",
+    "transfer-encoding",
+    "user-agent",
+    "vary",
+    "www-authenticate",
+    "x-request-id",
+    "x-trace-id",
+];
+/// Members of bodies whose queries are hidden in a record of the wire: webhooks and files are often called with a key there.
+const LINK_MEMBERS: [&str; 2] = ["url", "uri"];
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
 /// Headers that are secrets throughout.
@@ -51,11 +97,17 @@ const SECRET_MEMBERS: [&str; 13] = [
 /// Beside those, what a form or a query hides. In JSON, `code` is the name of an error.
 const SECRET_FIELDS: [&str; 2] = ["code", "assertion"];
 
-/// What is known to be secret in this run.
+/// The redactor of this process.
+pub fn process() -> &'static Arc<Redactor> {
+    static PROCESS: OnceLock<Arc<Redactor>> = OnceLock::new();
+    PROCESS.get_or_init(Arc::default)
+}
+
+/// What is known to be secret.
 #[derive(Default)]
 pub struct Redactor {
-    /// The values to look for, longest first.
-    values: RwLock<Vec<String>>,
+    /// The values to look for.
+    values: RwLock<SecretValues>,
     /// Names of headers, parameters and cookies that hold secrets, in lower case.
     names: RwLock<BTreeSet<String>>,
 }
@@ -67,19 +119,15 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// From now on this value is taken out of every text.
+    /// From now on this value is taken out of every text, as it is and in the forms that it takes on its way. One of less
+    /// than [`SECRET_BYTES_MIN`] bytes is taken out only where it follows the scheme of a credential.
     pub fn learn(&self, secret: &str) {
-        if secret.len() < SECRET_BYTES_MIN {
-            return;
-        }
-        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
-        for form in forms(secret) {
-            if form.len() >= SECRET_BYTES_MIN && !values.contains(&form) {
-                values.push(form);
-            }
-        }
-        // A secret that contains another one goes first, or its rest would stay.
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        self.values.write().unwrap_or_else(PoisonError::into_inner).learn(secret);
+    }
+
+    /// The same for a credential that is good for a while: it is forgotten when many others have come after it.
+    pub fn learn_passing(&self, secret: &str) {
+        self.values.write().unwrap_or_else(PoisonError::into_inner).learn_passing(secret);
     }
 
     /// From now on a header, query parameter or cookie of this name is hidden.
@@ -91,14 +139,39 @@ impl Redactor {
         self.names.read().unwrap_or_else(PoisonError::into_inner).contains(&name.to_ascii_lowercase())
     }
 
-    /// A text without the secrets of this run.
+    /// A text without the secrets that are known.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
-        let mut clean = Cow::Borrowed(text);
-        for value in values.iter().filter(|value| text.contains(value.as_str())) {
-            clean = Cow::Owned(clean.replace(value.as_str(), REDACTED));
+        self.values.read().unwrap_or_else(PoisonError::into_inner).hide(text)
+    }
+
+    /// What an agent says, for callers: without the secrets that are known, and without what follows the scheme of a
+    /// credential. Tokens by themselves stay: they may be meant for the caller, as in the address of a login.
+    pub fn words<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        then(self.text(text), credentials_by_form)
+    }
+
+    /// A line of a log or of a record: the same without anything that looks like a token.
+    pub fn line<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        then(self.words(text), tokens_by_form)
+    }
+
+    /// A header in a record of the wire: hidden unless it is known to be harmless.
+    pub fn listed_header(&self, name: &str, value: &str) -> String {
+        let lower = name.to_ascii_lowercase();
+        match OPEN_HEADERS.contains(&lower.as_str()) && !self.knows_name(&lower) {
+            true => self.line(value).into_owned(),
+            false if SCHEMED.contains(&lower.as_str()) => self.header(name, value),
+            false => REDACTED.to_owned(),
         }
-        clean
+    }
+
+    /// The beginning of a body as a record of the wire keeps it, of at most so many bytes. Nothing is left of a secret that
+    /// stands across the end.
+    pub fn record(&self, body: &str, bytes_max: usize) -> String {
+        let end = (0..=bytes_max.min(body.len())).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
+        let end = self.values.read().unwrap_or_else(PoisonError::into_inner).cut_before(body, end);
+        let clean = self.body(&self.links(&body[..end]));
+        self.line(&clean).into_owned()
     }
 
     /// The value of a header or of gRPC metadata.
@@ -169,31 +242,58 @@ impl Redactor {
         fields.collect::<Vec<_>>().join("&")
     }
 
-    /// JSON, or something like it: every string that follows one of the names. Works on text, because what is logged may
-    /// be cut short or broken.
+    /// JSON, or something like it: every string that follows one of the names.
     fn members(&self, text: &str) -> String {
-        let mut clean = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(start) = rest.find('"') {
-            let (name, after) = string(&rest[start + 1..]);
-            let colon = after.trim_start().strip_prefix(':').map(str::trim_start);
-            let hidden = SECRET_MEMBERS.contains(&name) || self.knows_name(name);
-            match colon.and_then(|value| value.strip_prefix('"')) {
-                Some(value) if hidden => {
-                    let kept = rest.len() - value.len();
-                    clean += &rest[..kept];
-                    let (_, after) = string(value);
-                    _ = write!(clean, "{REDACTED}\"");
-                    rest = after;
-                }
-                _ => {
-                    let kept = rest.len() - after.len();
-                    clean += &rest[..kept];
-                    rest = after;
-                }
+        replace_members(text, |name| SECRET_MEMBERS.contains(&name) || self.knows_name(name), |_| REDACTED.to_owned())
+    }
+
+    /// JSON, or something like it, whose links have lost the values of their queries.
+    fn links(&self, text: &str) -> String {
+        let hide = |value: &str| match value.split_once('?') {
+            Some((path, query)) => {
+                let fields = query.split('&').map(|field| match field.split_once('=') {
+                    Some((name, _)) => format!("{name}={REDACTED}"),
+                    None => REDACTED.to_owned(),
+                });
+                format!("{path}?{}", fields.collect::<Vec<_>>().join("&"))
+            }
+            None => value.to_owned(),
+        };
+        replace_members(text, |name| LINK_MEMBERS.contains(&name), hide)
+    }
+}
+
+/// JSON, or something like it, with other strings in the members that are chosen. Works on text, because what is logged
+/// may be cut short or broken.
+fn replace_members(text: &str, chosen: impl Fn(&str) -> bool, other: impl Fn(&str) -> String) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('"') {
+        let (name, after) = string(&rest[start + 1..]);
+        let colon = after.trim_start().strip_prefix(':').map(str::trim_start);
+        match colon.and_then(|value| value.strip_prefix('"')) {
+            Some(value) if chosen(name) => {
+                let kept = rest.len() - value.len();
+                clean += &rest[..kept];
+                let (value, after) = string(value);
+                _ = write!(clean, "{}\"", other(value));
+                rest = after;
+            }
+            _ => {
+                let kept = rest.len() - after.len();
+                clean += &rest[..kept];
+                rest = after;
             }
         }
-        clean + rest
+    }
+    clean + rest
+}
+
+/// One net after another.
+fn then<'a>(text: Cow<'a, str>, net: fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
+    match net(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(clean) => Cow::Owned(clean),
     }
 }
 
@@ -219,42 +319,10 @@ fn is_form(text: &str) -> bool {
     text.contains('=') && !text.contains(char::is_whitespace) && text.split('&').all(name)
 }
 
-/// What a secret may look like elsewhere.
-fn forms(secret: &str) -> Vec<String> {
-    let mut forms = vec![secret.to_owned(), percent(secret, '+'), percent(secret, '~')];
-    let quoted = serde_json::to_string(secret).unwrap_or_default();
-    forms.push(quoted.trim_matches('"').to_owned());
-    // Inside a longer text, base64 of the same bytes has three faces; what is left of each without the seams is looked
-    // for.
-    for shift in 0..3 {
-        let bytes = [&b"\0\0\0"[..shift], secret.as_bytes()].concat();
-        let from = [0, 2, 3][shift];
-        let whole = bytes.len() % 3 == 0;
-        for text in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
-            let to = if whole { text.len() } else { text.len() - 1 };
-            forms.push(text[from..to].to_owned());
-        }
-    }
-    forms
-}
-
-/// Percent-encoded as in queries and forms. `also` stays as it is: writers differ.
-fn percent(secret: &str, also: char) -> String {
-    let mut text = String::new();
-    for byte in secret.bytes() {
-        let c = char::from(byte);
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) || c == also {
-            text.push(c);
-        } else {
-            _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
 
     #[test]
@@ -276,11 +344,107 @@ mod tests {
     }
 
     #[test]
+    fn a_known_secret_is_found_in_json_in_json_and_in_both_spellings_of_percent() {
+        let redactor = Redactor::default();
+        let secret = "pa\"ss\\wörd/8";
+        redactor.learn(secret);
+        let once = serde_json::json!({ "said": secret }).to_string();
+        let twice = serde_json::json!({ "error": once }).to_string();
+        for text in [
+            once,
+            twice,
+            r#"{"said":"pa\"ss\\w\u00f6rd/8"}"#.to_owned(),
+            r#"{"said":"pa\"ss\\wörd\/8"}"#.to_owned(),
+            "?key=pa%22ss%5Cw%C3%B6rd%2F8".to_owned(),
+            "?key=pa%22ss%5cw%c3%b6rd%2f8".to_owned(),
+        ] {
+            let clean = redactor.text(&text).into_owned();
+            assert!(clean.contains(REDACTED) && !clean.contains("rd"), "{text} -> {clean}");
+        }
+    }
+
+    #[test]
     fn short_values_are_left_to_their_places() {
         let redactor = Redactor::default();
         redactor.learn("abc");
         assert_eq!(redactor.text("abc"), "abc");
+        assert_eq!(redactor.text("it said Bearer abc, no Bearer abcd"), "it said Bearer [redacted], no Bearer abcd");
         assert_eq!(redactor.header("Authorization", "Bearer abc"), "Bearer [redacted]");
+    }
+
+    #[test]
+    fn secrets_that_are_part_of_a_word_leave_the_word_alone() {
+        let redactor = Redactor::default();
+        redactor.learn("password");
+        redactor.learn("20261119");
+        assert_eq!(redactor.text("passwords of 202611190"), "passwords of 202611190");
+        assert_eq!(redactor.text("it was password."), "it was [redacted].");
+        // A long one is no part of a word.
+        redactor.learn("correcthorsebattery");
+        assert_eq!(redactor.text("xcorrecthorsebatteryx"), "x[redacted]x");
+    }
+
+    #[test]
+    fn of_a_file_the_lines_of_keys_are_known_and_the_rest_is_text() {
+        let redactor = Redactor::default();
+        redactor.learn("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n");
+        assert_eq!(redactor.text("-----BEGIN PRIVATE KEY-----"), "-----BEGIN PRIVATE KEY-----");
+        assert_eq!(redactor.text("<MIIEvQIBADANBgkqhkiG9w0BAQEFAASC>"), "<[redacted]>");
+    }
+
+    #[test]
+    fn credentials_that_pass_are_known_for_a_while() {
+        let redactor = Redactor::default();
+        let minted = |number: usize| format!("minted-credential-{number}");
+        (0..70).for_each(|number| redactor.learn_passing(&minted(number)));
+        assert_eq!(redactor.text(&minted(69)), REDACTED);
+        assert_eq!(redactor.text(&minted(0)), minted(0));
+    }
+
+    #[test]
+    fn what_follows_a_scheme_is_no_word_of_an_agent() {
+        let redactor = Redactor::default();
+        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";
+        for (said, shown) in [
+            ("upstream saw Bearer abcdefghij0123456789!", "upstream saw Bearer [redacted]!"),
+            ("Authorization: Basic aHViOm9wZW4tc2VzYW1lLTc=", "Authorization: Basic [redacted]"),
+            ("Bearer authentication-is-required here", "Bearer authentication-is-required here"),
+            ("the Basic plan, a bearer of news", "the Basic plan, a bearer of news"),
+        ] {
+            assert_eq!(redactor.words(said), shown);
+        }
+        let login = format!("open https://login.example/?request={token}");
+        assert_eq!(redactor.words(&login), login);
+        assert_eq!(redactor.line(&login), "open https://login.example/?request=[redacted]");
+    }
+
+    #[test]
+    fn a_record_shows_headers_that_are_known_to_be_harmless() {
+        let redactor = Redactor::default();
+        redactor.learn("a-secret-of-ours");
+        for (name, value, shown) in [
+            ("Content-Type", "application/json", "application/json"),
+            ("X-Auth-Token", "anything", REDACTED),
+            ("Authorization", "Bearer abc", "Bearer [redacted]"),
+            ("WWW-Authenticate", "Bearer error=\"a-secret-of-ours\"", "Bearer error=\"[redacted]\""),
+        ] {
+            assert_eq!(redactor.listed_header(name, value), shown, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_record_hides_the_queries_of_links_and_cuts_between_secrets() {
+        let redactor = Redactor::default();
+        redactor.learn("a-secret-of-ours");
+        let body = r#"{"pushNotificationConfig":{"url":"https://h.example/x?key=1&flag","id":"a?b=c"}}"#;
+        let shown =
+            r#"{"pushNotificationConfig":{"url":"https://h.example/x?key=[redacted]&[redacted]","id":"a?b=c"}}"#;
+        assert_eq!(redactor.record(body, 1000), shown);
+        for end in 5..21 {
+            let kept = redactor.record("said a-secret-of-ours!", end);
+            assert_eq!(kept, "said ", "{end}");
+        }
+        assert_eq!(redactor.record("said a-secret-of-ours!", 21), "said [redacted]");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Poll {
                     self.failures += 1;
                     self.retry_after = error.retry_after();
                     let (attempt, reason, pause) = (self.failures, error.to_string(), self.pause());
-                    agent.line.door.note(&Note::Retry { attempt, pause, reason: &reason });
+                    agent.line().door.note(&Note::Retry { attempt, pause, reason: &reason });
                 }
                 Err(error) => return Err(error),
             }
@@ -157,7 +157,7 @@ impl Outcome {
 impl Agent {
     /// Sends a message without waiting, then asks until something came of it.
     pub async fn send_and_wait(&self, request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
-        self.line.door.within(self.send_then_poll(request, pace)).await
+        self.line().door.within(self.send_then_poll(request, pace)).await
     }
 
     async fn send_then_poll(&self, mut request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
@@ -178,7 +178,7 @@ impl Agent {
 
     /// Asks for a task until it settles or waits for somebody.
     pub async fn wait(&self, task: TaskRef, pace: Pace) -> Result<Said<TheirTask>, Error> {
-        self.line.door.within(self.poll(Poll::at_once(task, pace))).await
+        self.line().door.within(self.poll(Poll::at_once(task, pace))).await
     }
 
     async fn poll(&self, mut poll: Poll) -> Result<Said<TheirTask>, Error> {

@@ -2,7 +2,7 @@
 //! delivery looks on the wire, how it is signed and where it may go is the courier's.
 
 use crate::host::BoxFuture;
-use sabir_proto::{FrozenEvent, PushConfig, Seq, TaskId, Timestamp};
+use sabir_proto::{FieldViolation, FrozenEvent, PushConfig, Seq, TaskId, Timestamp};
 use sabir_store::Scope;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -19,6 +19,12 @@ pub trait Courier: Send + Sync + 'static {
         let (scheme, rest) = url.split_once("://").ok_or("the URL cannot be read")?;
         let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
         Ok(format!("{scheme}://{host}").to_ascii_lowercase().into())
+    }
+
+    /// Finds what no request to a receiver could carry, such as a line break in a token: the member of the configuration, and
+    /// what is wrong with it, in words for whoever registers it. Found now, because nobody reads a dead letter.
+    fn check(&self, _: &PushConfig) -> Result<(), FieldViolation> {
+        Ok(())
     }
 
     /// Makes one attempt.

@@ -19,7 +19,7 @@ pub(crate) use drain::Drainer;
 
 use crate::courier::{Courier, NoCourier};
 use crate::engine::{Core, Engine};
-use sabir_proto::{DeletePush, Fault, GetPush, ListPush, PushConfig, PushPage, TaskId, TaskRef};
+use sabir_proto::{DeletePush, Fault, FieldViolation, GetPush, ListPush, PushConfig, PushPage, TaskId, TaskRef};
 use sabir_store::{Effect, Letter, Letters, Scope, Step, StoreError};
 use std::sync::Arc;
 
@@ -150,7 +150,8 @@ fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
 
 /// What can be told about a configuration without calling anybody.
 pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fault> {
-    let web = config.url.starts_with("http://") || config.url.starts_with("https://");
+    let scheme = config.url.split_once("://").map_or("", |(scheme, _)| scheme);
+    let web = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     if !web || config.url.len() > 2048 || config.url.chars().any(|c| c.is_control() || c == ' ') {
         return Err(Fault::invalid(format!("{at}url"), "must be an http or https URL of at most 2048 characters"));
     }
@@ -160,6 +161,9 @@ pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fa
     if secrets.into_iter().flatten().any(|secret| secret.len() > SECRET_BYTES_MAX) {
         let what = format!("token and credentials have at most {SECRET_BYTES_MAX} bytes each");
         return Err(Fault::invalid(at.trim_end_matches('.').to_owned(), what));
+    }
+    if let Some(Err(FieldViolation { field, description })) = core.drainer.get().map(|d| d.courier().check(config)) {
+        return Err(Fault::invalid(format!("{at}{field}"), description));
     }
     if config.id.as_ref().is_some_and(|id| id.len() > 256 || id.chars().any(char::is_control)) {
         return Err(Fault::invalid(format!("{at}id"), "must be at most 256 characters without control characters"));

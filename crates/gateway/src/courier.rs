@@ -14,7 +14,7 @@ use sabir_client::{Documents, Egress, Error, Receipt, Tls};
 use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
 use sabir_guard::sign::SigningKey;
 use sabir_guard::sign::webhook::{self, Attempt, WebhookSecret};
-use sabir_proto::{Authentication, Secret, Timestamp};
+use sabir_proto::{Authentication, FieldViolation, PushConfig, Secret, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::OwnedSemaphorePermit;
@@ -143,6 +143,18 @@ impl Courier for Webhooks {
         host_of(url).map_err(|fault| fault.to_string())
     }
 
+    /// By writing the headers that a delivery will have.
+    fn check(&self, config: &PushConfig) -> Result<(), FieldViolation> {
+        let wrong = |member: &str, description: String| FieldViolation { field: member.to_owned(), description };
+        if let Some(token) = &config.token {
+            secret("token", token).map_err(|why| wrong("token", why))?;
+        }
+        match &config.authentication {
+            Some(given) => authenticate(given, None, &mut HeaderMap::new()).map_err(|why| wrong("authentication", why)),
+            None => Ok(()),
+        }
+    }
+
     fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
         let webhooks = self.clone();
         Box::pin(async move {
@@ -244,8 +256,8 @@ fn plain(text: &str) -> Result<HeaderValue, String> {
 /// A value that is never shown. `what` is named if it cannot be sent, the value is not.
 fn secret(what: &str, value: &str) -> Result<HeaderValue, String> {
     let value = HeaderValue::from_bytes(value.as_bytes());
-    let mut value =
-        value.map_err(|_| format!("there are characters in the webhook's {what} that no header can carry"))?;
+    let mut value = value
+        .map_err(|_| format!("the webhook's {what} has control characters, such as a line break; a header has none"))?;
     value.set_sensitive(true);
     Ok(value)
 }

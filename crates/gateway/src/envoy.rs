@@ -15,6 +15,7 @@ use crate::wire::WireLog;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_client::envelope::{Answered, Envelope, Post, Seal, Unserved, seal, unseal};
+use sabir_client::redact::{self, Redact};
 use sabir_client::{Capacity, Egress, Endpoint, Error, Timeouts, Tls, TransportCode};
 use sabir_guard::authn::agnt::Ring;
 use sabir_proto::agnt::{Problem, ProblemCode};
@@ -246,7 +247,7 @@ fn evidence(unserved: &Unserved, time: Duration) -> Option<Error> {
     }
 }
 
-/// What our own caller is told. The peer's words are passed on unchanged, with who said them.
+/// What our own caller is told. The peer's words are passed on, without our secrets and with who said them.
 fn told(peer: &str, unserved: Unserved) -> Problem {
     let problem = match unserved {
         Unserved::Refused(problem) => problem,
@@ -270,7 +271,10 @@ fn told(peer: &str, unserved: Unserved) -> Problem {
         }
         other => Problem::new(ProblemCode::VenueUnreachable, other.to_string()),
     };
-    name_hop(problem, peer)
+    let mut problem = name_hop(problem, peer);
+    problem.message.redact(redact::process());
+    problem.details.redact(redact::process());
+    problem
 }
 
 /// Says which hop failed, unless somebody closer to it has said so.

@@ -5,6 +5,7 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use sabir_client::oauth::{self, Clock as _, Token, WallClock};
+use sabir_client::redact;
 use sabir_client::{Authorise, Client, Egress, Error, Leaving, Proof, Secret, UnreachableCause, Whose};
 use sabir_proto::card::SecurityScheme;
 use std::future::Future;
@@ -56,6 +57,7 @@ impl Grant {
         }
         let token = self.ask().await.map_err(|error| self.failed(&error))?;
         let access = token.access.clone();
+        redact::process().learn_passing(access.expose());
         *kept = Some(token);
         Ok(access)
     }

@@ -62,6 +62,7 @@ pub use remote::{Acquaintances, CARD_FRESH, Onward, Patience, Place, RemoteAgent
 /// The words of the booking network's envelopes.
 pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};
+pub use sabir_client::redact;
 pub use sabir_client::xpr::Account;
 /// The words of the client that are needed to say how to go out.
 pub use sabir_client::{

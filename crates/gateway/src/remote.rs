@@ -78,7 +78,7 @@ pub struct Upstream {
     pub profile: Option<&'static Profile>,
     /// What to show it. Nothing of the caller's.
     pub credentials: Credentials,
-    /// Where else its card may lead with these: origins besides the hosts of its places.
+    /// Where else its card may lead with these: origins besides those of its places.
     pub origins: Vec<String>,
     /// How TLS connections are made.
     pub tls: Tls,

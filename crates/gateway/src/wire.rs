@@ -3,7 +3,8 @@
 //!
 //! It is beside the task log and not part of it: lines in a few files of bounded size, written by a thread of its own. A
 //! task never waits for them, and where the disk cannot follow some are dropped and counted. Secrets are taken out before
-//! a line is made, by the same rules as in everything else that we show.
+//! a line is made, by the redactor of the process: every value that is configured, and every header that is not known to
+//! be harmless.
 
 mod draft;
 mod files;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use draft::Draft;
 use files::Files;
 use http::{HeaderMap, Method, StatusCode};
-use sabir_client::redact::Redactor;
+use sabir_client::redact;
 use sabir_client::{Note, Observer};
 use sabir_proto::TaskId;
 use serde::Deserialize;
@@ -85,7 +86,6 @@ pub struct WireLog(Option<Arc<Inner>>);
 struct Inner {
     keep: Keep,
     files: Files,
-    redactor: Redactor,
 }
 
 impl fmt::Debug for WireLog {
@@ -113,7 +113,7 @@ impl WireLog {
             return Ok(Self::off());
         }
         let files = Files::open(directory)?;
-        Ok(Self(Some(Arc::new(Inner { keep, files, redactor: Redactor::default() }))))
+        Ok(Self(Some(Arc::new(Inner { keep, files }))))
     }
 
     /// What is kept.
@@ -141,7 +141,7 @@ impl WireLog {
         if let Some(answer) = served.answer {
             draft.body(text(answer));
         }
-        inner.files.write(draft.line(Leg::Caller, served.task, &inner.redactor, None));
+        inner.files.write(draft.line(Leg::Caller, served.task, redact::process(), None));
     }
 
     /// Listens to a call, and keeps what was said if that is wanted. `problem` tells what went wrong, if anything did.
@@ -180,7 +180,7 @@ impl Heard {
     pub(crate) fn end(self, problem: Option<String>) {
         let (Some(inner), Ok(task)) = (self.log.0.as_ref(), TASK.try_with(|task| *task)) else { return };
         if problem.is_some() || inner.keep == Keep::All {
-            inner.files.write(self.draft.line(Leg::Upstream, task, &inner.redactor, problem.as_deref()));
+            inner.files.write(self.draft.line(Leg::Upstream, task, redact::process(), problem.as_deref()));
         }
     }
 }

@@ -58,14 +58,10 @@ pub enum Untaken {
     /// There is another with this number.
     #[error("there is another record with seq {0}; neither counts until a higher one comes")]
     Equivocation(u64),
-    /// The host does not publish the key.
-    #[error("the keys of {host} cannot be read: {reason}")]
-    Unproven {
-        /// The host of the endpoint.
-        host: String,
-        /// Why not.
-        reason: String,
-    },
+    /// The host does not publish the key. Why not is in our log alone: whoever publishes may be anybody, and would learn
+    /// which inner names there are and where they lead.
+    #[error("the keys of {0} cannot be read; a network's host publishes them at {KEYS}")]
+    Unproven(String),
     /// There is no room.
     #[error("there are {NETWORKS_MAX} networks already")]
     Full,
@@ -194,6 +190,11 @@ impl Registry {
     /// Its name.
     pub fn own(&self) -> &str {
         &self.own
+    }
+
+    /// Whether a record of this network would be checked against one that is kept, and not against keys of its host.
+    pub fn knows(&self, id: &str, now: Timestamp) -> bool {
+        self.kept(id, now).is_some()
     }
 
     /// Takes a record that was published here, or by a registry that told us.
@@ -347,8 +348,11 @@ impl Registry {
 async fn published(record: &Record, fetch: &impl Fetch) -> Result<KeySet, Untaken> {
     let invalid = || RecordFault::Invalid("endpoint is not a URL".into());
     let endpoint = record.url().ok_or_else(invalid)?;
-    let host = endpoint.host_str().unwrap_or_default().to_owned();
-    let unproven = |reason: String| Untaken::Unproven { host: host.clone(), reason };
+    let host = endpoint.host_str().unwrap_or_default();
+    let unproven = |reason: String| {
+        tracing::info!(network = %record.network_id, host, reason, "the keys of a network's host cannot be read");
+        Untaken::Unproven(host.to_owned())
+    };
     let url: Url = endpoint.join(KEYS).map_err(|_| invalid())?;
     let answer = fetch.fetch(Request { url, method: Method::Get, bytes_max: jwks::BYTES_MAX }).await;
     let answer = answer.map_err(|fault| unproven(fault.to_string()))?;

@@ -11,7 +11,7 @@
 //! | `document` | bytes with what caching needs |
 
 mod build;
-mod chain;
+pub(crate) mod chain;
 mod document;
 pub(crate) mod drift;
 mod elsewhere;

@@ -14,7 +14,7 @@ use sabir_gateway::{Bodies, OwnSecrets, Seal, Tls, Webhooks, Written};
 use sabir_guard::entrance::Secrets as _;
 use sabir_guard::sign::webhook::WebhookSecret;
 use sabir_network::webhook;
-use sabir_proto::{Event, FrozenTask, Seq, TaskId};
+use sabir_proto::{Event, FieldViolation, FrozenTask, PushConfig, Seq, TaskId};
 use sabir_store::{Ledger, Note, SecretRef, StoreError};
 use sabir_wire::{Dialect, Losses, write_push_event, write_push_task};
 use std::sync::Arc;
@@ -55,6 +55,10 @@ pub(crate) struct Deliveries {
 impl Courier for Deliveries {
     fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
         self.webhooks.host_of(url)
+    }
+
+    fn check(&self, config: &PushConfig) -> Result<(), FieldViolation> {
+        self.webhooks.check(config)
     }
 
     fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {

@@ -4,7 +4,7 @@ use crate::app::StartError;
 use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
 use crate::config::{Config, booking, store_path};
-use sabir_gateway::{Egress, Outbound};
+use sabir_gateway::{Egress, Outbound, redact};
 use sabir_guard::Seals;
 use sabir_guard::config::{Accept, AuthConfig};
 use sabir_guard::entrance::{Ground, Posture, Secrets};
@@ -42,7 +42,17 @@ impl ConfiguredSecrets {
 }
 
 impl Secrets for ConfiguredSecrets {
+    /// Every secret of a configuration passes here, at the start and when an agent or an organisation is added later, so
+    /// this is where the redactor of the process learns them.
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
+        let secret = self.read(reference)?;
+        redact::process().learn(secret.expose());
+        Ok(secret)
+    }
+}
+
+impl ConfiguredSecrets {
+    fn read(&self, reference: &SecretRef) -> Result<Secret, String> {
         match reference {
             SecretRef::Env(name) => match std::env::var(name) {
                 Ok(value) if !value.trim().is_empty() => Ok(Secret::new(value)),

@@ -77,6 +77,7 @@ mod summary;
 mod tls;
 mod watched;
 mod wire;
+mod xpr_registry;
 
 pub use app::{Server, StartError};
 pub use config::Config;
@@ -88,3 +89,4 @@ pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;
 pub use sabir_store::{Effect, Scope};
 pub use summary::{AgentSummary, Summary};
+pub use xpr_registry::{XprRegistration, XprRegistry};

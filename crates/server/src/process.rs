@@ -61,15 +61,43 @@ pub fn init_logging(default_filter: &str) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(!is_plain && std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_writer(|| LogWriter(std::io::stderr()))
         .log_internal_errors(false);
     // The error would say that there is a subscriber already.
     drop(if is_json_log() { log.json().try_init() } else { log.try_init() });
 }
 
+/// The standard error stream, on which no secret is written. The subscriber writes a line at once, so no secret is cut in
+/// two.
+#[cfg(feature = "logging")]
+struct LogWriter<W>(W);
+
+#[cfg(feature = "logging")]
+impl<W: std::io::Write> std::io::Write for LogWriter<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(sabir_gateway::redact::process().line(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "logging")]
+    #[test]
+    fn a_line_of_the_log_holds_no_secret() {
+        use std::io::Write as _;
+        sabir_gateway::redact::process().learn("a-secret-of-this-test");
+        let mut written = Vec::new();
+        LogWriter(&mut written).write_all(b"said \"a-secret-of-this-test\"\n").unwrap();
+        assert_eq!(written, b"said \"[redacted]\"\n");
+    }
 
     #[test]
     fn as_many_files_may_be_open_as_the_system_allows() {

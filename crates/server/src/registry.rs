@@ -7,27 +7,34 @@
 //! | `GET networks/{id}` | the record and its signature |
 //! | `GET search?intent=&category=&location=&feature=&limit=&cursor=` | who covers what, best first |
 //! | `GET changes?since=` | what is new, for other registries |
+//!
+//! How often an address may publish, and how many of its records are looked at, is in `publishers`.
+
+mod publishers;
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
 use crate::host::TokioHost;
 use crate::network::Network;
+use crate::peer::Peer;
 use crate::stack::{Untaken, collect};
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use publishers::Publishers;
 use sabir_engine::Host as _;
 use sabir_network::record::{BYTES_MAX, RecordFault, Signed};
 use sabir_network::registry::{Entry, Query, Taken, Untaken as NotTaken};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use tokio::sync::Semaphore;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 /// Below which path.
 const BASE: &str = "/registry/v1/";
-/// Records that are looked at at the same time: each may have us ask a stranger's server for its keys.
-const LOOKING_MAX: usize = 8;
-static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
+/// Who publishes here.
+static PUBLISHERS: LazyLock<Publishers> = LazyLock::new(Publishers::default);
+/// When a publisher may try again whose record could not be looked at.
+const SOON: Duration = Duration::from_secs(1);
 /// Networks in an answer where nobody says how many.
 const LIMIT: usize = 20;
 
@@ -55,6 +62,7 @@ pub(crate) async fn serve(
     network: &Arc<Network>,
     place: Place,
     request: Request<Incoming>,
+    peer: &Peer,
 ) -> Response<Body> {
     let query = request.uri().query().unwrap_or_default().to_owned();
     match (request.method().clone(), place) {
@@ -67,7 +75,10 @@ pub(crate) async fn serve(
             }
         }
         (method @ (Method::PUT | Method::DELETE), Place::Network(id)) => {
-            take(app, network, &id, request, method == Method::DELETE).await
+            match PUBLISHERS.count(peer.address, Instant::now()) {
+                Ok(()) => take(app, network, &id, request, peer, method == Method::DELETE).await,
+                Err(wait) => later(StatusCode::TOO_MANY_REQUESTS, "rate", "this address publishes too often", wait),
+            }
         }
         (_, place) => {
             let allowed = if matches!(place, Place::Network(_)) { "GET, HEAD, PUT, DELETE" } else { "GET, HEAD" };
@@ -83,6 +94,7 @@ async fn take(
     network: &Arc<Network>,
     id: &str,
     request: Request<Incoming>,
+    peer: &Peer,
     withdraws: bool,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
@@ -90,11 +102,12 @@ async fn take(
         Ok(taken) => taken,
         Err(Untaken { status, fault }) => return refused(status, "body", &fault.to_string()),
     };
-    let Ok(_looking) = LOOKING.try_acquire() else {
-        let words = "too many records are looked at; try again";
-        let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, "busy", words);
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        return response;
+    let federation = &network.federation;
+    // A network that is known is checked against its last record: nobody is asked, so nothing can be slow.
+    let asks_host = !federation.registry().knows(id, TokioHost.now());
+    let looking = asks_host.then(|| PUBLISHERS.look(peer.address)).transpose();
+    let Ok(_looking) = looking else {
+        return later(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many records are looked at; try again", SOON);
     };
     let signed = Signed::read(&taken.body).and_then(|signed| {
         let record = signed.claimed()?;
@@ -104,7 +117,6 @@ async fn take(
         }
         Ok(signed)
     });
-    let federation = &network.federation;
     let outcome = match signed {
         Ok(signed) => federation.registry().take(id, signed, None, federation.fetch(), TokioHost.now()).await,
         Err(fault) => Err(fault.into()),
@@ -122,7 +134,7 @@ async fn take(
                 }
                 NotTaken::Stale(_) => (StatusCode::CONFLICT, "stale"),
                 NotTaken::Equivocation(_) => (StatusCode::CONFLICT, "equivocation"),
-                NotTaken::Unproven { .. } => (StatusCode::FORBIDDEN, "unproven"),
+                NotTaken::Unproven(_) => (StatusCode::FORBIDDEN, "unproven"),
                 NotTaken::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             };
             refused(status, code, &why.to_string())
@@ -180,6 +192,13 @@ fn told(status: StatusCode, value: &Value) -> Response<Body> {
 
 fn refused(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     told(status, &json!({"error": {"code": code, "message": message}}))
+}
+
+/// A refusal that may end after so long.
+fn later(status: StatusCode, code: &str, message: &str, wait: Duration) -> Response<Body> {
+    let mut response = refused(status, code, message);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    response
 }
 
 fn answer_json(status: StatusCode, body: String) -> Response<Body> {

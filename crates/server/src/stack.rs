@@ -133,7 +133,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     if let Some(network) = &app.network
         && let Some(place) = registry::Place::at(request.uri().path())
     {
-        return Box::pin(registry::serve(app, network, place, request)).await;
+        return Box::pin(registry::serve(app, network, place, request, peer)).await;
     }
     let path = request.uri().path();
     let (at, rest_of_path) = match below_agent(app, path) {

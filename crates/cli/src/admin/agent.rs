@@ -70,6 +70,9 @@ pub(crate) struct Add {
     /// It recognises a message that it has seen, or does no harm by answering it twice.
     #[arg(long)]
     idempotent: bool,
+    /// Tell webhooks of callers about its tasks, whether or not the agent itself knows webhooks.
+    #[arg(long)]
+    push: bool,
     /// What happens when its card changes: alert uses the new one, hold waits for sabir agent approve.
     #[arg(long, value_name = "WHAT", value_parser = ["alert", "hold"])]
     on_drift: Option<String>,
@@ -90,6 +93,9 @@ impl Verb for Add {
         }
         if self.idempotent {
             settings.insert("idempotent".into(), true.into());
+        }
+        if self.push {
+            settings.insert("card".into(), json!({"capabilities": {"push_notifications": true}}));
         }
         if let Some(on_drift) = &self.on_drift {
             settings.insert("on_drift".into(), on_drift.clone().into());

@@ -15,6 +15,7 @@ use crate::render::{self, About, Floor, Node};
 use clap::Args;
 use sabir_client::Found;
 use sabir_client::signature::{Distrust, Source, Vouched, vouched};
+use sabir_wire::card::XprIdentity;
 
 /// Read the card of an agent: who it is, what it can do and how it is called.
 ///
@@ -56,7 +57,7 @@ impl Get {
             found
         };
         let (found, signature) = judged(session, found).await?;
-        let json = found.json();
+        let json = with_xpr(found.json(), found.xpr.as_ref());
         let mut faults = if self.validate { validate::faults(&found) } else { Vec::new() };
         if self.validate && signature.wrong {
             faults.push(format!("signatures: {}", signature.words));
@@ -70,6 +71,7 @@ impl Get {
             selected: selected.as_deref(),
             valid: self.validate.then_some("yes"),
             signature: Some(&signature.words),
+            xpr: found.xpr.as_ref(),
             verbose: session.out.verbose,
         };
         self.report(session, &json, &about)
@@ -90,6 +92,18 @@ impl Get {
         render::card(&mut floor, Node::new(json), about);
         session.out.fields(floor)?;
         Ok(Exit::Done)
+    }
+}
+
+/// A card with what its agent says of itself on XPR Network, for which A2A 1.0 has no members. Of a card of 1.0 they are
+/// there already.
+fn with_xpr(json: String, xpr: Option<&XprIdentity>) -> String {
+    let Some(xpr) = xpr.filter(|_| !json.contains("\"xpr:account\"")) else { return json };
+    let members = serde_json::to_string(xpr).unwrap_or_default();
+    let inner = members.trim_start_matches('{').trim_end_matches('}');
+    match json.trim_end().strip_suffix('}') {
+        Some(card) => format!("{card},{inner}}}"),
+        None => json,
     }
 }
 

@@ -139,6 +139,13 @@ fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Opt
         Kind::TaskNotFound => {
             format!("check the id ({}); add --debug for the agent's own reply", words.resume.command("task list"))
         }
+        // What its card was taken for may be what it does not speak.
+        Kind::VersionNotSupported if is_version_open(words) => again("--a2a-version auto"),
+        Kind::MethodNotFound | Kind::InvalidRequest
+            if is_version_open(words) && words.settings.text("a2a-version").is_some() =>
+        {
+            "its card names no version: leave --a2a-version out, and the one it speaks is found".into()
+        }
         Kind::VersionNotSupported => match oldest_spoken(words.found) {
             Some(version) => again(&format!("--a2a-version {version}")),
             None => format!("see what it speaks: {}", words.resume.command("card get")),
@@ -161,6 +168,10 @@ fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Opt
         }
         _ => "add --debug for the agent's own reply".into(),
     })
+}
+
+fn is_version_open(words: &Words<'_>) -> bool {
+    words.found.is_some_and(Found::is_version_open)
 }
 
 fn doctor(words: &Words<'_>) -> String {

@@ -5,7 +5,7 @@ use crate::settings::{Settings, Source};
 
 /// Flags that have to be repeated for the command to reach the same agent in the same way. Credentials are not among
 /// them, and neither is what comes from a variable or a file: that is still there.
-const REPEATED: [&str; 13] = [
+const REPEATED: [&str; 14] = [
     "agent-card",
     "config",
     "a2a-version",
@@ -15,6 +15,7 @@ const REPEATED: [&str; 13] = [
     "client-cert",
     "client-key",
     "xpr-account",
+    "as-user",
     "card-trust",
     "trusted-keys",
     "trusted-ca",

@@ -222,9 +222,9 @@ impl Session {
         Ok(Credentials { tokens, signer, ..given })
     }
 
-    /// Who signs, if an account was named.
-    pub(crate) fn signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
-        signer(&self.settings, &self.out.redactor)
+    /// Who signs for agents that are found by their account, if an account was named.
+    pub(crate) fn account_signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
+        super::signer::account(&self.settings, &self.out.redactor)
     }
 
     /// A client in the making, as the settings want it, with nobody watching.
@@ -276,7 +276,8 @@ impl Session {
         self.settings.duration("poll-interval").map_or_else(Pace::default, Pace::every)
     }
 
-    fn timed_out(&self, limit: Duration) -> Problem {
+    /// What is said after a --timeout.
+    pub(crate) fn timed_out(&self, limit: Duration) -> Problem {
         let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
         match self.watcher.task() {
             Some(task) => problem.hint(self.resume().rejoin(&task)),

@@ -1,24 +1,36 @@
-//! `--xpr-account`: calls are signed as an account of XPR Network.
+//! `--xpr-account` and `--as-user`: credentials that are made for each call.
 //!
-//! The key comes from the environment alone. On a command line everybody would see it, and a file of settings may lie in
-//! a repository.
+//! What they are made with comes from the environment alone. On a command line everybody would see it, and a file of
+//! settings may lie in a repository.
 
 use crate::problem::Problem;
 use crate::redact::Redactor;
 use crate::settings::Settings;
+use sabir_client::native_token::Issuer;
 use sabir_client::xpr::Account;
 use sabir_client::{Authorise, Secret};
 use std::sync::Arc;
 
-/// Where the key is.
+/// Where the key of an account is.
 const KEY: &str = "XPR_PRIVATE_KEY";
+/// Where the secret is that agent-native servers share.
+const SHARED: &str = "A2A_SECRET";
 
-/// Who signs, if an account was named.
+/// Who signs, or vouches for a user, if either was asked for.
 pub(super) fn signer(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn Authorise>>, Problem> {
+    match (account(settings, redactor)?, user(settings, redactor)?) {
+        (Some(_), Some(_)) => {
+            Err(Problem::usage("--xpr-account and --as-user are two credentials, and a call has one")
+                .hint("leave one of them out"))
+        }
+        (account, user) => Ok(account.or(user)),
+    }
+}
+
+/// Signs calls as an account of XPR Network, if one was named.
+pub(super) fn account(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn Authorise>>, Problem> {
     let Some(name) = settings.text("xpr-account") else { return Ok(None) };
-    let key = std::env::var(KEY).unwrap_or_default();
-    let key = key.trim();
-    redactor.learn(key);
+    let key = secret(KEY, redactor);
     if key.is_empty() {
         return Err(Problem::usage(format!(
             "--xpr-account {name} signs calls with the key in {KEY}, which is not set"
@@ -28,4 +40,29 @@ pub(super) fn signer(settings: &Settings, redactor: &Redactor) -> Result<Option<
     let account = Account::new(name, &Secret::new(key));
     let account = account.map_err(|fault| Problem::usage(format!("--xpr-account: {fault}")).hint("sabir help"))?;
     Ok(Some(Arc::new(account)))
+}
+
+/// Names a user to an agent-native server, if one was given.
+fn user(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn Authorise>>, Problem> {
+    let Some(email) = settings.text("as-user") else { return Ok(None) };
+    let shared = secret(SHARED, redactor);
+    if shared.is_empty() {
+        return Err(Problem::usage(format!(
+            "--as-user {email} signs a token with the secret in {SHARED}, which is not set"
+        ))
+        .hint(format!("export {SHARED} with the secret that the agent's server has")));
+    }
+    if !email.split_once('@').is_some_and(|(name, domain)| !name.is_empty() && !domain.is_empty()) {
+        return Err(
+            Problem::usage(format!("--as-user {email}: a user is an e-mail address")).hint("--as-user ana@example.com")
+        );
+    }
+    Ok(Some(Arc::new(Issuer::new(email, Some(Secret::new(shared))))))
+}
+
+/// A secret of the environment; empty where it is not set.
+fn secret(variable: &str, redactor: &Redactor) -> String {
+    let value = std::env::var(variable).unwrap_or_default().trim().to_owned();
+    redactor.learn(&value);
+    value
 }

@@ -11,8 +11,8 @@ use sabir_proto::{
     Answer, CancelTask, Content, ContextId, Json, Message, NonText, Object, Part, Role, TaskRef, Tenant, TheirTask,
 };
 use sabir_server::config::network::Network;
+use sabir_server::{XprRegistration, XprRegistry};
 use serde_json::{Map, Value, json};
-use std::net::IpAddr;
 use std::time::Duration;
 use url::Url;
 
@@ -29,8 +29,14 @@ const SHOWN_CHARS: usize = 100;
 pub(super) struct Desk {
     session: Session,
     egress: Egress,
-    registry: Option<Registry>,
+    chain: Option<ChainTables>,
     confirm: bool,
+}
+
+/// What a chain knows: where accounts are reached and what they agreed, and how far their agents can be trusted.
+struct ChainTables {
+    jobs: Registry,
+    agents: XprRegistry,
 }
 
 type Arguments = Map<String, Value>;
@@ -45,24 +51,26 @@ impl Desk {
         let wrong = |error: sabir_client::Error| Problem::usage(error.to_string()).hint("sabir mcp --help");
         let mut egress = allowed.iter().fold(Egress::public(), |policy, network| policy.and(network.net()));
         // What was typed by a person may be called; what a tool names may not, unless it is the same place.
-        let named = session.settings.text("agent-card").and_then(|text| Url::parse(text).ok());
-        if let Some(url) = named {
-            egress = match url.host() {
-                Some(url::Host::Ipv4(address)) => egress.and(IpAddr::from(address).into()),
-                Some(url::Host::Ipv6(address)) => egress.and(IpAddr::from(address).into()),
-                Some(url::Host::Domain("localhost")) => egress.and_loopback(),
-                Some(url::Host::Domain(_)) | None => egress,
-            };
+        let named = session.settings.text("agent-card").and_then(|text| Reference::parse(text).ok());
+        if let Some(Reference::Origin(url) | Reference::At(url)) = named {
+            egress = egress.and_place(&url);
         }
         let tls = crate::call::tls(&session.settings).map_err(wrong)?;
-        let registry = node.map(|node| Registry::new(node, &tls)).transpose().map_err(wrong)?;
-        Ok(Self { session, egress, registry, confirm })
+        let chain = match node {
+            None => None,
+            Some(node) => {
+                let agents = XprRegistry::new(node, &tls);
+                let agents = agents.map_err(|error| Problem::usage(error).hint("sabir mcp --help"))?;
+                Some(ChainTables { jobs: Registry::new(node, &tls).map_err(wrong)?, agents })
+            }
+        };
+        Ok(Self { session, egress, chain, confirm })
     }
 
     /// Does what a tool is for. The error is for whoever uses the tool.
     pub(super) async fn attend(&self, by: By, deed: Deed, arguments: &Arguments) -> Result<Value, String> {
         match deed {
-            Deed::Discover => Ok(described(&self.found(by, arguments).await?)),
+            Deed::Discover => self.discover(by, arguments).await,
             Deed::Send => self.send(by, arguments).await,
             Deed::Get => {
                 let agent = self.agent(by, arguments).await?;
@@ -77,6 +85,21 @@ impl Desk {
             }
             Deed::Delegate => self.delegate(by, arguments).await,
         }
+    }
+
+    /// The card of an agent. Of one that is known by its account, the chain says how far it can be trusted; what a card says
+    /// of that is the agent's own word.
+    async fn discover(&self, by: By, arguments: &Arguments) -> Result<Value, String> {
+        let found = self.found(by, arguments).await?;
+        let mut described = described(&found);
+        if let (By::Account, Some(chain)) = (by, &self.chain) {
+            let account = text(arguments, "account")?;
+            match chain.agents.registration(account).await {
+                Ok(known) => described["xpr"] = registered(account, &known),
+                Err(why) => described["xprProblem"] = why.into(),
+            }
+        }
+        Ok(described)
     }
 
     async fn send(&self, by: By, arguments: &Arguments) -> Result<Value, String> {
@@ -143,7 +166,7 @@ impl Desk {
     }
 
     fn registry(&self) -> Result<&Registry, String> {
-        self.registry.as_ref().ok_or_else(|| "no node of the chain is configured".to_owned())
+        self.chain.as_ref().map(|chain| &chain.jobs).ok_or_else(|| "no node of the chain is configured".to_owned())
     }
 
     /// The card of the agent that is meant.
@@ -173,7 +196,7 @@ impl Desk {
         } else {
             let tokens = self.session.stored_tokens(&found).await.map_err(|stop| words(&stop))?;
             let signer = match by {
-                By::Account => self.session.signer().map_err(|problem| problem.message)?,
+                By::Account => self.session.account_signer().map_err(|problem| problem.message)?,
                 By::Reference => None,
             };
             Credentials { tokens: tokens.into_iter().collect(), signer, ..Credentials::default() }
@@ -280,13 +303,28 @@ fn described(found: &Found) -> Value {
         json!({"binding": interface.protocol_binding, "version": interface.protocol_version, "url": interface.url})
     });
     let asks = card.security_schemes.iter().map(|(name, scheme)| (name.clone(), describe_scheme(name, scheme).into()));
-    json!({
+    let mut described = json!({
         "name": card.name, "description": card.description, "version": card.version,
         "card": found.url.as_ref().map(Url::as_str),
         "streaming": card.capabilities.streaming,
         "skills": skills.collect::<Vec<_>>(),
         "interfaces": speaks.collect::<Vec<_>>(),
         "credentials": asks.collect::<Map<String, Value>>(),
+    });
+    if let Some(own) = &found.xpr {
+        described["xpr"] = json!({
+            "account": own.account, "owner": own.owner, "registeredAt": own.registered_at,
+            "trustScore": own.trust_score, "kycLevel": own.kyc_level, "source": "card",
+        });
+    }
+    described
+}
+
+/// What the chain says of an agent.
+fn registered(account: &str, known: &XprRegistration) -> Value {
+    json!({
+        "account": account, "owner": known.owner, "registeredAt": known.registered_at,
+        "trustScore": known.trust_score, "kycLevel": known.kyc_level, "source": "chain",
     })
 }
 

@@ -1,6 +1,8 @@
 //! Agent cards.
 
 use super::{Floor, Node};
+use sabir_proto::Timestamp;
+use sabir_wire::card::XprIdentity;
 
 /// What stands beside a card when it is shown.
 #[derive(Debug, Default)]
@@ -13,6 +15,8 @@ pub(crate) struct About<'a> {
     pub(crate) valid: Option<&'a str>,
     /// What became of its signature.
     pub(crate) signature: Option<&'a str>,
+    /// What it says of its agent on XPR Network.
+    pub(crate) xpr: Option<&'a XprIdentity>,
     pub(crate) verbose: bool,
 }
 
@@ -55,8 +59,24 @@ pub(crate) fn card(floor: &mut Floor, card: Node<'_>, about: &About<'_>) {
             modes(floor, skill, "Skill tags", "tags");
         }
     }
+    if let Some(xpr) = about.xpr {
+        self::xpr(floor, xpr);
+    }
     floor.maybe("Valid", about.valid);
     floor.maybe("Signature", about.signature);
+}
+
+/// The agent's account, and how far it says it can be trusted; only the chain knows whether that is so.
+fn xpr(floor: &mut Floor, xpr: &XprIdentity) {
+    floor.field("XPR account", &xpr.account);
+    floor.field("XPR protocol", &xpr.protocol);
+    floor.maybe("Trust score", xpr.trust_score.map(|score| score.to_string()).as_deref());
+    floor.maybe("KYC level", xpr.kyc_level.map(|level| level.to_string()).as_deref());
+    floor.maybe("Owner", xpr.owner.as_deref());
+    if xpr.registered_at > 0 {
+        let seconds = i64::try_from(xpr.registered_at).unwrap_or(i64::MAX);
+        floor.field("Registered", &Timestamp::from_millis(seconds.saturating_mul(1000)).to_string());
+    }
 }
 
 fn modes(floor: &mut Floor, holder: Node<'_>, label: &str, name: &str) {

@@ -138,6 +138,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "none",
         "Sign calls as this account of XPR Network, with the key in the variable XPR_PRIVATE_KEY (PVT_K1_… or WIF)",
     ),
+    plain(
+        "as-user",
+        Text,
+        "none",
+        "Call an agent-native agent as this user (an e-mail address), with a token made for each call under the secret in \
+         the variable A2A_SECRET",
+    ),
     many(plain(
         "svc-param",
         K::Pair,

@@ -292,3 +292,29 @@ fn a_message_reaches_the_agent_as_it_was_typed() {
     );
     assert!(params["message"]["taskId"].is_null() && params["message"]["contextId"].is_null(), "{params}");
 }
+
+#[test]
+fn a_file_that_cannot_be_fetched_does_not_keep_the_others_from_being_saved() {
+    let gone = "http://127.0.0.1:9/gone.bin";
+    let parts = json!([
+        {"text": "first", "filename": "first.txt"},
+        {"url": gone, "filename": "gone.bin"},
+        {"text": "last", "filename": "last.txt"}
+    ]);
+    let rogue = Rogue::agent(false, move |_| Say::Result(settled(parts.clone())));
+    let place = Place::new();
+    let out = place.directory.path().join("out");
+    let arguments = ["task", "download", "t-1", "--dir", out.to_str().unwrap(), "-a", &rogue.url()];
+    let ran = place.run(&[&arguments[..], &["-o", "text"]].concat());
+    assert_eq!(ran.code, Some(3), "{} {}", ran.out, ran.err);
+    for name in ["first.txt", "last.txt"] {
+        assert!(out.join(name).exists(), "{name}: {} {}", ran.out, ran.err);
+        assert!(ran.out.contains(&format!("Saved: {}", out.join(name).display())), "{}", ran.out);
+    }
+    assert!(!out.join("gone.bin").exists() && !ran.out.contains("gone.bin"), "{}", ran.out);
+    assert!(ran.err.contains("1 of 3 files could not be saved") && ran.err.contains("gone.bin"), "{}", ran.err);
+    // In JSON it is one document: the error, which names what was saved.
+    let again = place.run(&[&arguments[..], &["-o", "json", "--force"]].concat());
+    let error = serde_json::from_str::<Value>(&again.out).unwrap();
+    assert!(error["error"]["message"].as_str().unwrap().contains("last.txt"), "{error}");
+}

@@ -114,6 +114,14 @@ fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
 }
 
 #[test]
+fn a_scheme_in_capitals_is_the_same_scheme() {
+    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let hook = Hook::answering(204);
+    sabir.send("/", &with_hook(&hook.url.replace("http://", "HTTP://")));
+    assert!(hook.heard_to_the_end().iter().all(|asked| asked.path.starts_with("/hook?")));
+}
+
+#[test]
 fn a_webhook_that_was_registered_in_0_3_gets_the_task() {
     let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
     let hook = Hook::answering(200);

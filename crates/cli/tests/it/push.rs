@@ -150,6 +150,15 @@ fn bad_configs() -> Vec<(Value, &'static str)> {
     bad.push((json!({"url": HOOK, "id": 7}), "id"));
     bad.push((json!({"url": HOOK, "authentication": {"credentials": "x"}}), "authentication"));
     bad.push((json!({"url": HOOK, "authentication": "Bearer"}), "authentication"));
+    // What no header can carry would be found at each delivery, and its owner not told.
+    for secret in ["a\r\nX-Other: b", "a\u{0}b", "a\u{7f}"] {
+        bad.push((json!({"url": HOOK, "token": secret}), "token"));
+        bad.push((
+            json!({"url": HOOK, "authentication": {"scheme": "Bearer", "credentials": secret}}),
+            "authentication",
+        ));
+    }
+    bad.push((json!({"url": HOOK, "authentication": {"scheme": "Bearer\r\nX", "credentials": "x"}}), "authentication"));
     bad
 }
 

@@ -444,3 +444,13 @@ fn a_card_with_a_wrong_signature_is_never_used() {
     let said = agent(&desk, &sabir.home, &["refresh", "stub"]).json();
     assert_eq!((&said["card"], &said["changes"]), (&json!("used"), &json!(["signer"])), "{said}");
 }
+
+#[test]
+fn webhooks_are_switched_on_for_an_agent_that_is_added() {
+    let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
+    agent(&desk, &sabir.home, &["add", &elsewhere.url, "--name", "silent"]).ok();
+    agent(&desk, &sabir.home, &["add", &elsewhere.url, "--name", "told", "--push"]).ok();
+    eventually("both are served", || is_there(&sabir, "silent") && is_there(&sabir, "told"));
+    let pushes = |name: &str| card(&sabir, name)["capabilities"]["pushNotifications"].clone();
+    assert_eq!((pushes("told"), pushes("silent") == json!(true)), (json!(true), false));
+}

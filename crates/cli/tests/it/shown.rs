@@ -1,10 +1,11 @@
 //! What a hub shows to agents elsewhere, taken by servers that look at it: what is right opens the door, what is wrong is a
 //! plain failure, and the secret is nowhere but on the wire.
 
-use crate::ask::{saying, state};
+use crate::ask::{envelope, saying, state};
 use crate::authority::Authority;
 use crate::federation::{self, SIGNING_KEY};
-use crate::sabir::{AGENTS, Home, Sabir};
+use crate::http::Request;
+use crate::sabir::{AGENTS, Home, Sabir, eventually};
 use crate::stub::{self, Asked, Told};
 use crate::tls::secured;
 use base64::Engine as _;
@@ -165,6 +166,62 @@ fn a_token_of_agent_native() {
     let bad = hub(&url, shown, &[("secret", "a-secret-that-only-one-of-them-has")]);
     fails(&bad, REFUSED);
     kept_secret(bad, &["a-secret-that-only-one-of-them-has", "Bearer eyJ"]);
+}
+
+/// An agent that says back what it was shown, in the way that a message asks for.
+fn parrot() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let card = stub::card(&format!("http://{}", listener.local_addr().unwrap()));
+    stub::serve_at(listener, move |asked: &Asked| -> Told {
+        if asked.path.contains("well-known") {
+            return (200, "application/json", card.clone());
+        }
+        let (call, shown) = (asked.json(), asked.header("authorization").unwrap_or_default());
+        let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{{\"got\":\"{shown}\"}}"));
+        let words = format!("upstream saw {shown}, which is {encoded}, or {}", shown.replace(' ', "%20"));
+        let message =
+            json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": words}, {"data": {"saw": shown}}]});
+        let said = match call["params"]["message"]["parts"][0]["text"].as_str().unwrap_or_default() {
+            "error" => json!({"error": {"code": -32603, "message": words}}),
+            "reply" => json!({"result": {"message": message}}),
+            "page" => return (500, "text/plain", words),
+            _ => json!({"result": {"task": {
+                "id": "t", "contextId": "c", "status": {"state": "TASK_STATE_FAILED", "message": message}
+            }}}),
+        };
+        let mut answer = json!({"jsonrpc": "2.0", "id": call["id"]});
+        answer.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+        (200, "application/json", answer.to_string())
+    })
+}
+
+#[test]
+fn what_an_agent_repeats_of_our_credential_is_seen_by_no_caller_and_kept_nowhere() {
+    let token = "upstream-secret-TOK-999999";
+    let encoded = base64::engine::general_purpose::STANDARD.encode(token);
+    let inner = &encoded[..encoded.len() - 4];
+    let lines = "bearer = \"file:token\"\nidempotent = true\n[agent.card.capabilities]\npush_notifications = true";
+    let hub = hub(&parrot(), lines, &[("token", token)]);
+    for way in ["error", "status", "reply", "page"] {
+        let said = hub.rpc("/", "SendMessage", &saying(way)).to_string();
+        assert!(!said.contains(token) && !said.contains(inner), "{way}: {said}");
+        if way != "page" {
+            assert!(said.contains("upstream saw Bearer [redacted]"), "{way}: {said}");
+        }
+    }
+    let caller = "callers-own-token-TOK-1";
+    let mut noted = saying("error");
+    let hook = json!({"url": "http://127.0.0.1:8999/hook?key=webhook-key-of-a-caller", "id": "h"});
+    noted["configuration"] = json!({"taskPushNotificationConfig": hook});
+    let request = Request::post("/", envelope("SendMessage", &noted))
+        .with("Content-Type", "application/json")
+        .with("A2A-Version", "1.0")
+        .with("X-Auth-Token", caller);
+    assert_eq!(hub.ask(&request).status, 200);
+    let wire = hub.home.data().join("wire");
+    eventually("the record is written", || holds(&wire, b"127.0.0.1:8999/hook?key=[redacted]"));
+    assert!(holds(&wire, b"x-auth-token") && !holds(&wire, b"webhook-key-of-a-caller"));
+    kept_secret(hub, &[token, inner, caller]);
 }
 
 #[test]

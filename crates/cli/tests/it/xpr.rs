@@ -186,3 +186,43 @@ fn a_search_without_end_ends_and_says_where_it_stopped() {
     assert_eq!((list["tasks"].as_array().unwrap().len(), &list["nextPageToken"]), (100, &json!("100")));
     assert!(ran.stderr.contains("--page-token 100"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_card_is_shown_with_the_account_of_its_agent_and_how_far_it_can_be_trusted() {
+    fn trusted_card(url: &str) -> String {
+        let mut card: Value = serde_json::from_str(&xpr_card(url)).unwrap();
+        card["xpr:registeredAt"] = json!(1_700_000_000);
+        (card["xpr:trustScore"], card["xpr:kycLevel"], card["xpr:owner"]) = (json!(76), json!(2), json!("carol"));
+        card.to_string()
+    }
+    let desk = Desk::new();
+    let (url, _) = agent(trusted_card);
+    let ran = desk.run(&["card", "get", "-a", &url, "-o", "text"]);
+    let lines: Vec<&str> = ran.ok().lines().skip_while(|line| !line.starts_with("XPR account")).collect();
+    assert_eq!(
+        lines,
+        [
+            "XPR account: bob",
+            "XPR protocol: https",
+            "Trust score: 76",
+            "KYC level: 2",
+            "Owner: carol",
+            "Registered: 2023-11-14T22:13:20.000Z",
+            "Signature: absent"
+        ]
+    );
+    let card = desk.run(&["card", "get", "-a", &url, "-o", "json"]).json();
+    assert_eq!(
+        (&card["xpr:account"], &card["xpr:trustScore"], &card["xpr:kycLevel"], &card["xpr:owner"]),
+        (&json!("bob"), &json!(76), &json!(2), &json!("carol")),
+        "{card}"
+    );
+    assert!(card["supportedInterfaces"].is_array(), "{card}");
+    // A card without an account is shown as ever.
+    let (plain, _) = agent(card_without_account);
+    assert!(!desk.run(&["card", "get", "-a", &plain, "-o", "text"]).ok().contains("XPR"));
+}
+
+fn card_without_account(url: &str) -> String {
+    crate::stub::card(url)
+}

@@ -31,13 +31,13 @@ impl Agent {
         let begun = Instant::now();
         let mut answer = match &body {
             // An endpoint that may be at one of several places is looked for.
-            Some(body) if at == self.chosen().url => self.line.post(headers.clone(), body.clone()).await?,
-            _ => self.line.request(method.clone(), at.clone(), headers.clone(), body.clone()).await?,
+            Some(body) if at == self.chosen().url => self.line().post(headers.clone(), body.clone()).await?,
+            _ => self.line().request(method.clone(), at.clone(), headers.clone(), body.clone()).await?,
         };
         // Servers of 1.0.0 may know the older media type only.
         if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            answer = self.line.request(method, at, headers, body).await?;
+            answer = self.line().request(method, at, headers, body).await?;
         }
         let (status, headers) = (answer.status, answer.headers.clone());
         Ok(Exchange { status, headers, elapsed: begun.elapsed(), answer })

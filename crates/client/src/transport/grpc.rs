@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
+use url::Url;
 
 type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Counted>;
 type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Counted>;
@@ -277,7 +278,9 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
     let nobody = |reason: &str| Error::nobody(host, explain(reason, false), true);
-    door.egress().check_name(host)?;
+    if let Ok(url) = Url::parse(&uri.to_string()) {
+        door.egress().check_url(host, &url)?;
+    }
     let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
         ResolveError::Refused(refusal) => Error::Refused(refusal),
         unknown @ ResolveError::Unknown { .. } => {

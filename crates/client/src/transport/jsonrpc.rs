@@ -163,8 +163,10 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     let dialect = line.chosen.dialect;
     let answer = read_answer(dialect, ready.asked, result, &mut mint, &mut losses)?;
     // What they left out is none of their bytes.
-    let result =
-        reply.result.map_or_else(|| Bytes::copy_from_slice(result.as_bytes()), |r| body.slice_ref(r.get().as_bytes()));
+    let result = match reply.result.filter(|theirs| theirs.get() == result) {
+        Some(theirs) => body.slice_ref(theirs.get().as_bytes()),
+        None => Bytes::copy_from_slice(result.as_bytes()),
+    };
     let said = match dialect {
         Dialect::V1 => Said::within(answer, result.clone(), losses),
         _ => said_answer(dialect, answer, std::str::from_utf8(&result).ok(), losses),
@@ -196,6 +198,11 @@ fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<
         ));
     }
     match reply.result {
+        // The Go SDK writes a list that is empty so.
+        Some(result) if asked == Asked::Pushes && result.get() == "null" => Ok(match line.chosen.dialect {
+            Dialect::V1 => r#"{"configs":[]}"#,
+            _ => "[]",
+        }),
         Some(result) => Ok(result.get()),
         None if asked == Asked::Deletion => Ok("null"),
         None => Err(invalid("neither a result nor an error")),

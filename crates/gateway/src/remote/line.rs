@@ -3,6 +3,7 @@
 use super::replica::{Replica, Room};
 use crate::circuit::Passage;
 use crate::wire::Heard;
+use sabir_client::redact::{self, Redact};
 use sabir_client::{Agent, Error, Events, Follow, Said};
 use sabir_proto::transfer::Claim;
 use sabir_proto::{Answer, CancelTask, Code, ListTasks, SendMessage, TaskRef, TheirEvent, TheirTask};
@@ -35,29 +36,29 @@ impl Line {
     }
 
     pub(super) async fn send(&self, request: SendMessage) -> Result<Answer, Error> {
-        self.through(self.agent.send(request)).await.map(|said| said.value)
+        self.through(self.agent.send(request)).await
     }
 
     pub(super) async fn task(&self, id: &TaskRef) -> Result<TheirTask, Error> {
-        self.through(self.agent.task(id)).await.map(|said| said.value)
+        self.through(self.agent.task(id)).await
     }
 
     /// The same, showing that it was handed over for us.
     pub(super) async fn claimed(&self, id: &TaskRef, claim: Option<&Claim>) -> Result<TheirTask, Error> {
         let Some(claim) = claim else { return self.task(id).await };
         let agent = self.agent.claiming(claim)?;
-        self.through(agent.task(id)).await.map(|said| said.value)
+        self.through(agent.task(id)).await
     }
 
     pub(super) async fn list(&self, request: ListTasks) -> Result<Answer, Error> {
-        self.through(self.agent.list(request)).await.map(|said| said.value)
+        self.through(self.agent.list(request)).await
     }
 
     pub(super) async fn cancel(&self, request: CancelTask) -> Result<TheirTask, Error> {
         let passage = self.replica.pass_by()?;
-        let answer = self.agent.cancel(request).await;
+        let answer = redacted(self.agent.cancel(request).await.map(|said| said.value));
         passage.judge(answer.as_ref().err());
-        answer.inspect_err(|error| self.doubt(error)).map(|said| said.value)
+        answer.inspect_err(|error| self.doubt(error))
     }
 
     pub(super) async fn stream(&self, request: SendMessage, follow: Follow) -> Result<Stream, Error> {
@@ -68,9 +69,10 @@ impl Line {
         self.open(self.agent.resume(task, after, follow)).await
     }
 
-    async fn through<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    async fn through<T: Redact>(&self, call: impl Future<Output = Result<Said<T>, Error>>) -> Result<T, Error> {
         let (passage, _room) = self.replica.pass()?;
         let (answer, heard) = self.replica.wire.listen(call).await;
+        let answer = redacted(answer.map(|said| said.value));
         self.replica.judge(passage, answer.as_ref().err());
         if let Some(heard) = heard {
             heard.end(answer.as_ref().err().map(ToString::to_string));
@@ -81,7 +83,7 @@ impl Line {
     async fn open(&self, call: impl Future<Output = Result<Events, Error>>) -> Result<Stream, Error> {
         let (passage, room) = self.replica.pass()?;
         let (opened, heard) = self.replica.wire.listen(call).await;
-        match opened {
+        match opened.map_err(clean) {
             Ok(events) => Ok(Stream { events, passage: Some(passage), opened: Instant::now(), heard, _room: room }),
             Err(error) => {
                 if let Some(heard) = heard {
@@ -112,6 +114,17 @@ impl Line {
             self.replica.lose(self.agent.interface());
         }
     }
+}
+
+/// What they say about the work, without the secrets that they repeat: it goes to our caller and into the log.
+fn redacted<T: Redact>(mut answer: Result<T, Error>) -> Result<T, Error> {
+    answer.redact(redact::process());
+    answer
+}
+
+fn clean(mut error: Error) -> Error {
+    error.redact(redact::process());
+    error
 }
 
 /// Whether they speak otherwise than their card says.
@@ -163,7 +176,7 @@ impl Stream {
                 }
             },
         };
-        said.map(|said| said.map(|said: Said<TheirEvent>| said.value)).transpose()
+        redacted(said.map(|said| said.map(|said: Said<TheirEvent>| said.value)).transpose())
     }
 
     /// It has told all that is wanted of it.

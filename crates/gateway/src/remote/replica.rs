@@ -11,6 +11,7 @@ use crate::keeper::Keeper;
 use crate::keeper::by_way;
 use crate::scout::{Scout, try_out, vouch};
 use crate::wire::WireLog;
+use sabir_client::redact;
 use sabir_client::{Agent, Audience, Capacity, Client, Egress, Error, Found, Profile, Reference, Timeouts, Version};
 use sabir_proto::card::Interface;
 use sabir_proto::transfer::same_agent;
@@ -245,7 +246,7 @@ impl Replica {
         let begun = Instant::now();
         let problem = match tokio::time::timeout(CARD_TIME, self.card()).await {
             Ok(Ok(_)) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(error)) => Some(redact::process().words(&error.to_string()).into_owned()),
             Err(_) => Some(format!("its card took longer than {CARD_TIME:?}")),
         };
         self.checks().note(begun.elapsed(), problem);

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// Bytes kept of a body or an event; of what is longer, the beginning.
 const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of an event that are held until the line is made: what is kept of it, and as much again of a secret that begins
+/// there.
+const FRAME_BYTES_MAX: usize = 24 << 10;
 /// Events kept of a stream: the first ones.
 const FRAMES_MAX: usize = 64;
 
@@ -20,8 +23,15 @@ pub(super) struct Draft {
     at_ms: Option<u64>,
     asked: Option<Box<Asked>>,
     answered: Option<Box<Answered>>,
-    frames: Vec<String>,
+    frames: Vec<Frame>,
     frames_left_out: u64,
+}
+
+/// The beginning of an event, and how long it was.
+#[derive(Debug)]
+struct Frame {
+    data: String,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -71,7 +81,7 @@ impl Draft {
 
     fn frame(&mut self, data: &str) {
         if self.frames.len() < FRAMES_MAX {
-            self.frames.push(cut(data));
+            self.frames.push(Frame { data: beginning(data, FRAME_BYTES_MAX).to_owned(), bytes: data.len() });
         } else {
             self.frames_left_out += 1;
         }
@@ -79,7 +89,7 @@ impl Draft {
 
     /// The line that is kept, without secrets.
     pub(super) fn line(self, leg: Leg, task: TaskId, redactor: &Redactor, problem: Option<&str>) -> String {
-        let clean = |text: String| Value::String(redactor.body(&text));
+        let clean = |text: &str, bytes: usize| Value::String(kept(text, bytes, redactor));
         let mut line = Map::new();
         line.insert("task".into(), json!(task.to_string()));
         line.insert("atMs".into(), json!(self.at_ms.unwrap_or_else(now_ms)));
@@ -87,18 +97,18 @@ impl Draft {
         let headers = |headers: &HeaderMap| {
             let mut headers = shown(headers);
             for (name, value) in &mut headers {
-                *value = json!(redactor.header(name, value.as_str().unwrap_or_default()));
+                *value = json!(redactor.listed_header(name, value.as_str().unwrap_or_default()));
             }
             headers
         };
         let body = |body: Option<Bytes>| {
             let body = body.filter(|body| !body.is_empty())?;
-            std::str::from_utf8(&body).ok().map(|text| clean(cut(text)))
+            std::str::from_utf8(&body).ok().map(|text| clean(text, text.len()))
         };
         if let Some(Asked { method, url, headers: named, body: bytes }) = self.asked.map(|asked| *asked) {
             let mut side = Map::new();
             side.insert("method".into(), json!(method.as_str()));
-            side.insert("url".into(), json!(redactor.url(&url)));
+            side.insert("url".into(), json!(redactor.line(&redactor.url(&url))));
             side.insert("headers".into(), Value::Object(headers(&named)));
             side.extend(body(bytes).map(|body| ("body".to_owned(), body)));
             line.insert("request".into(), Value::Object(side));
@@ -112,25 +122,28 @@ impl Draft {
             line.insert("answer".into(), Value::Object(side));
         }
         if !self.frames.is_empty() {
-            line.insert("events".into(), self.frames.into_iter().map(clean).collect());
+            line.insert("events".into(), self.frames.iter().map(|frame| clean(&frame.data, frame.bytes)).collect());
         }
         if self.frames_left_out > 0 {
             line.insert("eventsLeftOut".into(), json!(self.frames_left_out));
         }
         if let Some(problem) = problem {
-            line.insert("problem".into(), json!(redactor.text(problem)));
+            line.insert("problem".into(), json!(redactor.line(problem)));
         }
         Value::Object(line).to_string()
     }
 }
 
+/// What is kept of a body or an event of so many bytes.
+fn kept(text: &str, bytes: usize, redactor: &Redactor) -> String {
+    let kept = redactor.record(text, TEXT_BYTES_MAX);
+    if bytes <= TEXT_BYTES_MAX { kept } else { format!("{kept} [… {bytes} bytes in all]") }
+}
+
 /// The beginning of a text.
-fn cut(text: &str) -> String {
-    if text.len() <= TEXT_BYTES_MAX {
-        return text.to_owned();
-    }
-    let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{} [… {} bytes in all]", &text[..end], text.len())
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[..end]
 }
 
 /// Headers by name. What was marked as a secret is none of ours to keep, whatever its name.

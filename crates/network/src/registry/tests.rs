@@ -23,7 +23,8 @@ impl Fetch for Hosts {
     async fn fetch(&self, request: Request) -> Result<Answer, FetchFault> {
         assert_eq!(request.url.path(), "/.well-known/jwks.json");
         let keys = self.0.lock().unwrap().get(request.url.host_str().unwrap()).cloned();
-        let keys = keys.ok_or_else(|| FetchFault::Failed("nobody there".into()))?;
+        let inside = "nobody.example is at 10.1.2.3, a private address, which is not allowed here";
+        let keys = keys.ok_or_else(|| FetchFault::Failed(inside.into()))?;
         Ok(Answer { status: 200, body: keys.into_bytes().into() })
     }
 }
@@ -46,7 +47,9 @@ async fn the_first_record_is_proven_by_its_host_and_the_next_by_the_one_before()
     let hosts = Hosts::default().publishing("network:a", &ours);
     let registry = registry("network:r");
     let stranger = put(&registry, &record("network:b", &forger, 1), &forger, &hosts).await;
-    assert!(matches!(stranger, Err(Untaken::Unproven { .. })), "{stranger:?}");
+    assert!(matches!(stranger, Err(Untaken::Unproven(_))), "{stranger:?}");
+    let told = stranger.unwrap_err().to_string();
+    assert!(told.contains("network-b.example") && !told.contains("10.1.2.3") && !told.contains("private"), "{told}");
     let forged = put(&registry, &record("network:a", &forger, 1), &forger, &hosts).await;
     assert_eq!(forged, Err(Untaken::Record(RecordFault::Signature)));
     assert_eq!(put(&registry, &record("network:a", &ours, 1), &ours, &hosts).await, Ok(Taken::First));

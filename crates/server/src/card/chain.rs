@@ -38,6 +38,30 @@ pub(crate) struct News {
     pub(crate) standing: Option<Standing>,
 }
 
+impl News {
+    /// Its score, where the chain could tell.
+    pub(crate) fn trust_score(&self) -> Option<i64> {
+        self.standing.as_ref().map(|standing| standing.score.total())
+    }
+
+    /// How well its owner is known, where the chain could tell.
+    pub(crate) fn kyc_level(&self) -> Option<u8> {
+        self.standing.as_ref().and_then(|standing| u8::try_from(standing.score.kyc.div_euclid(10)).ok())
+    }
+
+    /// Since when it is registered, in seconds since 1970.
+    pub(crate) fn registered_at(&self) -> u64 {
+        u64::try_from(self.agent.registered_at).unwrap_or(0)
+    }
+}
+
+/// Asks a chain about an agent.
+pub(crate) async fn ask<F: Fetch>(chain: &Chain<F>, account: &str, now: Timestamp) -> Result<News, ChainFault> {
+    let agent = chain.agent(account, now).await?;
+    let standing = chain.standing(account, Reading::Full, now).await.ok();
+    Ok(News { agent, standing })
+}
+
 type Ask = dyn Fn(Timestamp) -> BoxFuture<'static, Result<News, ChainFault>> + Send + Sync;
 
 /// The registration of one agent, and when it was last asked for.
@@ -99,11 +123,7 @@ impl Registration {
     ) -> Self {
         let ask = move |now: Timestamp| -> BoxFuture<'static, Result<News, ChainFault>> {
             let (chain, account) = (chain.clone(), account.clone());
-            Box::pin(async move {
-                let agent = chain.agent(&account, now).await?;
-                let standing = chain.standing(&account, Reading::Full, now).await.ok();
-                Ok(News { agent, standing })
-            })
+            Box::pin(async move { ask(&chain, &account, now).await })
         };
         let terms = Terms { config, replaceable };
         Self { ask: Arc::new(ask), terms, rounds: Mutex::default(), heard: Notify::new() }
@@ -184,14 +204,13 @@ impl Terms {
                 shown.owner.clone_from(&agent.owner);
             }
             if xpr.registered_at.is_none() {
-                shown.registered_at = u64::try_from(agent.registered_at).unwrap_or(0);
+                shown.registered_at = news.registered_at();
             }
-            let score = news.standing.as_ref().map(|standing| standing.score);
             if xpr.trust_score.is_none() {
-                shown.trust_score = score.map(sabir_guard::authn::trust::Score::total);
+                shown.trust_score = news.trust_score();
             }
             if xpr.kyc_level.is_none() {
-                shown.kyc_level = score.and_then(|score| u8::try_from(score.kyc.div_euclid(10)).ok());
+                shown.kyc_level = news.kyc_level();
             }
         }
         if let (Some(old), Some(new)) = (&self.replaceable, endpoint(&agent.endpoint)) {

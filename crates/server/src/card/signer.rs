@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::{PublicAddress, WELL_KNOWN_KEYS};
 use crate::config::Config;
-use sabir_gateway::SealKey;
+use sabir_gateway::{SealKey, redact};
 use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign};
 use sabir_proto::card::Signature;
 use sabir_proto::{AgentCard, Secret};
@@ -147,5 +147,6 @@ pub(crate) fn read_reference<T>(
             (path.display().to_string(), text)
         }
     };
+    redact::process().learn(&text);
     parse(&Secret::new(text)).map_err(|fault| format!("{place}: {fault}"))
 }

@@ -80,7 +80,7 @@ pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CredentialsConfig {
-    /// Where else its card may lead with any of them: origins besides the hosts of its URLs.
+    /// Where else its card may lead with any of them: origins (scheme, host and port) besides those of its URLs.
     pub origins: Vec<String>,
     /// A name and a password.
     pub basic: Option<BasicConfig>,

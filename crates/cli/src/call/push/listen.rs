@@ -19,8 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Receive the notifications of a task: registers a webhook, prints what arrives, and removes it again.
 ///
-/// Ends when the task is settled or needs somebody. Many agents refuse to call addresses of their own machine or network;
-/// give them one they can reach with --public-url. Without a task, only checks and prints what arrives with the token.
+/// Ends when the task is settled or needs somebody, or after --timeout. Many agents refuse to call addresses of their own
+/// machine or network; give them one they can reach with --public-url. Without a task, only checks and prints what arrives
+/// with the token.
 #[derive(Debug, Args)]
 pub(crate) struct Listen {
     #[command(flatten)]
@@ -73,12 +74,25 @@ impl Listen {
         // Heard from before we register: whoever stops us in between is still to be told how to go on.
         let mut interrupt = signal(SignalKind::interrupt())
             .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
+        let limit = settings.duration("timeout");
+        let over = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut over = std::pin::pin!(over);
+        let late = || Stop::from(session.timed_out(limit.unwrap_or_default()));
         let registered = match &task {
-            Some(task) => Some(register(session, task, &url, &token).await?),
+            Some(task) => tokio::select! {
+                registered = register(session, task, &url, &token) => Some(registered?),
+                () = &mut over => return Err(late()),
+            },
             None => None,
         };
         let outcome = tokio::select! {
             outcome = print(session, &mut receiver, registered.as_ref()) => outcome,
+            () = &mut over => Err(late()),
             _ = interrupt.recv() => Ok(Exit::Interrupted),
         };
         receiver.finish().await;

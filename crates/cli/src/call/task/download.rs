@@ -25,7 +25,7 @@ const FETCH_BYTES_MAX: u64 = 1 << 30;
 /// Write the artifacts of a task to files.
 ///
 /// Each part becomes a file in --dir, named as the agent names it as far as that is safe. A part that is a URL is
-/// fetched, without credentials.
+/// fetched, without credentials. A part that cannot be saved is named at the end; the others are saved all the same.
 #[derive(Debug, Args)]
 pub(crate) struct Download {
     #[command(flatten)]
@@ -64,10 +64,23 @@ impl Download {
         let wanted = self.wanted(session, task, &directory)?;
         let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);
         let writer = write::Writer { directory: &directory, force: self.force, limit };
-        for one in &wanted {
-            writer.save(session, one.node, &one.path).await?;
+        let (mut saved, mut failed) = (Vec::new(), Vec::new());
+        for one in wanted {
+            // One file that cannot be had is no reason to leave out the others.
+            match writer.save(session, one.node, &one.path).await {
+                Ok(()) => saved.push(one),
+                Err(Stop::Problem(problem)) => failed.push((one.path, *problem)),
+                Err(stop @ Stop::ReaderGone) => return Err(stop),
+            }
         }
-        self.report(session, task, &wanted)
+        if failed.is_empty() {
+            return self.report(session, task, &saved);
+        }
+        // In JSON there is one document, and a failure is an error object.
+        if !session.out.is_json() {
+            self.report(session, task, &saved)?;
+        }
+        Err(incomplete(&saved, failed).into())
     }
 
     /// The parts to save, each with its path. Whatever stands in the way is found before anything is written.
@@ -114,6 +127,23 @@ impl Download {
             session.out.warn("the task has no artifacts to save");
         }
         Ok(Exit::Done)
+    }
+}
+
+/// What could not be saved, and what was. The status is that of the first failure.
+fn incomplete(saved: &[Wanted<'_>], failed: Vec<(PathBuf, Problem)>) -> Problem {
+    let all = saved.len() + failed.len();
+    let mut lines = vec![format!("{} of {all} files could not be saved", failed.len())];
+    lines.extend(failed.iter().map(|(path, problem)| format!("{}: {}", path.display(), problem.message)));
+    if !saved.is_empty() {
+        let paths: Vec<String> = saved.iter().map(|one| one.path.display().to_string()).collect();
+        lines.push(format!("saved: {}", paths.join(", ")));
+    }
+    let hint = "run the same command again with --force, or with --artifact for what is missing";
+    match failed.into_iter().next() {
+        Some((_, first)) if all == 1 => first,
+        Some((_, first)) => Problem { message: lines.join("\n"), hint: None, ..first }.hint(hint),
+        None => Problem::internal(lines.join("\n")),
     }
 }
 

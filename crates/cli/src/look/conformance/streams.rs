@@ -91,8 +91,19 @@ pub(super) async fn subscribe(agent: &Agent, id: &TaskRef, report: &mut Report<'
             report.record("STREAM-SUB-001", Ok(()));
             Some(stream)
         }
-        Ok(_) => {
+        Ok((_, Some(_))) => {
             report.record("STREAM-SUB-001", Err("the first event is not the task".into()));
+            None
+        }
+        // There is nothing to subscribe to where the agent was quicker than we were.
+        Ok((_, None)) | Err(_) if is_settled(agent, id).await => {
+            let quick = "the task was done before it could be subscribed to; keep the agent busy with --slow-text";
+            report.skip("STREAM-SUB-001", quick);
+            report.skip("STREAM-SUB-002", quick);
+            None
+        }
+        Ok((_, None)) => {
+            report.record("STREAM-SUB-001", Err("the stream closed without an event".into()));
             None
         }
         Err(reason) => {
@@ -100,6 +111,10 @@ pub(super) async fn subscribe(agent: &Agent, id: &TaskRef, report: &mut Report<'
             None
         }
     }
+}
+
+async fn is_settled(agent: &Agent, id: &TaskRef) -> bool {
+    agent.task(id).await.is_ok_and(|said| said.value.status.state.is_settled())
 }
 
 fn framing(agent: &Agent) -> &'static str {

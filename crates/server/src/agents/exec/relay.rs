@@ -13,6 +13,7 @@ use super::group::{Group, Pipes};
 use super::text::{self, Tail};
 use crate::agents::chunks::{ChunkLimits, TextChunks};
 use sabir_engine::{Context, Failure};
+use sabir_gateway::redact;
 use sabir_proto::ArtifactId;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -69,7 +70,8 @@ pub(super) async fn relay(
         group.ended().await;
     }
     let (asked, printed, stderr) = (relay.asked, relay.printed.text(), relay.tail.text());
-    let last_line = text::last_line(&printed).unwrap_or_default().to_owned();
+    let clean = |said: &str| redact::process().words(said).into_owned();
+    let (stderr, last_line) = (clean(&stderr), clean(text::last_line(&printed).unwrap_or_default()));
     outcome.map(|status| Heard { status, asked, last_line, stderr })
 }
 

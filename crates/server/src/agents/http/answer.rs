@@ -7,6 +7,7 @@
 
 use super::answer_id;
 use sabir_engine::Ending;
+use sabir_gateway::redact::{self, Redact as _};
 use sabir_proto::{Artifact, Content, Json, Part};
 use sabir_wire::sse::Frame;
 use serde::Deserialize;
@@ -124,7 +125,8 @@ pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
     let Document { text, parts, state, artifacts, status } = document;
     let said = words(text, parts);
     let state = state.as_deref().map(state_named).transpose()?;
-    let mut pieces: Vec<Piece> = status.map(Piece::Progress).into_iter().collect();
+    let progress = |words: String| Piece::Progress(redact::process().words(&words).into_owned());
+    let mut pieces: Vec<Piece> = status.map(progress).into_iter().collect();
     pieces.extend(artifacts.into_iter().map(Piece::Made));
     match state {
         None | Some(State::Working) if said.is_empty() => {}
@@ -140,7 +142,8 @@ pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// What an endpoint says about its own failure, where it says it for people: never a page, a trace or a whole document.
+/// What an endpoint says about its own failure, where it says it for people: never a page, a trace, a whole document or a
+/// secret of ours.
 pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     let words = match serde_json::from_str::<serde_json::Value>(text) {
@@ -154,7 +157,8 @@ pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
         Err(_) if text.starts_with(['<', '{', '[']) => return None,
         Err(_) => text.lines().next()?.to_owned(),
     };
-    let words: String = words.chars().filter(|c| !c.is_control()).take(COMPLAINT_CHARS_MAX).collect();
+    let words: String =
+        redact::process().words(&words).chars().filter(|c| !c.is_control()).take(COMPLAINT_CHARS_MAX).collect();
     (!words.is_empty()).then_some(words)
 }
 
@@ -200,7 +204,11 @@ fn state_named(name: &str) -> Result<State, String> {
     })
 }
 
-fn ending(state: State, said: Vec<Part>) -> Ending {
+/// An answer is what was made, and passes as it is; what is said about the work loses the secrets that it repeats.
+fn ending(state: State, mut said: Vec<Part>) -> Ending {
+    if state != State::Completed {
+        said.redact(redact::process());
+    }
     match state {
         State::Working | State::Completed => Ending::Complete(said),
         State::Failed => Ending::Fail(said),
@@ -222,6 +230,26 @@ mod tests {
     fn check(media_type: &str, body: &str, parts: Vec<Part>, ending: Ending) {
         let made = if parts.is_empty() { Vec::new() } else { vec![Artifact::new(answer_id(), parts)] };
         assert_eq!(read(media_type, body.as_bytes()), Ok(Answer { made, ending }), "{body}");
+    }
+
+    #[test]
+    fn what_an_endpoint_repeats_of_our_secrets_is_no_word_for_a_caller() {
+        redact::process().learn("endpoint-secret-TOK-1");
+        let said = |text: &str| Part::text(format!("{text} endpoint-secret-TOK-1"));
+        let hidden = || vec![Part::text("saw [redacted]")];
+        let complained = complaint(br#"{"error":{"message":"saw endpoint-secret-TOK-1"}}"#);
+        assert_eq!(complained.as_deref(), Some("saw [redacted]"));
+        for (state, ending) in [("failed", Ending::Fail(hidden())), ("input-required", Ending::AskInput(hidden()))] {
+            let body = format!(r#"{{"state":"{state}","text":"saw endpoint-secret-TOK-1"}}"#);
+            check("application/json", &body, Vec::new(), ending);
+        }
+        // The answer itself passes as it is.
+        check(
+            "application/json",
+            r#"{"text":"made of endpoint-secret-TOK-1"}"#,
+            vec![said("made of")],
+            Ending::complete(),
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::answer;
 use http::StatusCode;
 use sabir_engine::{Context, Ending, Failure};
-use sabir_gateway::{Arriving, Asking, Endpoint, Error, SILENCE_TOLD_AFTER, address, duration_words, failure_reason};
+use sabir_gateway::{
+    Arriving, Asking, Endpoint, Error, SILENCE_TOLD_AFTER, address, duration_words, failure_reason, redact,
+};
 use std::pin::pin;
 use std::time::Duration;
 use url::Url;
@@ -108,7 +110,11 @@ impl EndpointCall<'_> {
                 "there was no room for the answer of the endpoint behind this agent; try again later".into()
             }
             Error::Fault { fault, .. } => {
-                format!("the answer of the endpoint behind this agent cannot be read: {fault}")
+                let why = fault.to_string();
+                format!(
+                    "the answer of the endpoint behind this agent cannot be read: {}",
+                    redact::process().words(&why)
+                )
             }
             Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
             Error::Refused(_) => "the endpoint behind this agent may not be called from here".into(),

@@ -1,0 +1,163 @@
+//! The addresses that publish records here, and what each may have us do.
+//!
+//! A record of a network that is not known yet has us ask a stranger's server for its keys, and that server may be slow on
+//! purpose. So an address has a rate, and a small share of the records that are looked at together; others are served
+//! meanwhile. Addresses of IPv6 count by their /64, which is what one customer has.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Records that an address may publish in a minute: a network renews its lease every few minutes.
+const RECORDS_PER_MINUTE_MAX: u32 = 30;
+/// Records of one address that are looked at together.
+const LOOKING_PER_ADDRESS_MAX: u32 = 2;
+/// Records of all addresses that are looked at together; each holds a connection to the host of its network, for at most the
+/// five seconds that the way out allows.
+const LOOKING_MAX: u32 = 64;
+/// Addresses that are remembered. Where more publish within a minute, the ones that are at rest are forgotten.
+const ADDRESSES_MAX: usize = 10_000;
+/// How long records are counted together.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Counts what each address does.
+#[derive(Debug, Default)]
+pub(super) struct Publishers {
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    addresses: HashMap<IpAddr, Publisher>,
+    looking: u32,
+}
+
+#[derive(Debug)]
+struct Publisher {
+    since: Instant,
+    records: u32,
+    looking: u32,
+}
+
+/// There is no room to look at a record now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Busy;
+
+/// A record that is looked at, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Look<'a> {
+    publishers: &'a Publishers,
+    address: IpAddr,
+}
+
+impl Publishers {
+    /// Counts a record, unless there were too many within a minute: then how long to wait.
+    pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        let mut counted = self.counted();
+        if counted.addresses.len() >= ADDRESSES_MAX {
+            counted.addresses.retain(|_, one| one.looking > 0 || now.duration_since(one.since) < WINDOW);
+        }
+        if counted.addresses.len() >= ADDRESSES_MAX {
+            counted.addresses.retain(|_, one| one.looking > 0);
+        }
+        let fresh = Publisher { since: now, records: 0, looking: 0 };
+        let publisher = counted.addresses.entry(network_of(address)).or_insert(fresh);
+        let elapsed = now.duration_since(publisher.since);
+        if elapsed >= WINDOW {
+            (publisher.since, publisher.records) = (now, 0);
+        } else if publisher.records >= RECORDS_PER_MINUTE_MAX {
+            return Err(WINDOW - elapsed);
+        }
+        publisher.records += 1;
+        Ok(())
+    }
+
+    /// Begins to look at a record of an address that was counted.
+    pub(super) fn look(&self, address: IpAddr) -> Result<Look<'_>, Busy> {
+        let address = network_of(address);
+        let mut counted = self.counted();
+        if counted.looking >= LOOKING_MAX {
+            return Err(Busy);
+        }
+        let publisher = counted.addresses.get_mut(&address).ok_or(Busy)?;
+        if publisher.looking >= LOOKING_PER_ADDRESS_MAX {
+            return Err(Busy);
+        }
+        publisher.looking += 1;
+        counted.looking += 1;
+        Ok(Look { publishers: self, address })
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        let mut counted = self.publishers.counted();
+        counted.looking -= 1;
+        if let Some(publisher) = counted.addresses.get_mut(&self.address) {
+            publisher.looking -= 1;
+        }
+    }
+}
+
+/// The network of one customer that an address belongs to.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn who_publishes_too_often_waits_and_others_do_not() {
+        let (publishers, now) = (Publishers::default(), Instant::now());
+        for _ in 0..RECORDS_PER_MINUTE_MAX {
+            assert_eq!(publishers.count(ip("2001:db8::1"), now), Ok(()));
+        }
+        let later = now + Duration::from_secs(10);
+        assert_eq!(publishers.count(ip("2001:db8::2"), later), Err(Duration::from_secs(50)), "one customer, one rate");
+        assert_eq!(publishers.count(ip("2001:db8:0:1::1"), later), Ok(()));
+        assert_eq!(publishers.count(ip("2001:db8::1"), now + WINDOW), Ok(()));
+    }
+
+    #[test]
+    fn slow_hosts_of_one_address_keep_nobody_else_waiting() {
+        let (publishers, now) = (Publishers::default(), Instant::now());
+        let (slow, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        for address in [slow, slow, slow, other] {
+            publishers.count(address, now).unwrap();
+        }
+        let held = [publishers.look(slow).unwrap(), publishers.look(slow).unwrap()];
+        assert_eq!(publishers.look(slow).err(), Some(Busy));
+        assert!(publishers.look(other).is_ok());
+        drop(held);
+        assert!(publishers.look(slow).is_ok());
+        assert_eq!(publishers.counted().looking, 0);
+    }
+
+    #[test]
+    fn so_many_addresses_are_remembered_and_no_more() {
+        let (publishers, now) = (Publishers::default(), Instant::now());
+        let held = ip("192.0.2.1");
+        publishers.count(held, now).unwrap();
+        let look = publishers.look(held).unwrap();
+        for number in 0..u32::try_from(ADDRESSES_MAX).unwrap() + 5 {
+            publishers.count(IpAddr::V4(number.into()), now).unwrap();
+        }
+        assert!(publishers.counted().addresses.len() <= ADDRESSES_MAX);
+        drop(look);
+        assert_eq!(publishers.counted().looking, 0);
+    }
+}
