@@ -7,6 +7,7 @@
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production` |
 //! | agents from anything, and one desk before them | `anything` |
+//! | what a client says in headers decides media types, errors of streams, and cards | `negotiation` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a configuration is checked before a start, and a start says what is served | `configuration` |
@@ -98,6 +99,7 @@ mod list;
 mod losses;
 mod manual;
 mod memory;
+mod negotiation;
 mod network;
 mod operate;
 mod pages;
