@@ -103,9 +103,10 @@ fn hex(bytes: &[u8], length: usize) -> String {
     })
 }
 
-/// What the program that answered calls itself.
+/// What the program that answered calls itself: the framework it says it runs on, or else its server.
 pub(crate) fn server(headers: &HeaderMap) -> Option<String> {
-    headers.get(header::SERVER).and_then(|v| v.to_str().ok()).map(str::to_owned)
+    let said = headers.get("x-powered-by").or_else(|| headers.get(header::SERVER));
+    said.and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
 fn now() -> u64 {

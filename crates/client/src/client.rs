@@ -269,7 +269,7 @@ impl Client {
             self.warn("the credential travels over plain http, where anyone on the way can read it");
         }
         let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
-        // 0.3 as proto leaves open what the bytes of a file are; who serves the card tells.
+        // 0.3 as proto leaves open what the bytes of a file are; the program that serves the card tells.
         let files = match (chosen.dialect, chosen.binding) {
             (Dialect::V03, Binding::HttpJson | Binding::Grpc) => files::Form::of_server(found.server.as_deref()),
             _ => files::Form::Bytes,

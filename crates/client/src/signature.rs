@@ -416,11 +416,24 @@ impl<F: FetchKeys> Verifier<'_, F> {
         keys
     }
 
+    /// The host of the first address on the card.
+    fn declared_host(&self) -> Option<String> {
+        let first =
+            self.card.get("supportedInterfaces").and_then(|list| list.get(0)).and_then(|first| first.get("url"));
+        let url = first.or_else(|| self.card.get("url"))?.as_str()?;
+        Url::parse(url).ok()?.host_str().map(str::to_owned)
+    }
+
     /// A key set may serve many hosts; a signer that says for which one it signed is taken at its word.
     fn check_issuer(&self, header: &Header) -> Result<(), Reason> {
         let Some(issuer) = &header.issuer else { return Ok(()) };
         let foreign = |host: String| Reason::ForeignIssuer { issuer: issuer.clone(), host };
-        let Some(card_url) = &self.trust.card_url else { return Err(foreign("a file".to_owned())) };
+        let Some(card_url) = &self.trust.card_url else {
+            // A file is from nowhere; what is left is the domain that the card says its agent is at.
+            let declared = self.declared_host();
+            let fine = declared.as_deref().is_some_and(|host| issuer.eq_ignore_ascii_case(host));
+            return if fine { Ok(()) } else { Err(foreign(declared.unwrap_or_else(|| "a file".to_owned()))) };
+        };
         let host = card_url.host_str().unwrap_or_default();
         let bare = issuer.eq_ignore_ascii_case(host);
         let as_url = || Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == card_url.origin());

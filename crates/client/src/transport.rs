@@ -146,11 +146,11 @@ impl Line {
         }
     }
 
-    /// A call with its files as the agent looks for them.
+    /// A call with its files as the agent looks for them over gRPC.
     fn for_agent<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
         match self.files {
             Files::Bytes => Cow::Borrowed(call),
-            Files::Base64 => {
+            Files::Base64 | Files::NamedBase64 => {
                 let mut call = call.clone();
                 self.files.write_call(&mut call);
                 Cow::Owned(call)

@@ -279,6 +279,8 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
         Error::Timeout { .. } => silent(),
+        // Whatever status it came with: another caller's request may be fine.
+        Error::Fault { fault, transport: Some(_), .. } if is_about_the_request(fault.code()) => Verdict::Alive,
         Error::Fault { fault, transport, .. } => match transport {
             // That they cannot do it at all is an answer.
             Some(TransportCode::Http(501)) => Verdict::Alive,
@@ -299,6 +301,34 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::NoInterface { .. } => Verdict::Alive,
         // Our own refusals: nobody was asked, or what they said could not be taken for others' sake.
         _ => Verdict::Unknown,
+    }
+}
+
+/// Whether an error with this code is an agent's answer about what it was asked, and so says that the agent is there. No
+/// HTTP status of a server that fails stands for one of these: the agent itself named it.
+const fn is_about_the_request(code: Code) -> bool {
+    match code {
+        Code::TaskNotFound
+        | Code::TaskNotCancelable
+        | Code::PushNotificationNotSupported
+        | Code::UnsupportedOperation
+        | Code::ContentTypeNotSupported
+        | Code::ExtendedAgentCardNotConfigured
+        | Code::ExtensionSupportRequired
+        | Code::VersionNotSupported
+        | Code::ParseError
+        | Code::InvalidRequest
+        | Code::MethodNotFound
+        | Code::InvalidParams
+        | Code::Conflict => true,
+        Code::InvalidAgentResponse
+        | Code::Internal
+        | Code::Unavailable
+        | Code::Exhausted
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::TooMany
+        | Code::Closed => false,
     }
 }
 

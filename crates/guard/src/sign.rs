@@ -59,6 +59,16 @@ pub enum SignFault {
 /// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures. Those
 /// that others made stay; those under the names of our keys are replaced. `keys_url` is where our key set can be fetched.
 pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<Value, SignFault> {
+    sign_as(card, keys, keys_url, None)
+}
+
+/// The same, saying in each signature for which domain it is made: verifiers compare it with where the card is from.
+pub fn sign_as(
+    card: &str,
+    keys: &[SigningKey],
+    keys_url: Option<&Url>,
+    issuer: Option<&str>,
+) -> Result<Value, SignFault> {
     let mut card = canon::read(card)?;
     let payloads = readings(&card)?;
     let Value::Object(members) = &mut card else { return Err(SignFault::NotACard) };
@@ -73,7 +83,7 @@ pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<V
     signatures.retain(|signature| !keys.iter().any(|key| signer(signature).as_deref() == Some(key.id())));
     for key in keys {
         for payload in &payloads {
-            signatures.push(signature(payload, key, keys_url)?);
+            signatures.push(signature(payload, key, keys_url, issuer)?);
         }
     }
     if keys.is_empty() || signatures.len() > SIGNATURES_MAX {
@@ -104,10 +114,18 @@ pub fn key_set(keys: &[SigningKey]) -> Value {
     json!({"keys": keys.iter().map(SigningKey::public).collect::<Vec<_>>()})
 }
 
-fn signature(payload: &[u8], key: &SigningKey, keys_url: Option<&Url>) -> Result<Value, SignFault> {
+fn signature(
+    payload: &[u8],
+    key: &SigningKey,
+    keys_url: Option<&Url>,
+    issuer: Option<&str>,
+) -> Result<Value, SignFault> {
     let mut header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JOSE"});
     if let Some(url) = keys_url {
         header["jku"] = json!(url.as_str());
+    }
+    if let Some(issuer) = issuer {
+        header["iss"] = json!(issuer);
     }
     if !key.chain().is_empty() {
         header["x5c"] = json!(key.chain());

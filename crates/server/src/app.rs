@@ -477,6 +477,7 @@ async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartErro
 pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddress {
     match &config.server.public_url {
         Some(url) => {
+            let slash = url.ends_with('/');
             let url = url.trim_end_matches('/').to_owned();
             let host = url.split_once("://").map_or(&*url, |(_, rest)| rest);
             let host = host.split('/').next().unwrap_or(host);
@@ -484,9 +485,13 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddr
             let port = if url.starts_with("https://") { 443 } else { 80 };
             let has_port = host.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
             let authority = if has_port { host.to_owned() } else { format!("{host}:{port}") };
-            PublicAddress { authority, url }
+            PublicAddress { authority, url, slash }
         }
-        None => PublicAddress { url: url(config.server.own_tls().is_some(), address), authority: address.to_string() },
+        None => PublicAddress {
+            url: url(config.server.own_tls().is_some(), address),
+            authority: address.to_string(),
+            slash: true,
+        },
     }
 }
 

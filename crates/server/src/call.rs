@@ -17,10 +17,11 @@ use crate::app::{App, Rules, Served};
 use crate::watched::Watched;
 use crate::wire;
 use crate::{guessable_names, handed};
+use sabir_guard::authn::Scheme;
 use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit};
-use sabir_proto::{AgentCard, Call, Caller, Fault, Message, Reply, Tenant, Terms, Timestamp};
+use sabir_proto::{AgentCard, CALLER_ACCOUNT, Call, Caller, Fault, Message, Object, Reply, Tenant, Terms, Timestamp};
 use sabir_store::Scope;
-use sabir_wire::Handoffs;
+use sabir_wire::{Dialect, Handoffs, card};
 use std::sync::Arc;
 
 /// A call on its way in, with everything that was said beside it.
@@ -68,10 +69,16 @@ impl App {
         };
         guessable_names::leave_out(admitted.identity(), &mut call, &mut terms)?;
         let active = extensions(served, &terms)?;
+        let identity = admitted.identity();
+        name_account((identity.scheme() == Some(Scheme::Xpr)).then(|| identity.bare_name()), &mut call);
         if let Some(network) = self.network.as_ref().filter(|network| network.is(served)) {
             network.introduce(admitted.identity(), &mut call);
         }
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
+        if is_without_extended_card(served, &call) && terms.dialect != Dialect::V1.name() {
+            // Before 1.0 there was one error for it, whether or not the card promises one (0.3.0 §8.2).
+            return Err(Fault::ExtendedCardNotConfigured);
+        }
         let permit = self.permit(served, cleared, call, knock.now).await?;
         let named = wire::named(permit.call()).cloned();
         let shows = Handoffs::of(&active);
@@ -129,6 +136,29 @@ impl App {
     }
 }
 
+/// Replaces what a caller says of itself in metadata (`xpr:callerAccount`) by the account that signed the request, or takes it
+/// away where none did: agents read that member, and must be able to believe it.
+fn name_account(account: Option<&str>, call: &mut Call) {
+    let (Call::Send(request) | Call::Stream(request)) = call else { return };
+    // Nearly no message has the member, and then nothing is parsed. Its name may be written with escapes.
+    let is_claimed = |metadata: &Option<Object>| {
+        metadata.as_ref().is_some_and(|m| m.as_str().contains("callerAccount") || m.as_str().contains('\\'))
+    };
+    if account.is_some() || is_claimed(&request.message.metadata) {
+        let mut members = request.message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
+        members.remove(CALLER_ACCOUNT);
+        if let Some(account) = account {
+            members.insert(CALLER_ACCOUNT.into(), account.into());
+        }
+        request.message.metadata = (!members.is_empty()).then(|| Object::from_map(&members).ok()).flatten();
+    }
+    if is_claimed(&request.metadata) {
+        let mut members = request.metadata.as_ref().map(Object::to_map).unwrap_or_default();
+        members.remove(CALLER_ACCOUNT);
+        request.metadata = (!members.is_empty()).then(|| Object::from_map(&members).ok()).flatten();
+    }
+}
+
 /// The extensions that are active for a call; a required one that the caller did not list is an error.
 fn extensions(served: &Served, terms: &Terms) -> Result<Vec<String>, Fault> {
     let known = &served.card.capabilities.extensions;
@@ -153,7 +183,7 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
         {
             Err(Fault::PushNotificationNotSupported)
         }
-        Call::ExtendedCard { .. } if capabilities.extended_agent_card != Some(true) => {
+        Call::ExtendedCard { .. } if is_without_extended_card(served, call) => {
             Err(Fault::UnsupportedOperation("this agent has no extended card; its public card is all there is".into()))
         }
         Call::Stream(_)
@@ -167,6 +197,11 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
         | Call::DeletePush(_)
         | Call::ExtendedCard { .. } => Ok(()),
     }
+}
+
+/// Whether a call asks for an extended card where the agent has none.
+fn is_without_extended_card(served: &Served, call: &Call) -> bool {
+    matches!(call, Call::ExtendedCard { .. }) && served.card.capabilities.extended_agent_card != Some(true)
 }
 
 /// A part whose media type the agent does not take is refused before the agent sees it.
@@ -185,10 +220,12 @@ fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`.
+/// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`. Cards before 1.0 have words for
+/// modes: `text` is any text, `file` any file, `data` is JSON.
 fn takes(mode: &str, media_type: &str) -> bool {
     let essence = |t: &str| t.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let (mode, media_type) = (essence(mode), essence(media_type));
+    let mode = card::mode_of_word(&mode).unwrap_or(&mode);
     mode == "*/*"
         || mode == media_type
         || mode.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
@@ -211,5 +248,60 @@ impl Served {
             return self.plain_scope.clone();
         }
         Arc::new(Scope { tenant: tenant.clone(), caller: caller.clone(), agent: self.resident.name.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sabir_proto::{Json, MessageId, Role, SendConfiguration, SendMessage};
+
+    #[test]
+    fn the_account_in_a_message_is_the_one_that_signed() {
+        let named = |account: Option<&str>, metadata: &str| {
+            let read = |text: &str| Object::new(Json::parse(text).unwrap()).unwrap();
+            let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "hi");
+            message.metadata = (!metadata.is_empty()).then(|| read(metadata));
+            let mut call = Call::Send(Box::new(SendMessage {
+                tenant: Tenant::none(),
+                message,
+                configuration: SendConfiguration::default(),
+                metadata: (!metadata.is_empty()).then(|| read(metadata)),
+                alias: None,
+                wants_task: false,
+            }));
+            name_account(account, &mut call);
+            let Call::Send(send) = call else { panic!("a send") };
+            let shown = |metadata: Option<Object>| metadata.map(|m| m.as_str().to_owned()).unwrap_or_default();
+            (shown(send.message.metadata), shown(send.metadata))
+        };
+        let pair = |message: &str, beside: &str| (message.to_owned(), beside.to_owned());
+        let alice = r#"{"xpr:callerAccount":"alice"}"#;
+        for claim in [r#"{"xpr:callerAccount":"bob"}"#, r#"{"xpr:caller\u0041ccount":"bob"}"#, ""] {
+            assert_eq!(named(Some("alice"), claim), pair(alice, ""), "{claim}");
+            assert_eq!(named(None, claim), pair("", ""), "{claim}");
+        }
+        let other = r#"{"a":"b\n"}"#;
+        assert_eq!(named(None, other), pair(other, other), "what claims nothing stays");
+    }
+
+    #[test]
+    fn words_for_modes_cover_what_they_say() {
+        for (mode, media_type, taken) in [
+            ("text", "text/plain", true),
+            ("text", "text/x-python; charset=utf-8", true),
+            ("text", "image/png", false),
+            ("Text", "text/plain", true),
+            ("file", "text/x-python", true),
+            ("file", "application/pdf", true),
+            ("data", "application/json", true),
+            ("data", "text/plain", false),
+            ("text/*", "text/plain", true),
+            ("text/plain", "text/x-python", false),
+            ("*/*", "a/b", true),
+            ("application/json", "data", false),
+        ] {
+            assert_eq!(takes(mode, media_type), taken, "{mode} {media_type}");
+        }
     }
 }

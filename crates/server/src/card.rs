@@ -3,6 +3,7 @@
 //! | Room | What is there |
 //! |---|---|
 //! | `build` | the card of an agent, from its configuration |
+//! | `choice` | which form a client gets |
 //! | `skills` | which skills are shown to whom |
 //! | `chain` | what a chain says where the configuration says nothing |
 //! | `signer` | the keys that vouch for cards, and where they are published |
@@ -12,6 +13,7 @@
 
 mod build;
 pub(crate) mod chain;
+mod choice;
 mod document;
 pub(crate) mod drift;
 mod elsewhere;
@@ -23,6 +25,7 @@ mod tests;
 
 pub(crate) use build::{PublicAddress, build};
 pub(crate) use chain::Registration;
+pub(crate) use choice::{CardRequest, CardRules};
 pub(crate) use elsewhere::{Elsewhere, fill};
 pub(crate) use keeper::Keeper;
 pub use keeper::Settled;
@@ -30,17 +33,17 @@ pub(crate) use signer::{Signer, read_reference, signing_key};
 pub(crate) use skills::needs_identity;
 
 use crate::body::Body;
-use crate::config::CardForm;
 use crate::config::agent::XprConfig;
 use crate::host::TokioHost;
+use choice::{ServedForm, choose};
 use document::Document;
 use http::{HeaderMap, Response};
 use sabir_engine::Host as _;
 use sabir_proto::AgentCard;
-use sabir_proto::card::Skill;
+use sabir_proto::card::{SecurityRequirement, SecurityScheme, Skill, StringList};
 use sabir_wire::card::{self as form, Form, XprIdentity};
-use sabir_wire::{Dialect, Losses, version as versions};
-use std::sync::{Arc, PoisonError, RwLock};
+use sabir_wire::{Losses, XPR_HEADERS};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// Where our public keys are.
@@ -63,7 +66,7 @@ pub(crate) struct Face {
 #[derive(Debug)]
 pub(crate) struct Cards {
     shown: RwLock<Arc<Shown>>,
-    unversioned: CardForm,
+    rules: CardRules,
     signer: Option<Arc<Signer>>,
     /// The face that is configured, and the chain that may add to it.
     chain: Option<(Face, Arc<Registration>)>,
@@ -73,13 +76,19 @@ pub(crate) struct Cards {
 #[derive(Debug)]
 struct Shown {
     face: Face,
+    modified: SystemTime,
     /// The card for everybody, signed for readers of 1.0 and of 0.3.
     sealed: Arc<AgentCard>,
     pure: Document,
     hybrid: Document,
-    /// `/.well-known/agent.json`: before 1.0, the only place anybody looked.
+    /// `/.well-known/agent.json` for clients that say nothing about themselves.
     older: Document,
+    /// Forms that few ask for, made when they are first asked for.
+    rare: [OnceLock<Document>; RARE.len()],
 }
+
+/// The forms that are made when they are asked for.
+const RARE: [Form; 4] = [Form::V03, Form::V01, Form::Native, Form::Xpr];
 
 /// Where a card is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,14 +101,15 @@ impl Cards {
     /// The documents of an agent; what is wrong with its card, if it cannot be signed.
     pub(crate) fn new(
         face: Face,
-        unversioned: CardForm,
+        rules: CardRules,
         modified: SystemTime,
         signer: Option<Arc<Signer>>,
         chain: Option<Registration>,
     ) -> Result<Self, String> {
+        let rules = CardRules { has_account: face.xpr.is_some(), ..rules };
         let chain = chain.map(|chain| (face.clone(), Arc::new(chain)));
         let shown = Shown::of(face, modified, signer.as_deref())?;
-        Ok(Self { shown: RwLock::new(Arc::new(shown)), unversioned, signer, chain })
+        Ok(Self { shown: RwLock::new(Arc::new(shown)), rules, signer, chain })
     }
 
     /// Sees to it that what a chain says is not too old. Takes a second at most, and mostly no time at all.
@@ -127,26 +137,50 @@ impl Cards {
 
     /// The form a client gets.
     pub(crate) fn respond(&self, asked: WellKnown, request: &HeaderMap, version: Option<&str>) -> Response<Body> {
-        let shown = self.shown();
-        let document = match (asked, versions::family(version)) {
-            (WellKnown::Agent, _) => &shown.older,
-            (WellKnown::AgentCard, Ok(Some(Dialect::V1))) => &shown.pure,
-            (WellKnown::AgentCard, Ok(None)) if self.unversioned == CardForm::Pure => &shown.pure,
-            // Whatever else is named, the hybrid has it, or is as near as there is.
-            (WellKnown::AgentCard, _) => &shown.hybrid,
+        let xpr_headers = XPR_HEADERS.iter().any(|name| request.contains_key(*name));
+        let form = choose(&CardRequest { path: asked, version, xpr_headers }, &self.rules);
+        let vary = match asked {
+            WellKnown::AgentCard => "a2a-version",
+            WellKnown::Agent => "a2a-version, x-xpr-account, x-xpr-signature",
         };
-        document.respond(request, Some("a2a-version"))
+        let shown = self.shown();
+        let document = match form {
+            ServedForm::Older => &shown.older,
+            ServedForm::Of(Form::V1) => &shown.pure,
+            ServedForm::Of(Form::Hybrid) => &shown.hybrid,
+            ServedForm::Of(form) => match RARE.iter().position(|rare| *rare == form) {
+                Some(at) => shown.rare[at].get_or_init(|| self.rare_document(&shown, form)),
+                None => &shown.older,
+            },
+        };
+        document.respond(request, Some(vary))
+    }
+
+    fn rare_document(&self, shown: &Shown, form: Form) -> Document {
+        let bytes = self.with_keys_url(shown.face.in_form(form, self.rules.production));
+        let signed = self.signer.as_ref().map(|signer| signer.document(bytes.clone(), shown.modified));
+        match signed {
+            Some(Ok(document)) => document,
+            Some(Err(fault)) => {
+                tracing::warn!(%fault, form = form.name(), "a card is shown without a signature");
+                Document::new(bytes, shown.modified)
+            }
+            None => Document::new(bytes, shown.modified),
+        }
+    }
+
+    fn with_keys_url(&self, card: Vec<u8>) -> Vec<u8> {
+        match &self.signer {
+            Some(signer) => signer.with_keys_url(card),
+            None => card,
+        }
     }
 
     /// The card for everybody in any form, signed where there are keys.
     pub(crate) fn in_form(&self, asked: Form) -> Result<Vec<u8>, String> {
         let shown = self.shown();
-        let bytes = match (&shown.face.xpr, asked) {
-            (Some(xpr), Form::V03 | Form::Xpr) => {
-                form::write_with(&shown.face.for_older(), asked, xpr, &mut Losses::new())
-            }
-            _ => form::write(&shown.face.public, asked, &mut Losses::new()),
-        };
+        let bytes = shown.face.in_form(asked, self.rules.production);
+        let bytes = if asked == Form::V1 { bytes } else { self.with_keys_url(bytes) };
         match &self.signer {
             None => Ok(bytes),
             Some(signer) => {
@@ -178,36 +212,68 @@ impl Cards {
 
 impl Shown {
     fn of(face: Face, modified: SystemTime, signer: Option<&Signer>) -> Result<Self, String> {
-        let document = |form: Form| {
-            // Cards are rebuilt, not translated: what 0.3 cannot say is said in the other forms.
-            let bytes = match (&face.xpr, form) {
-                (Some(xpr), Form::V03) => form::write_with(&face.for_older(), form, xpr, &mut Losses::new()),
-                _ => form::write(&face.public, form, &mut Losses::new()),
-            };
-            match signer {
-                None => Ok(Document::new(bytes, modified)),
-                Some(signer) => signer.document(bytes, modified).map_err(|fault| format!("its card: {fault}")),
-            }
+        let document = |bytes: Vec<u8>| match signer {
+            None => Ok(Document::new(bytes, modified)),
+            Some(signer) => signer.document(bytes, modified).map_err(|fault| format!("its card: {fault}")),
         };
-        let (pure, hybrid, older) = (document(Form::V1)?, document(Form::Hybrid)?, document(Form::V03)?);
+        let with_keys_url = |bytes: Vec<u8>| match signer {
+            Some(signer) => signer.with_keys_url(bytes),
+            None => bytes,
+        };
+        let pure = document(face.in_form(Form::V1, false))?;
+        let hybrid = document(with_keys_url(face.in_form(Form::Hybrid, false)))?;
+        let older = document(with_keys_url(face.older()))?;
         let sealed = match signer {
             None => face.public.clone(),
             Some(signer) => signer.seal(face.public.clone()).map_err(|fault| format!("its card: {fault}"))?,
         };
-        Ok(Self { sealed: Arc::new(sealed), pure, hybrid, older, face })
+        let rare = [const { OnceLock::new() }; RARE.len()];
+        Ok(Self { sealed: Arc::new(sealed), modified, pure, hybrid, older, rare, face })
     }
 }
 
 impl Face {
-    /// The card for readers before 1.0.
+    /// The card in a form. Cards are rebuilt, not translated: what one form cannot say is said in the others.
+    fn in_form(&self, form: Form, production: bool) -> Vec<u8> {
+        let losses = &mut Losses::new();
+        match (form, &self.xpr) {
+            (Form::V1 | Form::Hybrid, _) => form::write(&self.public, form, losses),
+            (Form::V03 | Form::Xpr, Some(xpr)) => form::write_with(&self.for_older(), form, xpr, losses),
+            (Form::Native, _) => form::write(&self.for_native(production), form, losses),
+            (Form::V03 | Form::V02 | Form::V01 | Form::Xpr, _) => form::write(&self.for_older(), form, losses),
+        }
+    }
+
+    /// The card for readers of 0.1 to 0.3.
+    fn older(&self) -> Vec<u8> {
+        form::write_older(&self.for_older(), self.xpr.as_ref(), &mut Losses::new())
+    }
+
+    /// The card for readers before 1.0. Their addresses end in no slash: clients put one behind them.
     fn for_older(&self) -> AgentCard {
         let mut card = self.public.clone();
-        if let Some((old, new)) = &self.moved {
-            for interface in &mut card.supported_interfaces {
-                if let Some(rest) = interface.url.strip_prefix(old.as_str()) {
-                    interface.url = format!("{new}{rest}");
-                }
+        for interface in &mut card.supported_interfaces {
+            if let Some((old, new)) = &self.moved
+                && let Some(rest) = interface.url.strip_prefix(old.as_str())
+            {
+                interface.url = format!("{new}{rest}");
             }
+            interface.url.truncate(interface.url.trim_end_matches('/').len());
+        }
+        card
+    }
+
+    /// The card for readers of agent-native. In production its servers always say that they take signed tokens, since they
+    /// take nothing without one.
+    fn for_native(&self, production: bool) -> AgentCard {
+        const JWT_BEARER: &str = "jwtBearer";
+        let mut card = self.public.clone();
+        if production && card.security_schemes.is_empty() {
+            let bearer_format = Some("JWT".into());
+            let scheme = SecurityScheme::HttpAuth { description: None, scheme: "bearer".into(), bearer_format };
+            card.security_schemes.insert(JWT_BEARER.into(), scheme);
+            let schemes = [(JWT_BEARER.to_owned(), StringList::default())].into();
+            card.security_requirements.push(SecurityRequirement { schemes });
         }
         card
     }

@@ -44,6 +44,7 @@ use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{Pace, usual_tiers};
 use sabir_proto::{Caller, ToolMode};
 use sabir_store::sqlite;
+use sabir_wire::card::Form;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use signing::SigningConfig;
@@ -131,6 +132,35 @@ pub enum CardForm {
     /// 1.0 and nothing else.
     #[serde(rename = "1.0")]
     Pure,
+}
+
+/// The dialect before 1.0 that an agent stands in for: the form of its card for clients that name no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum LegacyForm {
+    /// 0.3.
+    #[serde(rename = "0.3")]
+    V03,
+    /// 0.1.
+    #[serde(rename = "0.1")]
+    V01,
+    /// agent-native, whose clients look at `agent-card.json`.
+    #[serde(rename = "agent-native")]
+    Native,
+    /// XPR.
+    #[serde(rename = "xpr")]
+    Xpr,
+}
+
+impl LegacyForm {
+    /// The form of the card.
+    pub(crate) const fn form(self) -> Form {
+        match self {
+            Self::V03 => Form::V03,
+            Self::V01 => Form::V01,
+            Self::Native => Form::Native,
+            Self::Xpr => Form::Xpr,
+        }
+    }
 }
 
 impl Default for ServerConfig {

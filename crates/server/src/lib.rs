@@ -14,6 +14,7 @@
 //! | `door` | who may speak to a listener that asks for no credentials |
 //! | `cors` | which web pages may call |
 //! | `proxies` | whom proxies speak for, and which of them are believed |
+//! | `accept` | media types, by what a client says that it reads |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
 //! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
 //! | `call` | the order of policies on a call |
@@ -41,6 +42,7 @@ pub mod lattice;
 pub mod rank;
 pub mod stage;
 
+mod accept;
 mod app;
 mod arriving;
 mod bind;

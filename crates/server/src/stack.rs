@@ -12,10 +12,11 @@
 //! What follows a decoded call is in `call.rs`. Answers have a budget, too (`body.rs`): bindings refuse in their own words
 //! what finds no room, and everything else is counted here at the end.
 
+use crate::accept;
 use crate::app::{App, Served};
 use crate::arriving::{Arriving, Bounds, Taken, Trouble};
 use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
-use crate::body::{Body, JSON, TEXT, answer, no_room};
+use crate::body::{A2A_JSON, Body, JSON, TEXT, answer, no_room};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
@@ -51,11 +52,15 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
     let is_own_tls = peer.tls;
     let peer = app.proxies.correct(peer, request.headers());
     let strict = app.production && (is_own_tls || (app.https_only && peer.tls));
+    let plain_json = accept::prefers_plain_json(request.headers());
     let mut response = match app.access_log {
         true => logged(&app, request, &peer).await,
         false => traced(&app, request, &peer).await,
     };
     count_outgoing(&app, &mut response);
+    if plain_json && response.headers().get(CONTENT_TYPE).is_some_and(|content_type| content_type == A2A_JSON) {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    }
     invitation.write(response.headers_mut());
     if strict {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
@@ -120,7 +125,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     }
     if let Err((status, problem)) = app.door.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
-        return rest::refuse_early(status, &Fault::InvalidRequest(problem.into()));
+        return refuse_by_path(&request, status, &Fault::InvalidRequest(problem.into()));
     }
     if let Some(answer) = app.door.preflight(&request) {
         return answer;
@@ -135,12 +140,12 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     {
         return Box::pin(registry::serve(app, network, place, request, peer)).await;
     }
-    let path = request.uri().path();
+    let path = one_slash(request.uri().path());
     let (at, rest_of_path) = match below_agent(app, path) {
         Ok(found) => found,
         Err(name) => {
-            let problem = format!("there is no agent named {name:?} here");
-            return rest::refuse_early(StatusCode::NOT_FOUND, &Fault::UnsupportedOperation(problem));
+            let fault = Fault::UnsupportedOperation(format!("there is no agent named {name:?} here"));
+            return refuse_by_path(&request, StatusCode::NOT_FOUND, &fault);
         }
     };
     match (request.method().as_str(), rest_of_path) {
@@ -210,7 +215,7 @@ async fn http_json(
     peer: &Peer,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path();
+    let path = one_slash(parts.uri.path());
     let below = if at.is_some() { named(path).map_or(path, |(_, rest)| rest) } else { path };
     let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
     if let Some(path) = older(below) {
@@ -251,7 +256,7 @@ async fn http_json(
         Routed::WrongMethod(allowed) => wrong_method(allowed),
         Routed::Unknown if is_endpoint(below) => {
             let fault = Fault::InvalidRequest("JSON-RPC requests are sent by POST".into());
-            let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
+            let mut response = jsonrpc::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             response
         }
@@ -324,7 +329,26 @@ fn is_app_path(path: &str) -> bool {
 pub(crate) fn named(path: &str) -> Option<(&str, &str)> {
     // Apps of a workspace know each other by this name; it leads to agents all the same.
     let below = path.strip_prefix("/agents/").or_else(|| path.strip_prefix("/apps/"))?;
-    Some(below.find('/').map_or((below, ""), |slash| below.split_at(slash)))
+    Some(below.find('/').map_or((below, ""), |slash| (&below[..slash], one_slash(&below[slash..]))))
+}
+
+/// A path without all but one of the slashes it begins with. Clients that put a `/` behind an address that ends in one ask
+/// for `//v1/…`.
+fn one_slash(path: &str) -> &str {
+    match path.strip_prefix("//") {
+        None => path,
+        Some(rest) => &path[path.len() - rest.trim_start_matches('/').len() - 1..],
+    }
+}
+
+/// A refusal before the body was read, in the words of the binding that is at the path.
+fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) -> Response<Body> {
+    let path = one_slash(request.uri().path());
+    let below = named(path).map_or(path, |(_, below)| below);
+    match *request.method() == Method::POST && is_endpoint(below) {
+        true => jsonrpc::refuse_early(status, fault),
+        false => rest::refuse_early(status, fault),
+    }
 }
 
 /// Whether an interface that a card offers is one that requests to it would reach. A card that promises more than is
@@ -448,4 +472,26 @@ fn not_found(problem: &str) -> Response<Body> {
     *response.body_mut() = Body::Whole(Some(body.to_string().into()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_at_the_beginning_count_once() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("", ""),
+            ("//", "/"),
+            ("//v1/card", "/v1/card"),
+            ("///v1//card", "/v1//card"),
+            ("/v1/card", "/v1/card"),
+        ] {
+            assert_eq!(one_slash(path), expected, "{path}");
+        }
+        assert_eq!(named("/agents/desk//v1/card"), Some(("desk", "/v1/card")));
+        assert_eq!(named("/agents/desk/"), Some(("desk", "/")));
+        assert_eq!(named("/agents/desk"), Some(("desk", "")));
+    }
 }

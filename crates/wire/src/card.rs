@@ -103,6 +103,15 @@ impl fmt::Display for Form {
     }
 }
 
+/// The mode that a word of 0.1 and XPR stands for among input modes: `text` is any text, `data` is JSON, and `file` is a
+/// file of any kind. `None`: it is no such word.
+pub fn mode_of_word(word: &str) -> Option<&'static str> {
+    match word {
+        "text" => Some("text/*"),
+        word => modes::media_type(word),
+    }
+}
+
 /// Writes a card. What the form cannot carry is noted with its place in the canonical card.
 ///
 /// An XPR card names an account on a chain; without one ([`write_with`] takes it) it is written as that of an agent
@@ -118,6 +127,11 @@ pub fn write(card: &AgentCard, form: Form, losses: &mut Losses) -> Vec<u8> {
 /// dialects pass over them, so that `/.well-known/agent.json` can serve 0.3 and XPR clients alike.
 pub fn write_with(card: &AgentCard, form: Form, identity: &XprIdentity, losses: &mut Losses) -> Vec<u8> {
     show(card, form, Some(identity), losses)
+}
+
+/// Writes a card of 0.3 with the members of 0.1 beside its own, for readers that do not say which of the two they are.
+pub fn write_older(card: &AgentCard, identity: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
+    bytes(&v03::Older::of(card, losses), identity)
 }
 
 fn show(card: &AgentCard, form: Form, xpr: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {

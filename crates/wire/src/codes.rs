@@ -234,7 +234,18 @@ pub fn code_of(number: i32, dialect: Dialect) -> Code {
     }
 }
 
-/// Writes an error of an older dialect: a number and words, and in 0.1 the task.
+/// Whether an error with this code says which task it is about. 0.1 says it of every error. Of a task that is not there,
+/// 0.3 and 0.2 are told too: a question about a task looks the same in the three of them, so its error has to be right in
+/// each.
+pub(crate) const fn names_task(dialect: Dialect, code: Code) -> bool {
+    match dialect {
+        Dialect::V1 | Dialect::V01 => true,
+        Dialect::V03 | Dialect::V02 => matches!(code, Code::TaskNotFound),
+        Dialect::Native | Dialect::Xpr => false,
+    }
+}
+
+/// Writes an error of an older dialect: a number and words, and the task where the dialect says it.
 pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Error {
@@ -248,7 +259,7 @@ pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Faul
     struct About {
         task_id: String,
     }
-    let task = fault.task().filter(|_| dialect == Dialect::V01 && fault.code() == Code::TaskNotFound);
+    let task = fault.task().filter(|_| names_task(dialect, fault.code()));
     let error = Error {
         code: json_rpc(fault.code(), dialect),
         message: words(dialect, fault),
@@ -265,7 +276,9 @@ fn words(dialect: Dialect, fault: &Fault) -> String {
         (Dialect::Xpr, Fault::TaskNotFound(task)) => format!("Task not found: {task}"),
         (Dialect::Xpr, Fault::TaskNotCancelable { state, .. }) => format!("Task already {state}"),
         (Dialect::Xpr, Fault::MethodNotFound(method)) => format!("Method not found: {method}"),
-        (Dialect::Native, Fault::TaskNotFound(_)) => "Task not found".into(),
+        (Dialect::Native | Dialect::V01 | Dialect::V02 | Dialect::V03, Fault::TaskNotFound(_)) => {
+            "Task not found".into()
+        }
         (Dialect::Native, Fault::InvalidRequest(problem)) => format!("Invalid JSON-RPC request: {problem}"),
         _ => fault.to_string(),
     }

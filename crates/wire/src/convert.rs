@@ -7,7 +7,7 @@ use crate::path::Path;
 use crate::tagged::task::task_of;
 use crate::teller;
 use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
-use sabir_proto::{Answer, Call, Code, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{Answer, Call, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
@@ -306,7 +306,7 @@ fn error_losses(from: Dialect, to: Dialect, given: &str, fault: &Fault, losses: 
     let reasoned = data.get(0).is_some_and(info);
     let numbered = reasoned || given["code"] == codes::json_rpc(code, from);
     let exact = to == Dialect::V1 || codes::code_of(codes::json_rpc(code, to), to) == code;
-    let tells_task = to == Dialect::V1 || (to == Dialect::V01 && code == Code::TaskNotFound);
+    let tells_task = codes::names_task(to, code);
     if !numbered || !exact {
         losses.note(LossKind::ErrorDetails, "code");
     }

@@ -134,7 +134,12 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
         Ok(versioned) => versioned,
         Err((dialect, fault)) => {
             let voice = Voice::new(dialect, envelope.id_for(dialect.reach().optional_ids));
-            return Err(unheard(voice, envelope.id_problem(dialect.reach().optional_ids).unwrap_or(fault)));
+            // That there is no such method is the first thing to know: an id would not help.
+            let id_problem = match fault {
+                Fault::MethodNotFound(_) if envelope.is_without_id() => None,
+                _ => envelope.id_problem(dialect.reach().optional_ids),
+            };
+            return Err(unheard(voice, id_problem.unwrap_or(fault)));
         }
     };
     let mut losses = Losses::new();

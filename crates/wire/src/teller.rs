@@ -155,12 +155,11 @@ impl Teller {
         self.voice.as_ref().and_then(|v| v.name.as_ref())
     }
 
-    fn write_event(&self, mut event: TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
+    fn write_event(&self, event: TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         match self.shape {
             Shape::Kinds(dialect) => v03::json::write_event(&event, last, dialect, losses, out),
             Shape::Rest(files) => {
-                files.write_event(&mut event);
-                v03::rest::write_event(&event, last, losses, out);
+                v03::rest::write_event(&event, last, files, losses, out);
             }
             // These have writers of their own.
             Shape::V1 | Shape::Updates { .. } | Shape::Whole { .. } => {}

@@ -21,6 +21,8 @@ pub struct Voice {
     /// Whose task it is, where the dialect shows it.
     pub(crate) owner: Option<Arc<str>>,
     streams: bool,
+    /// The client reads event streams and no JSON.
+    events_only: bool,
 }
 
 /// A refusal on its way out.
@@ -28,7 +30,8 @@ pub struct Voice {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The body is an event stream of one error: clients of the older dialects that asked for a stream read nothing else.
+    /// The body is an event stream of one error: clients of the older dialects that asked for a stream read nothing else,
+    /// nor do those of 1.0 that accept nothing else.
     pub is_stream: bool,
     /// The body.
     pub body: Vec<u8>,
@@ -37,7 +40,7 @@ pub struct Refusal {
 impl Voice {
     /// The voice of a dialect, for a request with this id.
     pub const fn new(dialect: Dialect, id: Option<jsonrpc::Id>) -> Self {
-        Self { dialect, id, form: Form::Plain, name: None, owner: None, streams: false }
+        Self { dialect, id, form: Form::Plain, name: None, owner: None, streams: false, events_only: false }
     }
 
     /// The dialect.
@@ -57,6 +60,11 @@ impl Voice {
         if self.dialect.reach().client_names_tasks {
             self.name = Some(name);
         }
+    }
+
+    /// Tells that the client reads event streams and no JSON, as its `Accept` says.
+    pub const fn set_events_only(&mut self, events_only: bool) {
+        self.events_only = events_only;
     }
 
     /// Direct replies do not exist here, so a task is wanted in any case.
@@ -86,7 +94,10 @@ impl Voice {
 
     /// The parameters could not be read, so the method must do.
     pub(crate) fn for_method(&mut self, method: &str) {
-        self.streams = matches!(method, "message/stream" | "tasks/sendSubscribe" | "tasks/resubscribe");
+        self.streams = matches!(
+            method,
+            "SendStreamingMessage" | "SubscribeToTask" | "message/stream" | "tasks/sendSubscribe" | "tasks/resubscribe"
+        );
     }
 
     pub(crate) fn in_v01(mut self, name: Option<Arc<str>>) -> Self {
@@ -189,8 +200,9 @@ impl Voice {
     pub fn refuse(&self, fault: &Fault) -> Refusal {
         let mut body = Vec::with_capacity(512);
         let status = self.status(fault.code());
-        // Whoever was refused at the door gets no stream, not even of one error.
-        let is_stream = self.streams && self.dialect != Dialect::V1 && status == 200;
+        // A caller that is refused at the door gets no stream, not even of one error. In 1.0 an error before the first event is
+        // a plain answer, which its SDKs read; but some clients accept event streams alone, and see nothing else.
+        let is_stream = self.streams && (self.events_only || self.dialect != Dialect::V1) && status == 200;
         if is_stream {
             let mut error = Vec::new();
             self.write_error(fault, &mut error);

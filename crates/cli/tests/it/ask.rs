@@ -50,6 +50,16 @@ impl Problem {
         Self::read(&Value::from(reply.status), &error["details"])
     }
 
+    /// A refusal with an HTTP status of its own, in the words of the binding at its path. The code is the status.
+    #[track_caller]
+    pub(crate) fn of_status(reply: &Reply) -> Self {
+        let told = reply.json();
+        if told.get("jsonrpc").is_none() {
+            return Self::of_rest(reply);
+        }
+        Self { code: reply.status.into(), ..Self::of_rpc(&told) }
+    }
+
     /// The same problem, where only the code and the reason matter.
     pub(crate) fn brief(&self) -> (i64, &str) {
         (self.code, &self.reason)

@@ -15,7 +15,7 @@ fn check(sabir: &Sabir, request: &Request, status: u16) {
     let reply = sabir.ask(request);
     assert_eq!(reply.status, status, "{}", reply.text());
     if status != 200 {
-        assert_eq!(Problem::of_rest(&reply).code, i64::from(status));
+        assert_eq!(Problem::of_status(&reply).code, i64::from(status));
     }
     assert!(reply.header("Access-Control-Allow-Origin").is_none(), "no page is invited");
 }

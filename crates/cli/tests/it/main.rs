@@ -8,6 +8,7 @@
 //! | callers without a credential do not find each other's tasks | `strangers` |
 //! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production`, `hosted` |
 //! | agents from anything, and one desk before them | `anything` |
+//! | what a client says in headers decides media types, errors of streams, and cards | `negotiation` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
 //! | a configuration is checked before a start, and a start says what is served | `configuration` |
@@ -104,6 +105,7 @@ mod losses;
 mod manual;
 mod mcp;
 mod memory;
+mod negotiation;
 mod network;
 mod operate;
 mod pages;

@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 const PYTHON_HTTP: &str = "python-httpx/0.28.1";
 const PYTHON_GRPC: &str = "grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)";
 const NODE_GRPC: &str = "grpc-node-js/1.14.3";
+const GO_HTTP: &str = "Go-http-client/1.1";
+const GO_GRPC: &str = "grpc-go/1.76.0";
+const JAVA_HTTP: &str = "Java-http-client/21.0.8";
+const JAVA_GRPC: &str = "grpc-java-netty/1.75.0";
 
 fn post(path: &str, body: &Value) -> Request {
     Request::post(path, body.to_string()).without("A2A-Version")
@@ -25,16 +29,19 @@ fn a_file_looks_over_rest_as_its_reader_expects_it() {
     let (once, twice) = ("//79", "Ly83OQ==");
     let file = |bytes: &str| sending(&json!([{"file": {"fileWithBytes": bytes, "name": "f"}}]));
     let bytes = |message: &Value| message["content"][0]["file"]["fileWithBytes"].clone();
-    for (writer, written) in [(PYTHON_HTTP, twice), ("node", once)] {
+    let peers = [(PYTHON_HTTP, twice), (GO_HTTP, twice), (JAVA_HTTP, twice), ("node", once)];
+    for (writer, written) in peers {
         let sent = sabir.ask(&post("/v1/message:send", &file(written)).with("User-Agent", writer)).json();
         assert_eq!(bytes(&sent["task"]["history"][0]), written, "{sent}");
         let path = format!("/v1/tasks/{}", sent["task"]["id"].as_str().unwrap());
-        for (reader, expected) in [(PYTHON_HTTP, twice), ("node", once)] {
+        for (reader, expected) in peers {
             let got = sabir.ask(&Request::get(&path).without("A2A-Version").with("User-Agent", reader)).json();
             assert_eq!(bytes(&got["history"][0]), expected, "{writer} to {reader}: {got}");
         }
         let streamed = sabir.ask(&post("/v1/message:stream", &file(written)).with("User-Agent", writer)).text();
-        let shown = format!(r#""fileWithBytes":"{written}","name":"f""#);
+        // The proto of the others has no name of a file.
+        let name = if writer == PYTHON_HTTP { r#","name":"f""# } else { "" };
+        let shown = format!(r#""fileWithBytes":"{written}"{name}}}"#);
         assert_eq!(streamed.matches(&shown).count(), 2, "in the task and in the artifact: {streamed}");
     }
 }
@@ -72,7 +79,8 @@ fn a_file_looks_over_grpc_as_its_reader_expects_it() {
         let expected = field(2, &field(2, written));
         reply.windows(expected.len()).filter(|bytes| *bytes == expected).count() == 2
     };
-    let peers = [(PYTHON_GRPC, &b"//79"[..]), (NODE_GRPC, file)];
+    let text = &b"//79"[..];
+    let peers = [(PYTHON_GRPC, text), (GO_GRPC, text), (JAVA_GRPC, text), (NODE_GRPC, file)];
     for (writer, written) in peers {
         let streamed = grpc(&sabir, "SendStreamingMessage", writer, &request(written));
         assert!(shows(&streamed, written), "{writer}: {streamed:?}");

@@ -313,7 +313,7 @@ async fn an_issuer_must_be_the_cards_host() {
             verdict => assert!(!fine && reason(verdict).code() == "foreign_issuer", "{issuer}"),
         }
     }
-    // A file has no host, so it cannot be the one the issuer means.
+    // A file has no host, and this card says nowhere where its agent is.
     let from_file = Trust { keys, ..Trust::default() };
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "iss": "agent.example"}));
     assert_eq!(reason(verify(&card, &from_file, &NoFetch).await).code(), "foreign_issuer");

@@ -90,7 +90,7 @@ fn body_type(line: &Line) -> &'static str {
 fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
     Ok(match line.chosen.dialect {
         Dialect::V1 => v1::http::write_call(call),
-        _ => v03::rest::write_call(&line.for_agent(call), losses)?,
+        _ => v03::rest::write_call(call, line.files, losses)?,
     })
 }
 
@@ -146,13 +146,14 @@ async fn whole(
     let dialect = line.chosen.dialect;
     let answer = match dialect {
         Dialect::V1 => v1::http::read_answer(request.asked, &body),
-        _ => v03::rest::read_answer(call, &body, &mut mint, &mut losses),
+        _ => v03::rest::read_answer(call, &body, line.files, &mut mint, &mut losses),
     };
-    let mut answer = answer.map_err(|fault| {
-        let fault = if html { Fault::InvalidAgentResponse("a web page".into()) } else { fault };
-        Error::local(fault)
+    let answer = answer.map_err(|fault| match fault {
+        // A refusal that came as a success: the server has answered, and has done nothing.
+        fault @ Fault::Peer { .. } => line.refused(fault, transport, retry_after),
+        _ if html => Error::local(Fault::InvalidAgentResponse("a web page".into())),
+        fault => Error::local(fault),
     })?;
-    line.files.read_answer(&mut answer);
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
     Ok(said_answer(dialect, answer, text, losses))
 }

@@ -77,11 +77,11 @@ impl Events {
                 // A stream that fails ends in an error object, which is read as the fault it is.
                 let event = match dialect {
                     Dialect::V1 => v1::http::read_event(data),
-                    _ => v03::rest::read_event(data.as_bytes(), &mut super::mint, &mut losses).map(|h| h.event),
+                    _ => v03::rest::read_event(data.as_bytes(), self.line.files, &mut super::mint, &mut losses)
+                        .map(|h| h.event),
                 };
                 let transport = TransportCode::Http(self.answer.status.as_u16());
-                let mut event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
-                self.line.files.read_event(&mut event);
+                let event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
                 Ok(said_event(dialect, event, Some(data), losses))
             }
         }

@@ -89,6 +89,7 @@ fn a_failure_is_what_says_that_they_are_down() {
     let timeout = |millis| Error::Timeout { what: "it", after: Duration::from_millis(millis) };
     let fault = |fault, transport| Error::Fault { fault, transport, retry_after: None };
     let http = |status| Some(TransportCode::Http(status));
+    let refusal = |code| Fault::Peer { code, message: "x".into(), task: None };
     let (ours, theirs) = (Verdict::Down(Blame::Ours), Verdict::Down(Blame::Theirs));
     for (error, expected) in [
         (unreachable(Whose::Unknown), down("one")),
@@ -101,6 +102,12 @@ fn a_failure_is_what_says_that_they_are_down() {
         (fault(Fault::InvalidAgentResponse("x".into()), http(418)), Verdict::Alive),
         (fault(Fault::InvalidAgentResponse("html".into()), http(200)), theirs.clone()),
         (fault(Fault::InvalidAgentResponse("another task".into()), None), theirs.clone()),
+        // A refusal of this request, by name, whatever the status: as the SDK for Java sends it.
+        (fault(refusal(Code::InvalidParams), http(200)), Verdict::Alive),
+        (fault(refusal(Code::InvalidParams), http(422)), Verdict::Alive),
+        (fault(refusal(Code::InvalidParams), http(500)), Verdict::Alive),
+        (fault(refusal(Code::TaskNotFound), Some(TransportCode::Grpc("INTERNAL"))), Verdict::Alive),
+        (fault(refusal(Code::Internal), http(500)), theirs.clone()),
         (fault(Fault::Exhausted("x".into()), http(429)), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::JsonRpc(-32603))), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), theirs.clone()),

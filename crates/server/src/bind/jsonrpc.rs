@@ -2,6 +2,7 @@
 //! 200, as nearly every client expects.
 
 use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, shed, terms, version};
+use crate::accept;
 use crate::app::{App, Served};
 use crate::arriving::Taken;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, no_room};
@@ -51,6 +52,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
     let Taken { body, held } = taken;
     let started = Instant::now();
     let headers = arrived.head.headers;
+    let events_only = accept::takes_events_only(headers);
     let knock = arrived.head.knock(app, Some(&body));
     let challenge = app.rules(arrived.at).entrance.challenge();
     let admitted = match app.admit(arrived.at, &knock).await {
@@ -63,7 +65,8 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
     };
     let heard = match hear(&arrived.facts(), &body, &mut || mint(app, headers)) {
         Ok(heard) => heard,
-        Err(unheard) => {
+        Err(mut unheard) => {
+            unheard.voice.set_events_only(events_only);
             let spoken = dialect(unheard.voice.dialect());
             app.metrics.request("unknown", spoken, Err(&unheard.fault), started.elapsed());
             return refuse(&unheard.voice, &unheard.fault, challenge);
@@ -74,6 +77,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
         None => heard,
         Some(_) => Box::pin(by_evidence(app, arrived.at, admitted.identity(), heard)).await,
     };
+    voice.set_events_only(events_only);
     let (spoken, operation) = (voice.dialect(), call.operation());
     let outcome = async {
         let mut terms = terms(headers, Spelling::of(spoken))?;

@@ -31,16 +31,15 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let mut operation = "unknown";
     let mut told = Told::new(Dialect::V03, Losses::new());
-    // The Python SDK means something else by the bytes of a file.
+    // What the client means by the bytes of a file; its library tells.
     let files = Form::of(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
     // The path says what is asked, and no signature covers it.
     let knock = head.knock(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
         versions::require_older(version(head.headers, head.query()))?;
-        let mut call = rest::read_call(route, head.query(), &body, &mut || app.route.mint(), told.losses())?;
+        let call = rest::read_call(route, head.query(), &body, files, &mut || app.route.mint(), told.losses())?;
         drop(held);
-        files.read_call(&mut call);
         operation = call.operation();
         let mut terms = terms(head.headers, Spelling::WithX)?;
         terms.dialect = Dialect::V03.name();
@@ -75,10 +74,9 @@ pub(crate) async fn serve(
 }
 
 fn write<S>(app: &App, reply: &Reply<S>, files: Form, mut told: Told) -> Result<Vec<u8>, Fault> {
-    let mut answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
-    files.write_answer(&mut answer);
+    let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
     let mut body = Vec::with_capacity(1024);
-    rest::write_answer(&answer, told.losses(), &mut body)?;
+    rest::write_answer(&answer, files, told.losses(), &mut body)?;
     told.about(reply);
     told.report(app);
     Ok(body)

@@ -6,6 +6,9 @@ use sabir_proto::AgentCard;
 use sabir_proto::card::{Capabilities, Interface, Skill};
 use std::collections::BTreeMap;
 
+/// The version of an agent whose configuration gives none. It is the agent's own, and not that of this program.
+const VERSION: &str = "1.0.0";
+
 /// Where a server is reached, as its cards say.
 #[derive(Debug, Clone)]
 pub(crate) struct PublicAddress {
@@ -13,12 +16,15 @@ pub(crate) struct PublicAddress {
     pub(crate) url: String,
     /// `host:port`.
     pub(crate) authority: String,
+    /// Whether the address of the default agent ends in a slash: not where the configuration writes it without one.
+    pub(crate) slash: bool,
 }
 
 /// Where an agent is reached.
 pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
     match config {
-        AgentConfig { default: true, .. } => format!("{}/", address.url),
+        AgentConfig { default: true, .. } if address.slash => format!("{}/", address.url),
+        AgentConfig { default: true, .. } => address.url.clone(),
         AgentConfig { app: true, name, .. } => format!("{}/apps/{name}", address.url),
         AgentConfig { name, .. } => format!("{}/agents/{name}", address.url),
     }
@@ -73,7 +79,7 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard
         description: description.clone(),
         supported_interfaces,
         provider: card.provider.clone(),
-        version: card.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into()),
+        version: card.version.clone().unwrap_or_else(|| VERSION.into()),
         documentation_url: card.documentation_url.clone(),
         capabilities: Capabilities {
             streaming: Some(card.capabilities.streaming),

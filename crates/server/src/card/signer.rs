@@ -4,7 +4,7 @@ use super::document::Document;
 use super::{PublicAddress, WELL_KNOWN_KEYS};
 use crate::config::Config;
 use sabir_gateway::{SealKey, redact};
-use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign};
+use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign_as};
 use sabir_proto::card::Signature;
 use sabir_proto::{AgentCard, Secret};
 use sabir_store::SecretRef;
@@ -70,6 +70,17 @@ impl Signer {
         self.keys.first()
     }
 
+    /// A card that says where the keys are, for verifiers that look for it there and not in the signatures. Not for the
+    /// pure card of 1.0, which has no such member and is read by validators that refuse unknown ones.
+    pub(super) fn with_keys_url(&self, mut card: Vec<u8>) -> Vec<u8> {
+        if !self.keys.is_empty() && card.pop() == Some(b'}') {
+            card.extend_from_slice(b",\"jwks_uri\":");
+            card.extend_from_slice(json!(self.keys_url.as_str()).to_string().as_bytes());
+            card.push(b'}');
+        }
+        card
+    }
+
     /// A card, as a document, with its signatures.
     pub(super) fn document(&self, card: Vec<u8>, modified: SystemTime) -> Result<Document, SignFault> {
         if self.keys.is_empty() {
@@ -106,7 +117,7 @@ impl Signer {
 
     fn signatures(&self, card: &[u8]) -> Result<Vec<Value>, SignFault> {
         let text = str::from_utf8(card).map_err(|_| SignFault::NotACard)?;
-        let mut signed = sign(text, &self.keys, Some(&self.keys_url))?;
+        let mut signed = sign_as(text, &self.keys, Some(&self.keys_url), self.keys_url.host_str())?;
         match signed.get_mut("signatures").map(Value::take) {
             Some(Value::Array(signatures)) => Ok(signatures),
             _ => Err(SignFault::Signing),

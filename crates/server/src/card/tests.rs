@@ -45,7 +45,7 @@ tags = ["a"]
 "#;
 
 fn address() -> PublicAddress {
-    PublicAddress { url: "https://books.example".into(), authority: "books.example:443".into() }
+    PublicAddress { url: "https://books.example".into(), authority: "books.example:443".into(), slash: true }
 }
 
 fn agent(text: &str) -> AgentConfig {
@@ -75,7 +75,7 @@ fn signer(keys: usize) -> Arc<Signer> {
 }
 
 fn cards(signer: Option<Arc<Signer>>) -> Cards {
-    Cards::new(face(SKILLS), CardForm::Hybrid, SystemTime::now(), signer, None).unwrap()
+    Cards::new(face(SKILLS), CardRules::default(), SystemTime::now(), signer, None).unwrap()
 }
 
 async fn body(response: Response<Body>) -> Value {
@@ -119,6 +119,41 @@ async fn every_form_is_signed_by_every_key() {
     // where the agent is.
     assert_eq!(extended.signatures.len(), 2 * 4);
     assert!(cards.extended(|_| false).signatures.is_empty(), "without skills there is nothing to sign");
+}
+
+#[tokio::test]
+async fn a_signed_card_says_where_the_keys_are_and_which_domain_signed() {
+    use base64::Engine as _;
+    let signed = cards(Some(signer(1)));
+    for (asked, version, says_where) in [
+        (WellKnown::AgentCard, None, true),
+        (WellKnown::AgentCard, Some("1.0"), false),
+        (WellKnown::Agent, None, true),
+        (WellKnown::Agent, Some("0.3"), true),
+        (WellKnown::Agent, Some("0.1"), true),
+    ] {
+        let card = body(signed.respond(asked, &HeaderMap::new(), version)).await;
+        let keys = "https://books.example/.well-known/jwks.json";
+        // The pure card of 1.0 has no such member: validators refuse it.
+        assert_eq!(card.get("jwks_uri"), says_where.then(|| Value::from(keys)).as_ref(), "{version:?}");
+        let protected = card["signatures"][0]["protected"].as_str().unwrap();
+        let header = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(protected).unwrap();
+        let header: Value = serde_json::from_slice(&header).unwrap();
+        assert_eq!((&header["iss"], &header["jku"]), (&Value::from("books.example"), &Value::from(keys)));
+    }
+    let plain = body(cards(None).respond(WellKnown::AgentCard, &HeaderMap::new(), None)).await;
+    assert!(plain.get("jwks_uri").is_none(), "without keys there is nothing to fetch");
+}
+
+#[tokio::test]
+async fn in_production_the_card_of_agent_native_says_that_tokens_are_taken() {
+    for (production, named) in [(true, "jwtBearer"), (false, "")] {
+        let rules = CardRules { production, legacy: Some(crate::config::LegacyForm::Native), ..CardRules::default() };
+        let cards = Cards::new(face(SKILLS), rules, SystemTime::now(), None, None).unwrap();
+        let card = body(cards.respond(WellKnown::AgentCard, &HeaderMap::new(), None)).await;
+        let schemes = card["securitySchemes"].as_object().map(|s| s.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(schemes.unwrap_or_default().join(" "), named, "{card}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! `[[agent]]`: one agent each.
 
-use super::ToolModeConfig;
 use super::dispatch::DispatchConfig;
 use super::handoff::HandoffConfig;
 use super::http::HttpConfig;
@@ -8,6 +7,7 @@ use super::openai::OpenaiConfig;
 use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, CredentialsConfig, ReplicaConfig};
+use super::{LegacyForm, ToolModeConfig};
 use sabir_guard::config::{AuthConfig, Reference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
 use sabir_proto::transfer::Handover;
@@ -307,6 +307,9 @@ pub struct CardConfig {
     /// Extensions it knows.
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub extensions: Vec<Extension>,
+    /// The dialect before 1.0 that it stands in for: the form of its card for clients that name no version. When absent,
+    /// `xpr` with `[agent.xpr]`, and otherwise a card that clients of 0.1 to 0.3 can read.
+    pub legacy_form: Option<LegacyForm>,
 }
 
 /// `[agent.card.capabilities]`

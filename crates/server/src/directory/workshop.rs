@@ -3,7 +3,7 @@
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
 use crate::agents::{self, Ledger, Neighbours, ProcessLimit};
-use crate::card::{self, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
+use crate::card::{self, CardRules, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::front::Front;
@@ -185,8 +185,8 @@ impl Workshop {
             let overlay = (!is_silent).then(|| (face.clone(), entry.card.clone()));
             Arc::new(Elsewhere::new(remote, keeper, overlay))
         });
-        let (form, signer) = (config.server.card, self.signer.clone());
-        let cards = Arc::new(Cards::new(face, form, SystemTime::now(), signer, chain)?);
+        let cards =
+            Arc::new(Cards::new(face, card_rules(config, entry), SystemTime::now(), self.signer.clone(), chain)?);
         if let Some(elsewhere) = &elsewhere {
             elsewhere.show(&cards);
             TokioHost.spawn(Box::pin(elsewhere.clone().follow(Arc::downgrade(&cards))));
@@ -232,7 +232,7 @@ impl Workshop {
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let face = self.describe(entry, &name)?.face;
         let face = used.map_or(face.clone(), |used| card::fill(&face, &entry.card, used));
-        Cards::new(face, self.config().server.card, SystemTime::now(), self.signer.clone(), None)
+        Cards::new(face, card_rules(self.config(), entry), SystemTime::now(), self.signer.clone(), None)
     }
 
     /// A line to the agent elsewhere of a section, and whoever keeps its cards; none for agents of another kind.
@@ -268,6 +268,12 @@ impl Workshop {
     pub(crate) fn ours(&self) -> &[String] {
         &self.ours
     }
+}
+
+/// What the configuration says about the forms of an agent's card.
+fn card_rules(config: &Config, entry: &AgentConfig) -> CardRules {
+    let (unversioned, legacy) = (config.server.card, entry.card.legacy_form);
+    CardRules { unversioned, legacy, production: config.is_production(), ..CardRules::default() }
 }
 
 /// The agents that a caller could call, as far as the guard can tell by name.

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const JWT_BEARER: &str = "jwtBearer";
 /// A fixed key, which travels as a bearer token in spite of its name.
 const API_KEY: &str = "apiKey";
+/// What our configuration calls such a key.
+const LEGACY_KEY: &str = "legacy_key";
 
 /// The card.
 #[derive(Serialize)]
@@ -130,9 +132,10 @@ fn skill<'a>(index: usize, skill: &'a card::Skill, losses: &mut Losses) -> Optio
 /// Which of the two ways a card offers.
 fn names(schemes: &BTreeMap<String, SecurityScheme>) -> Vec<&'static str> {
     let is_bearer = |s: &SecurityScheme| matches!(s, SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer"));
-    let jwt = schemes.iter().any(|(name, s)| is_bearer(s) && name != API_KEY);
+    let is_key = |name: &str| name == API_KEY || name == LEGACY_KEY;
+    let jwt = schemes.iter().any(|(name, s)| is_bearer(s) && !is_key(name));
     let key =
-        schemes.iter().any(|(name, s)| matches!(s, SecurityScheme::ApiKey { .. }) || is_bearer(s) && name == API_KEY);
+        schemes.iter().any(|(name, s)| matches!(s, SecurityScheme::ApiKey { .. }) || is_bearer(s) && is_key(name));
     [(jwt, JWT_BEARER), (key, API_KEY)].into_iter().filter_map(|(offered, name)| offered.then_some(name)).collect()
 }
 

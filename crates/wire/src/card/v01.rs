@@ -36,6 +36,7 @@ struct Capabilities {
     streaming: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     push_notifications: Option<bool>,
+    state_transition_history: bool,
 }
 
 /// How to authenticate.
@@ -98,7 +99,12 @@ impl<'a> Card<'a> {
             provider: provider.as_ref(),
             version,
             documentation_url: documentation_url.as_deref(),
-            capabilities: Capabilities { streaming: *streaming, push_notifications: *push_notifications },
+            capabilities: Capabilities {
+                streaming: *streaming,
+                push_notifications: *push_notifications,
+                // What is kept are messages, and not the states that a task went through.
+                state_transition_history: false,
+            },
             authentication,
             default_input_modes: words(default_input_modes, "defaultInputModes", losses),
             default_output_modes: words(default_output_modes, "defaultOutputModes", losses),
@@ -133,7 +139,7 @@ pub(super) struct Guess {
 }
 
 impl Authentication {
-    fn of(schemes: &BTreeMap<String, SecurityScheme>) -> Self {
+    pub(super) fn of(schemes: &BTreeMap<String, SecurityScheme>) -> Self {
         let mut written = Self { schemes: Vec::new(), credentials: None };
         let mut known = HashSet::new();
         for scheme in schemes.values() {

@@ -4,6 +4,7 @@
 
 use super::interfaces::{self, JSONRPC};
 use super::openapi::{self, Reach, Requirement, Scheme};
+use super::v01::Authentication;
 use super::{Form, note_if};
 use crate::{LossKind, Losses};
 use sabir_proto::AgentCard;
@@ -98,6 +99,9 @@ struct Capabilities<'a> {
     push_notifications: Option<bool>,
     #[serde(skip_serializing_if = "<[Extension]>::is_empty")]
     extensions: &'a [Extension],
+    /// A member of 0.1, which 0.2 and 0.3 kept and 1.0 dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_transition_history: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -156,7 +160,12 @@ impl<'a> Card<'a> {
             icon_url: icon_url.as_deref(),
             version,
             documentation_url: documentation_url.as_deref(),
-            capabilities: Capabilities { streaming: *streaming, push_notifications: *push_notifications, extensions },
+            capabilities: Capabilities {
+                streaming: *streaming,
+                push_notifications: *push_notifications,
+                extensions,
+                state_transition_history: None,
+            },
             security_schemes,
             security: openapi::requirements(security_requirements),
             default_input_modes,
@@ -165,6 +174,26 @@ impl<'a> Card<'a> {
             supports_authenticated_extended_card: *extended_agent_card,
             signatures,
         }
+    }
+}
+
+/// 0.3 with the members of 0.1 beside its own. Clients of 0.1 and of 0.2 look at the same place and say nothing about
+/// themselves; each passes over what it does not know.
+#[derive(Serialize)]
+pub(super) struct Older<'a> {
+    #[serde(flatten)]
+    card: Card<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<Authentication>,
+}
+
+impl<'a> Older<'a> {
+    pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Self {
+        let mut shown = Card::of(card, Release::V03, losses);
+        // What is kept are messages, and not the states that a task went through.
+        shown.capabilities.state_transition_history = Some(false);
+        let authentication = Authentication::of(&card.security_schemes);
+        Self { card: shown, authentication: (!authentication.schemes.is_empty()).then_some(authentication) }
     }
 }
 

@@ -43,6 +43,15 @@ impl MessageIn {
         kind.or_else(|| self.parts.first().map(|p| p.tag))
     }
 
+    /// What is wrong with the role where the dialect has two words for it, and wants one of them.
+    pub(crate) fn role_problem(&self) -> Option<&'static str> {
+        match self.role {
+            None => Some("is required; it is user or agent"),
+            Some(RoleWord { exact: false, .. }) => Some("must be user or agent"),
+            Some(RoleWord { exact: true, .. }) => None,
+        }
+    }
+
     /// Whether its author named it.
     pub(crate) const fn has_id(&self) -> bool {
         self.message_id.is_some()
@@ -59,7 +68,7 @@ impl MessageIn {
             message_id: self.message_id.unwrap_or_else(mint),
             context_id: self.context_id,
             task_id: self.task_id,
-            role: self.role.map_or(Role::User, |r| r.0),
+            role: self.role.map_or(Role::User, |word| word.role),
             parts: self.parts.into_iter().map(|p| p.part).collect(),
             metadata: self.metadata,
             extensions: self.extensions,
@@ -74,16 +83,22 @@ impl MessageIn {
 
 /// `user` or `agent`; agent-native servers take any word, and everybody but the agent is a user.
 #[derive(Debug, Clone, Copy)]
-struct RoleWord(Role);
+struct RoleWord {
+    role: Role,
+    /// It is one of the two words, and no other that was taken for one.
+    exact: bool,
+}
 
 impl<'de> Deserialize<'de> for RoleWord {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         sabir_proto::lenient::from_text(d, |word| match word {
-            "agent" | "assistant" => Ok(Self(Role::Agent)),
+            "agent" => Ok(Self { role: Role::Agent, exact: true }),
+            "user" => Ok(Self { role: Role::User, exact: true }),
+            "assistant" => Ok(Self { role: Role::Agent, exact: false }),
             "" => Err("role is empty; it is user or agent".into()),
             // 1.0's words in an older message: somebody mixes dialects, and guessing would hide it.
             "ROLE_USER" | "ROLE_AGENT" => Err(format!("{word} is a role of 1.0; here it is user or agent")),
-            _ => Ok(Self(Role::User)),
+            _ => Ok(Self { role: Role::User, exact: false }),
         })
     }
 }

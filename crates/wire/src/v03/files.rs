@@ -1,58 +1,97 @@
 //! What peers of 0.3 put into `file_with_bytes`, over gRPC and REST.
 //!
-//! Its type says bytes, and the SDKs for JavaScript and Go put the bytes of the file there. The one for Python, in 0.3
-//! and in the 0.3 layer of 1.x, puts the base64 *text* of the file there, because that is what its own type of a file
-//! holds; and it reads whatever it finds there as such text. So over REST a file is base64 twice, and over gRPC a file
-//! that is not text makes its reader fail.
+//! Its type says bytes, but the SDKs for Python, Go and Java put the base64 *text* of the file there, because that is what
+//! their own type of a file holds, and they read what they find there as such text. So over REST a file is base64 twice,
+//! and over gRPC a file that is not text makes their readers fail. The SDK for JavaScript puts the bytes of the file there.
 //!
 //! Nothing in a message tells which of the two it is, and guessing would damage files that happen to look like base64. So
-//! the software that sent it decides, as far as it says what it is; the SDK has no word of its own in either direction.
-//! A client is known by the library in its `User-Agent`, a server by the one in its `Server`. A gRPC server says nothing;
-//! whoever served its card is most likely the same program. Somebody else's program on the same library is taken for the
-//! SDK, and one behind a proxy that hides the library is not known.
+//! the software that sent it decides, as far as it says what it is: base64 text is the rule, and a peer that runs on a
+//! runtime of JavaScript is the exception. A client is known by its `User-Agent`, a server by `X-Powered-By` or `Server`. A
+//! gRPC server says nothing; the program that served its card is most likely the same. Servers in Go send no such header
+//! at all, which is why silence means the rule. A program of another author on the same runtime is taken for the SDK.
 //!
-//! JSON-RPC has no such trouble: its files are base64, once.
+//! JSON-RPC has no such trouble: its files are base64, once. So are those of the same shape that some peers send over REST.
 
 use sabir_proto::{
     Answer, Call, Content, Event, Message, Part, TaskStatus, TheirEvent, TheirTask, decode_base64, encode_base64,
 };
 
-/// What a peer means by the bytes of a file.
+/// What a peer means by the bytes of a file, and whether its proto knows a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The bytes.
     Bytes,
     /// Their base64 text.
     Base64,
+    /// Their base64 text, and over REST the `name` that the release does not have: the SDK for Python, since 0.3.2.
+    NamedBase64,
 }
 
-/// How the libraries under the Python SDK begin their word in `User-Agent`: grpcio, with and without asyncio, and httpx.
+/// How the `User-Agent` of the Python SDK's libraries begins: grpcio, with and without asyncio, and httpx.
 const PYTHON: [&str; 3] = ["grpc-python-asyncio/", "grpc-python/", "python-httpx/"];
 
-/// What the servers that run it call themselves in `Server`.
+/// What the servers that run the Python SDK call themselves in `Server`.
 const PYTHON_SERVERS: [&str; 2] = ["uvicorn", "hypercorn"];
+
+/// How the `User-Agent` of a JavaScript program begins: gRPC for Node.js, the `fetch` of Node.js (22 and before: `node`,
+/// older still: `undici`), of Deno, of Bun, and of browsers.
+const JAVASCRIPT: [&str; 6] = ["grpc-node-js/", "node", "undici", "Deno/", "Bun/", "Mozilla/"];
+
+/// What servers in JavaScript call themselves: the SDK's run on Express, which says so in `X-Powered-By`.
+const JAVASCRIPT_SERVERS: [&str; 1] = ["Express"];
 
 impl Form {
     /// What to expect of a client that calls itself so in `User-Agent`.
     pub fn of(user_agent: Option<&str>) -> Self {
-        Self::by(user_agent, &PYTHON)
+        // A program may put its own name before that of the library: `shop/2.0 grpc-node-js/1.14.3`.
+        let is_one_of = |known: &[&str]| {
+            let is = |word: &str, name: &str| if name.ends_with('/') { word.starts_with(name) } else { word == name };
+            let mut words = user_agent.unwrap_or_default().split_ascii_whitespace();
+            words.any(|word| known.iter().any(|name| is(word, name)))
+        };
+        if is_one_of(&JAVASCRIPT) {
+            Self::Bytes
+        } else if is_one_of(&PYTHON) {
+            Self::NamedBase64
+        } else {
+            Self::Base64
+        }
     }
 
-    /// What to expect of a server that calls itself so in `Server`; over gRPC, of one whose card was served so.
-    pub fn of_server(server: Option<&str>) -> Self {
-        Self::by(server, &PYTHON_SERVERS)
+    /// What to expect of a server that calls itself so in `X-Powered-By` or `Server`; over gRPC, of one whose card was
+    /// served so.
+    pub fn of_server(software: Option<&str>) -> Self {
+        let is_one_of = |known: &[&str]| known.iter().any(|name| software.is_some_and(|word| word.starts_with(name)));
+        if is_one_of(&JAVASCRIPT_SERVERS) {
+            Self::Bytes
+        } else if is_one_of(&PYTHON_SERVERS) {
+            Self::NamedBase64
+        } else {
+            Self::Base64
+        }
     }
 
-    fn by(said: Option<&str>, known: &[&str]) -> Self {
-        // grpcio puts what a program says about itself before its own word.
-        let mut words = said.unwrap_or_default().split_ascii_whitespace();
-        let is_python = words.any(|word| known.iter().any(|name| word.starts_with(name)));
-        if is_python { Self::Base64 } else { Self::Bytes }
+    /// The text of a file in JSON, as the peer looks for it.
+    pub(crate) fn to_json(self, bytes: &[u8]) -> String {
+        let text = encode_base64(bytes);
+        if self == Self::Bytes { text } else { encode_base64(text.as_bytes()) }
+    }
+
+    /// Whether the peer's reader knows a file's name over REST; other readers refuse a member that they do not know.
+    pub(crate) fn has_names(self) -> bool {
+        self == Self::NamedBase64
     }
 
     /// Makes the files of a call that was read what they are inside: bytes. What is not base64 stays as it is.
     pub fn read_call(self, call: &mut Call) {
         self.in_call(call, unwrap);
+    }
+
+    /// The same for the message of a request.
+    pub(crate) fn read_message(self, message: &mut Message) {
+        if self != Self::Bytes {
+            in_message(message, unwrap);
+        }
     }
 
     /// Makes the files of a call what the server looks for, before it is written.
@@ -81,7 +120,10 @@ impl Form {
     }
 
     fn in_call(self, call: &mut Call, change: Change) {
-        if let (Self::Base64, Call::Send(send) | Call::Stream(send)) = (self, call) {
+        if self == Self::Bytes {
+            return;
+        }
+        if let Call::Send(send) | Call::Stream(send) = call {
             in_message(&mut send.message, change);
         }
     }
@@ -151,33 +193,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_python_sdk_is_known_by_the_libraries_it_uses() {
+    fn files_are_base64_text_to_every_peer_that_is_not_known_to_mean_bytes() {
         for (user_agent, expected) in [
-            ("grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::Base64),
-            ("grpc-python/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::Base64),
-            ("shop/2.0 grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::Base64),
-            ("python-httpx/0.28.1", Form::Base64),
+            ("grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::NamedBase64),
+            ("shop/2.0 grpc-python/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::NamedBase64),
+            ("python-httpx/0.28.1", Form::NamedBase64),
+            ("grpc-go/1.76.0", Form::Base64),
+            ("Go-http-client/1.1", Form::Base64),
+            ("grpc-java-netty/1.75.0", Form::Base64),
+            ("Java-http-client/21.0.8", Form::Base64),
+            ("curl/8.14.1", Form::Base64),
+            ("nodejs-like/1", Form::Base64),
+            ("", Form::Base64),
             ("grpc-node-js/1.14.3", Form::Bytes),
-            ("grpc-go/1.76.0", Form::Bytes),
-            ("grpc-c/58.0.0 (linux; chttp2)", Form::Bytes),
-            ("python-requests/2.32.5", Form::Bytes),
-            ("like-python-httpx/1", Form::Bytes),
+            ("shop/2.0 grpc-node-js/1.14.3", Form::Bytes),
             ("node", Form::Bytes),
-            ("", Form::Bytes),
+            ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Form::Bytes),
         ] {
             assert_eq!(Form::of(Some(user_agent)), expected, "{user_agent}");
         }
-        assert_eq!(Form::of(None), Form::Bytes);
+        assert_eq!(Form::of(None), Form::Base64);
         for (server, expected) in [
-            ("uvicorn", Form::Base64),
-            ("hypercorn-h11", Form::Base64),
-            ("nginx/1.29.0", Form::Bytes),
-            ("python", Form::Bytes),
-            ("", Form::Bytes),
+            (Some("uvicorn"), Form::NamedBase64),
+            (Some("hypercorn-h11"), Form::NamedBase64),
+            (Some("nginx/1.29.0"), Form::Base64),
+            (None, Form::Base64),
+            (Some("Express"), Form::Bytes),
         ] {
-            assert_eq!(Form::of_server(Some(server)), expected, "{server}");
+            assert_eq!(Form::of_server(server), expected, "{server:?}");
         }
-        assert_eq!(Form::of_server(None), Form::Bytes);
     }
 
     #[test]
@@ -186,7 +230,7 @@ mod tests {
         part.content = Content::Raw(vec![0, 255]);
         let mut message = Message::text(sabir_proto::MessageId::parse("m").unwrap(), sabir_proto::Role::Agent, "hi");
         message.parts.push(part);
-        for form in [Form::Bytes, Form::Base64] {
+        for form in [Form::Bytes, Form::Base64, Form::NamedBase64] {
             let mut event = TheirEvent::Message(message.clone());
             form.write_event(&mut event);
             assert_eq!(event == TheirEvent::Message(message.clone()), form == Form::Bytes);

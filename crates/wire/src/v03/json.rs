@@ -69,6 +69,9 @@ pub(crate) fn read_send(send: SendIn, mint: Mint<'_>, losses: &mut Losses) -> Re
     if !send.message.has_id() {
         return Err(Fault::invalid("message.messageId", "is required"));
     }
+    if let Some(problem) = send.message.role_problem() {
+        return Err(Fault::invalid("message.role", problem));
+    }
     Ok(Box::new(send.read(mint, losses)?))
 }
 

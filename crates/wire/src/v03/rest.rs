@@ -8,7 +8,8 @@
 //!
 //! Written are camel case, enum names and what the proto has, nothing else: the Python SDK refuses an answer with a
 //! member it does not know. That hits its first five releases, 0.3.0 to 0.3.4, where a part has metadata, and two of
-//! them where a file has a name; nothing tells them from those that came after and look for both. Read are also snake
+//! them where a file has a name; nothing tells them from those that came after and look for both. The name of a file is
+//! written to peers in Python only: the SDK for Java refuses a whole message for it. Read are also snake
 //! case (the Python SDK sends it), enum numbers, and `null` for unset.
 //!
 //! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
@@ -24,7 +25,8 @@ pub use crate::v1::http::{Route, Routed};
 pub use error::{read_error, write_error};
 pub use reply::{read_answer, read_event, write_answer, write_event};
 
-use super::grpc::{Lost, Numbers, create, no_list};
+use super::files::Form;
+use super::grpc::{Lost, create, no_list};
 use super::json;
 use crate::hear::Asked;
 use crate::jsonrpc::read_params;
@@ -57,22 +59,24 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     }
 }
 
-/// Reads the call of a route.
+/// Reads the call of a route. `files` is what the client means by the bytes of a file in the shape of the proto.
 pub fn read_call(
     route: Route<'_>,
     query: &str,
     body: &[u8],
+    files: Form,
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Call, Fault> {
     let query = Query::read(query)?;
     let tenant = Tenant::none();
     Ok(match route {
-        Route::Send => Call::Send(read_send(body, mint, losses)?),
-        Route::Stream => Call::Stream(read_send(body, mint, losses)?),
+        Route::Send => Call::Send(read_send(body, files, mint, losses)?),
+        Route::Stream => Call::Stream(read_send(body, files, mint, losses)?),
         Route::Get(id) => {
-            // As in a body: zero is "no limit" in 0.3.
-            let history_length = query.number(&["historyLength", "history_length"])?.filter(|n| *n != 0);
+            // A parameter that is there was meant: zero is "none", as in JSON-RPC and 1.0. Only a body that follows the
+            // proto cannot tell a zero from a number that is not there.
+            let history_length = query.number(&["historyLength", "history_length"])?;
             Call::Get(GetTask { tenant, id: task(id)?, history_length })
         }
         Route::Cancel(id) => {
@@ -99,12 +103,21 @@ pub fn read_call(
     })
 }
 
-fn read_send(body: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
+fn read_send(
+    body: &[u8],
+    files: Form,
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<Box<SendMessage>, Fault> {
     let text = text(body)?;
     // Looked at twice only when it cannot be read, or has nothing to say: the usual body is parsed once.
     match read_body::<read::Send>(text) {
         Ok(send) if send.has_parts() => json::read_send(read_body(text)?, mint, losses),
-        Ok(send) => Ok(Box::new(send.told(losses))),
+        Ok(send) => {
+            let mut send = Box::new(send.told(losses));
+            files.read_message(&mut send.message);
+            Ok(send)
+        }
         Err(_) if has_parts(text) => json::read_send(read_body(text)?, mint, losses),
         Err(fault) => Err(fault),
     }
@@ -161,18 +174,18 @@ fn push(encoded: &str) -> Result<String, Fault> {
     Ok(decode(encoded)?.into_owned())
 }
 
-/// Writes a call. Fails for the one that 0.3 does not have.
+/// Writes a call to a server that means `files` by the bytes of a file. Fails for the one call that 0.3 does not have.
 ///
 /// A server that answers a `POST …:subscribe` with 405 is one that wants a GET.
-pub fn write_call(call: &Call, losses: &mut Losses) -> Result<HttpRequest, Fault> {
+pub fn write_call(call: &Call, files: Form, losses: &mut Losses) -> Result<HttpRequest, Fault> {
     let (get, post) = (Method::GET, Method::POST);
     let of_task = |id: &TaskRef| format!("/v1/tasks/{}", encode(&id.to_string()));
     let of_pushes = |id: &TaskRef| format!("{}/pushNotificationConfigs", of_task(id));
     let of_push = |task: &TaskRef, id: &str| format!("{}/{}", of_pushes(task), encode(id));
     let mut query = QueryOut::default();
     let (method, path, body) = match call {
-        Call::Send(send) => (post, "/v1/message:send".to_owned(), Some(write::body(&write::Send::of(send)))),
-        Call::Stream(send) => (post, "/v1/message:stream".to_owned(), Some(write::body(&write::Send::of(send)))),
+        Call::Send(send) => (post, "/v1/message:send".to_owned(), Some(write::body(&write::Send::of(send, files)))),
+        Call::Stream(send) => (post, "/v1/message:stream".to_owned(), Some(write::body(&write::Send::of(send, files)))),
         Call::Get(call) => {
             query.add("historyLength", call.history_length);
             (get, of_task(&call.id), None)
@@ -192,7 +205,7 @@ pub fn write_call(call: &Call, losses: &mut Losses) -> Result<HttpRequest, Fault
         Call::ExtendedCard { .. } => (get, "/v1/card".to_owned(), None),
         Call::List(_) => return Err(no_list()),
     };
-    Lost::new(Numbers::Text, losses).call(call);
+    Lost::rest(files, losses).call(call);
     Ok(HttpRequest { method, path: path + query.as_str(), body, asked: Asked::by(call) })
 }
 
@@ -251,11 +264,11 @@ mod tests {
 
     #[test]
     fn queries_are_read_in_both_spellings_and_checked() {
-        let read = |query| read_call(Route::Get("7"), query, b"", &mut mint, &mut Losses::new());
+        let read = |query| read_call(Route::Get("7"), query, b"", Form::Base64, &mut mint, &mut Losses::new());
         for (query, length) in [
             ("historyLength=5", Some(5)),
             ("history_length=5&x=1", Some(5)),
-            ("historyLength=0", None),
+            ("historyLength=0", Some(0)),
             ("historyLength=", None),
             ("", None),
         ] {
@@ -270,8 +283,8 @@ mod tests {
     #[test]
     fn a_cancel_needs_no_body() {
         for body in [&b""[..], b"null", b" ", b"{}", br#"{"name":"tasks/7","metadata":{"why":"late"}}"#] {
-            assert!(read_call(Route::Cancel("7"), "", body, &mut mint, &mut Losses::new()).is_ok());
+            assert!(read_call(Route::Cancel("7"), "", body, Form::Base64, &mut mint, &mut Losses::new()).is_ok());
         }
-        assert!(read_call(Route::Cancel("7"), "", b"{", &mut mint, &mut Losses::new()).is_err());
+        assert!(read_call(Route::Cancel("7"), "", b"{", Form::Base64, &mut mint, &mut Losses::new()).is_err());
     }
 }

@@ -15,7 +15,7 @@ mod peer;
 pub use error::{read_error, write_error, write_error_as};
 pub use peer::{read_answer, read_event, write_call};
 
-pub(crate) use error::{TEXT_BYTES_MAX, Told, read_stream_error};
+pub(crate) use error::{TEXT_BYTES_MAX, Told, read_refusal, read_stream_error};
 
 use crate::jsonrpc::read_params;
 use crate::url::{Query, decode};

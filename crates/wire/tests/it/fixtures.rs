@@ -104,9 +104,9 @@ impl Entry {
     pub(crate) fn files(&self) -> Files {
         let is_python = self.peer().starts_with("py-");
         if self.kind == "request" {
-            Files::of(is_python.then_some("python-httpx/0.28.1"))
+            Files::of(Some(if is_python { "python-httpx/0.28.1" } else { "node" }))
         } else {
-            Files::of_server(is_python.then_some("uvicorn"))
+            Files::of_server(Some(if is_python { "uvicorn" } else { "Express" }))
         }
     }
 

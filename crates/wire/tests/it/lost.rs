@@ -132,7 +132,11 @@ fn what_an_error_says_beside_its_number() {
     check(Dialect::V03, Dialect::V1, Kind::Error, unknown, "-32603", &["error-details: code"]);
     let of_task = r#"{"error":{"code":-32001,"message":"no","data":{"taskId":"t"}}}"#;
     check(Dialect::V01, Dialect::V1, Kind::Error, of_task, r#""taskId":"t""#, &[]);
-    check(Dialect::V01, Dialect::V03, Kind::Error, of_task, "-32001", &["error-details: data"]);
+    check(Dialect::V01, Dialect::V03, Kind::Error, of_task, r#""taskId":"t""#, &[]);
+    check(Dialect::V01, Dialect::Native, Kind::Error, of_task, "-32001", &["error-details: data"]);
+    let settled = r#"{"error":{"code":-32002,"message":"no","data":{"taskId":"t"}}}"#;
+    check(Dialect::V01, Dialect::V1, Kind::Error, settled, r#""taskId":"t""#, &[]);
+    check(Dialect::V01, Dialect::V03, Kind::Error, settled, "-32002", &["error-details: data"]);
 }
 
 #[test]

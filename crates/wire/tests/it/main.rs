@@ -12,6 +12,7 @@ mod lost;
 mod mask;
 mod oracle;
 mod pairs;
+mod refusals;
 mod roundtrip;
 mod swift;
 mod transfer;

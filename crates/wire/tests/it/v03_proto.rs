@@ -29,6 +29,7 @@ use sabir_proto::{
     TaskRef, Tenant, TheirEvent, TheirTask, View,
 };
 use sabir_wire::Losses;
+use sabir_wire::v03::files::Form;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::grpc::{reply, request};
 use sabir_wire::v03::rest::{self, Route, Routed};
@@ -292,7 +293,7 @@ fn calls_over_rest() {
     try_all(&any::call(), &kinds, |call, seen| {
         note_call(&call, seen);
         let mut losses = Losses::new();
-        let Ok(request) = rest::write_call(&call, &mut losses) else {
+        let Ok(request) = rest::write_call(&call, Form::NamedBase64, &mut losses) else {
             prop_assert!(matches!(call, Call::List(_)));
             return Ok(());
         };
@@ -300,7 +301,7 @@ fn calls_over_rest() {
         let Routed::Operation(route, _) = rest::route(&request.method, path) else {
             return Err(TestCaseError::fail(request.path));
         };
-        let back = rest::read_call(route, query, body, &mut mint, &mut losses).unwrap();
+        let back = rest::read_call(route, query, body, Form::NamedBase64, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(back.operation(), call.operation());
         same(call_value(&call), call_value(&back), &losses)
     });
@@ -323,8 +324,8 @@ fn tasks_over_grpc() {
 
 fn answer_over_rest(call: &Call, answer: &Answer, losses: &mut Losses) -> Answer {
     let mut out = Vec::new();
-    rest::write_answer(answer, losses, &mut out).unwrap();
-    rest::read_answer(call, &out, &mut mint, losses).unwrap()
+    rest::write_answer(answer, Form::NamedBase64, losses, &mut out).unwrap();
+    rest::read_answer(call, &out, Form::NamedBase64, &mut mint, losses).unwrap()
 }
 
 fn get() -> Call {
@@ -333,7 +334,7 @@ fn get() -> Call {
 
 fn send() -> Call {
     let body = br#"{"message":{"messageId":"m","role":1}}"#;
-    rest::read_call(Route::Send, "", body, &mut mint, &mut Losses::new()).unwrap()
+    rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]
@@ -374,9 +375,9 @@ fn events_over_both() {
         same(value(&event), value(&heard.event), &losses)?;
 
         let (mut losses, mut out) = (Losses::new(), Vec::new());
-        rest::write_event(&event, last, &mut losses, &mut out);
+        rest::write_event(&event, last, Form::NamedBase64, &mut losses, &mut out);
         prop_assert!(!out.contains(&b'\n'), "one line of a stream");
-        let heard = rest::read_event(&out, &mut mint, &mut losses).unwrap();
+        let heard = rest::read_event(&out, Form::NamedBase64, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(heard.last, expected);
         same(value(&event), value(&heard.event), &losses)
     });
@@ -407,7 +408,7 @@ fn call_of(operation: &str, task: &TaskRef) -> Call {
         "create" => (Route::CreatePush(&id), &br#"{"config":{"pushNotificationConfig":{"url":"u"}}}"#[..]),
         _ => (Route::DeletePush(&id, "c"), &b""[..]),
     };
-    rest::read_call(route, "", body, &mut mint, &mut Losses::new()).unwrap()
+    rest::read_call(route, "", body, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn operations(dialect: Dialect) -> Vec<Operation> {
         let rpc = write_call(dialect, &call, None, &mut || name(), &mut Losses::new()).ok()?;
         let http = match dialect {
             Dialect::V1 => Some(v1::http::write_call(&call)),
-            Dialect::V03 => v03::rest::write_call(&call, &mut Losses::new()).ok(),
+            Dialect::V03 => v03::rest::write_call(&call, v03::files::Form::Base64, &mut Losses::new()).ok(),
             Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => None,
         };
         Some(Operation { call, rpc, http })

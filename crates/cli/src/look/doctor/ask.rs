@@ -197,7 +197,7 @@ fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (Meanin
         200..=299 => {
             let answer = match dialect {
                 Dialect::V1 => v1::http::read_answer(Asked::by(call), body),
-                _ => v03::rest::read_answer(call, body, &mut message_id, &mut Losses::new()),
+                _ => v03::rest::read_answer(call, body, v03::files::Form::Base64, &mut message_id, &mut Losses::new()),
             };
             match (answer, &value) {
                 (Ok(answer), _) => Meaning::Answer(Box::new(answer)),

@@ -233,7 +233,8 @@ impl Reader<'_> {
         let event = match (self.agent.binding(), dialect) {
             (Binding::HttpJson, Dialect::V1) => v1::http::read_event(data),
             (Binding::HttpJson, _) => {
-                v03::rest::read_event(data.as_bytes(), &mut message_id, &mut losses).map(|heard| heard.event)
+                v03::rest::read_event(data.as_bytes(), v03::files::Form::Base64, &mut message_id, &mut losses)
+                    .map(|heard| heard.event)
             }
             // Events of agent-native have the id 0, whatever was asked.
             (_, Dialect::Native) => match result_of(dialect, "", 200, data.replacen("\"id\":0,", "", 1).as_bytes()) {

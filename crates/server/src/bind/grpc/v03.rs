@@ -24,7 +24,7 @@ pub(super) struct V03 {
 impl V03 {
     /// What the sender of a request can read.
     fn of<Q>(request: &tonic::Request<Q>) -> Self {
-        // The Python SDK is told apart by the library it calls with.
+        // The library it calls with tells.
         Self { files: Form::of(header(request.metadata().as_ref(), USER_AGENT.as_str())) }
     }
 

@@ -1,6 +1,5 @@
 use super::*;
-use crate::card::{Cards, WellKnown, build, identity};
-use crate::config::CardForm;
+use crate::card::{CardRules, Cards, WellKnown, build, identity};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt as _;
@@ -51,12 +50,13 @@ const XPR: &str = "[auth.xpr]\nrpc_url = \"http://127.0.0.1:1\"\n";
 fn cards(agent: &str, node: &Node) -> Arc<Cards> {
     let config = Config::read(&format!("{XPR}{agent}")).unwrap();
     let entry = &config.agent[0];
-    let address = PublicAddress { url: "http://127.0.0.1:4000".into(), authority: "127.0.0.1:4000".into() };
+    let address =
+        PublicAddress { url: "http://127.0.0.1:4000".into(), authority: "127.0.0.1:4000".into(), slash: true };
     let (public, skills) = build(entry, &address);
     let face = Face { public, skills, xpr: entry.xpr.as_ref().map(identity), moved: None };
     let chain = Registration::open(&config, entry, &address, node).unwrap();
     assert!(chain.is_some());
-    Arc::new(Cards::new(face, CardForm::Hybrid, SystemTime::now(), None, chain).unwrap())
+    Arc::new(Cards::new(face, CardRules::default(), SystemTime::now(), None, chain).unwrap())
 }
 
 async fn shown(cards: &Cards, place: WellKnown) -> Value {
@@ -70,7 +70,7 @@ async fn what_is_left_open_comes_from_the_chain() {
     cards.refresh().await;
     let card = shown(&cards, WellKnown::Agent).await;
     assert_eq!((&card["name"], &card["description"]), (&json!("Chained"), &json!("From the chain")));
-    assert_eq!(card["url"], "https://agent.example/");
+    assert_eq!(card["url"], "https://agent.example", "clients put a slash behind it");
     let skill = json!({"id": "compute", "name": "compute", "description": "compute capability", "tags": ["compute"]});
     assert_eq!(card["skills"], json!([skill]));
     assert_eq!((&card["xpr:account"], &card["xpr:protocol"]), (&json!("myagent"), &json!("wss")));

@@ -5,6 +5,7 @@
 use crate::losses::{LossKind, Losses};
 use crate::path::Path;
 use crate::tagged::part::{WRAPPED, is_object};
+use crate::v03::files::Form;
 use sabir_proto::{
     Artifact, Call, Content, Event, Json, Message, Object, Part, SendMessage, TaskState, TaskStatus, Tenant,
     TheirEvent, TheirTask,
@@ -24,11 +25,18 @@ pub(in crate::v03) enum Numbers {
 pub(in crate::v03) struct Lost<'a> {
     losses: &'a mut Losses,
     numbers: Numbers,
+    /// Whether a file's name has a place.
+    names: bool,
 }
 
 impl<'a> Lost<'a> {
     pub(in crate::v03) const fn new(numbers: Numbers, losses: &'a mut Losses) -> Self {
-        Self { losses, numbers }
+        Self { losses, numbers, names: true }
+    }
+
+    /// For REST: text, and names of files only for the peers that know them.
+    pub(in crate::v03) fn rest(files: Form, losses: &'a mut Losses) -> Self {
+        Self { losses, numbers: Numbers::Text, names: files.has_names() }
     }
 
     pub(in crate::v03) fn call(&mut self, call: &Call) {
@@ -134,7 +142,7 @@ impl<'a> Lost<'a> {
                 false
             }
         };
-        if part.filename.is_some() && !is_file {
+        if part.filename.is_some() && !(is_file && self.names) {
             self.losses.note(LossKind::PartAttribute, path.member("filename"));
         }
         if part.media_type.is_some() && !is_file {

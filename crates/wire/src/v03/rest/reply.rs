@@ -1,12 +1,13 @@
 //! Answers and events: written by servers, read by clients.
 
+use super::super::files::Form;
 use super::super::grpc::reply::Heard;
-use super::super::grpc::{Lost, Numbers, no_list};
+use super::super::grpc::{Lost, no_list};
 use super::{card, read, read_body, text, write};
 use crate::hear::Asked;
 use crate::losses::Losses;
 use crate::path::Path;
-use crate::v1::http::read_stream_error;
+use crate::v1::http::{read_refusal, read_stream_error};
 use crate::v03::json;
 use sabir_proto::{Answer, Call, Event, Fault, MessageId, PushPage, TheirEvent};
 use serde::Deserialize;
@@ -14,20 +15,20 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Writes the body of an answer. Fails for a list of tasks, which 0.3 does not have, and for a card that no 0.3 client
-/// could use.
-pub fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+/// could use. `files` is what the client means by the bytes of a file.
+pub fn write_answer(answer: &Answer, files: Form, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     match answer {
         Answer::SentTask(task) => {
-            Lost::new(Numbers::Text, losses).task(task, &Path::Root.member("task"));
-            write::json(&write::Response::Task(write::Task::of(task)), out);
+            Lost::rest(files, losses).task(task, &Path::Root.member("task"));
+            write::json(&write::Response::Task(write::Task::of(task, files)), out);
         }
         Answer::SentMessage(message) => {
-            Lost::new(Numbers::Text, losses).message(message, &Path::Root.member("message"));
-            write::json(&write::Response::Message(write::Message::of(message)), out);
+            Lost::rest(files, losses).message(message, &Path::Root.member("message"));
+            write::json(&write::Response::Message(write::Message::of(message, files)), out);
         }
         Answer::Task(task) => {
-            Lost::new(Numbers::Text, losses).task(task, &Path::Root);
-            write::json(&write::Task::of(task), out);
+            Lost::rest(files, losses).task(task, &Path::Root);
+            write::json(&write::Task::of(task, files), out);
         }
         Answer::Push(task, config) => write::json(&write::TaskPush::of(task, config), out),
         Answer::Pushes(task, page) => write::json(&write::TaskPushes::of(task, page), out),
@@ -39,15 +40,17 @@ pub fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u8>) -> 
 }
 
 /// Writes one event of a stream. `last` says that nothing follows it; 0.3 clients wait for that word.
-pub fn write_event(event: &TheirEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
-    Lost::new(Numbers::Text, losses).event(event);
-    write::json(&write::Response::of(event, last), out);
+pub fn write_event(event: &TheirEvent, last: bool, files: Form, losses: &mut Losses, out: &mut Vec<u8>) {
+    Lost::rest(files, losses).event(event);
+    write::json(&write::Response::of(event, last, files), out);
 }
 
-/// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send.
+/// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send. `files` is what the
+/// server means by the bytes of a file in the shape of the proto. A refusal that comes as a success is the fault it is.
 pub fn read_answer(
     call: &Call,
     body: &[u8],
+    files: Form,
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Answer, Fault> {
@@ -69,7 +72,14 @@ pub fn read_answer(
         },
         Call::List(_) => return Err(no_list()),
     };
-    answer.or_else(|fault| if has_marks(body) { json_schema_answer(call, body, mint, losses) } else { Err(fault) })
+    match answer {
+        Ok(mut answer) => {
+            files.read_answer(&mut answer);
+            Ok(answer)
+        }
+        Err(_) if has_marks(body) => json_schema_answer(call, body, mint, losses),
+        Err(fault) => Err(read_refusal(body).unwrap_or(fault)),
+    }
 }
 
 fn sent(body: &[u8], losses: &mut Losses) -> Result<Answer, Fault> {
@@ -91,10 +101,21 @@ fn pushes(body: &[u8], losses: &mut Losses) -> Result<PushPage, Fault> {
 }
 
 /// Reads one event of a stream. A stream that fails ends in an error, which is read as the fault it is.
-pub fn read_event(data: &[u8], mint: &mut dyn FnMut() -> MessageId, losses: &mut Losses) -> Result<Heard, Fault> {
-    event(data, losses)
-        .or_else(|fault| if has_marks(data) { json_schema_event(data, mint, losses) } else { Err(fault) })
-        .map_err(|fault| read_stream_error(data).unwrap_or(fault))
+pub fn read_event(
+    data: &[u8],
+    files: Form,
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<Heard, Fault> {
+    match event(data, losses) {
+        Ok(mut heard) => {
+            files.read_event(&mut heard.event);
+            Ok(heard)
+        }
+        Err(_) if has_marks(data) => json_schema_event(data, mint, losses),
+        Err(fault) => Err(fault),
+    }
+    .map_err(|fault| read_stream_error(data).unwrap_or(fault))
 }
 
 fn event(body: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {

@@ -1,12 +1,14 @@
-//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the proto does not have.
+//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the proto does not have. A file's
+//! name is written to the peers whose proto has it, and the bytes of a file as the peer means them.
 //!
 //! What is left out is noted beside, by [`Lost`](super::super::grpc::Lost).
 
 use super::super::grpc::{of_push, of_task};
 use crate::tagged::part::{DataOut, marked};
+use crate::v03::files::Form;
 use sabir_proto::{
     self as proto, ArtifactId, Content, ContextId, Event, MessageId, Object, PushConfig, PushPage, Role, SendMessage,
-    TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp, encode_base64,
+    TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp,
 };
 use serde::Serialize;
 use std::borrow::Cow;
@@ -44,10 +46,10 @@ struct Configuration<'a> {
 }
 
 impl<'a> Send<'a> {
-    pub(super) fn of(send: &'a SendMessage) -> Self {
+    pub(super) fn of(send: &'a SendMessage, files: Form) -> Self {
         let configuration = &send.configuration;
         Self {
-            message: Message::of(&send.message),
+            message: Message::of(&send.message, files),
             configuration: Configuration {
                 accepted_output_modes: &configuration.accepted_output_modes,
                 push_notification: configuration.task_push_notification_config.as_ref().map(Push::of),
@@ -76,13 +78,13 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn of(message: &'a proto::Message) -> Self {
+    pub(super) fn of(message: &'a proto::Message, files: Form) -> Self {
         Self {
             message_id: &message.message_id,
             context_id: message.context_id.as_ref(),
             task_id: message.task_id.as_ref(),
             role: message.role,
-            content: message.parts.iter().map(Part::of).collect(),
+            content: message.parts.iter().map(|part| Part::of(part, files)).collect(),
             metadata: message.metadata.as_ref(),
             extensions: &message.extensions,
         }
@@ -120,14 +122,15 @@ struct Data<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(part: &'a proto::Part) -> Self {
-        let (mime_type, name) = (part.media_type.as_deref(), part.filename.as_deref());
+    fn of(part: &'a proto::Part, files: Form) -> Self {
+        let mime_type = part.media_type.as_deref();
+        let name = part.filename.as_deref().filter(|_| files.has_names());
         let file = |file_with_uri, file_with_bytes| Some(File { file_with_uri, file_with_bytes, mime_type, name });
         let mut out = Self { text: None, file: None, data: None, metadata: marked(part) };
         match &part.content {
             Content::Text(text) => out.text = Some(text),
             Content::Url(url) => out.file = file(Some(url), None),
-            Content::Raw(bytes) => out.file = file(None, Some(encode_base64(bytes))),
+            Content::Raw(bytes) => out.file = file(None, Some(files.to_json(bytes))),
             Content::Data(json) => out.data = Some(Data { data: DataOut::of(json, part.metadata.as_ref()) }),
         }
         out
@@ -150,12 +153,12 @@ pub(super) struct Artifact<'a> {
 }
 
 impl<'a> Artifact<'a> {
-    fn of(artifact: &'a proto::Artifact) -> Self {
+    fn of(artifact: &'a proto::Artifact, files: Form) -> Self {
         Self {
             artifact_id: &artifact.artifact_id,
             name: artifact.name.as_deref(),
             description: artifact.description.as_deref(),
-            parts: artifact.parts.iter().map(Part::of).collect(),
+            parts: artifact.parts.iter().map(|part| Part::of(part, files)).collect(),
             metadata: artifact.metadata.as_ref(),
             extensions: &artifact.extensions,
         }
@@ -172,10 +175,10 @@ pub(super) struct Status<'a> {
 }
 
 impl<'a> Status<'a> {
-    fn of(status: &'a TaskStatus) -> Self {
+    fn of(status: &'a TaskStatus, files: Form) -> Self {
         Self {
             state: state(status.state),
-            message: status.message.as_ref().map(Message::of),
+            message: status.message.as_ref().map(|message| Message::of(message, files)),
             timestamp: status.timestamp,
         }
     }
@@ -214,13 +217,13 @@ pub(super) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    pub(super) fn of(task: &'a TheirTask) -> Self {
+    pub(super) fn of(task: &'a TheirTask, files: Form) -> Self {
         Self {
             id: &task.id,
             context_id: task.context_id.as_ref(),
-            status: Status::of(&task.status),
-            artifacts: task.artifacts.iter().map(Artifact::of).collect(),
-            history: task.history.iter().map(Message::of).collect(),
+            status: Status::of(&task.status, files),
+            artifacts: task.artifacts.iter().map(|artifact| Artifact::of(artifact, files)).collect(),
+            history: task.history.iter().map(|message| Message::of(message, files)).collect(),
             metadata: task.metadata.as_ref(),
         }
     }
@@ -257,21 +260,21 @@ pub(super) enum Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    pub(super) fn of(event: &'a TheirEvent, last: bool) -> Self {
+    pub(super) fn of(event: &'a TheirEvent, last: bool, files: Form) -> Self {
         match event {
-            Event::Task(task) => Self::Task(Task::of(task)),
-            Event::Message(message) => Self::Message(Message::of(message)),
+            Event::Task(task) => Self::Task(Task::of(task, files)),
+            Event::Message(message) => Self::Message(Message::of(message, files)),
             Event::StatusUpdate(update) => Self::StatusUpdate {
                 task_id: &update.task_id,
                 context_id: update.context_id.as_ref(),
-                status: Status::of(&update.status),
+                status: Status::of(&update.status, files),
                 r#final: last,
                 metadata: update.metadata.as_ref(),
             },
             Event::ArtifactUpdate(update) => Self::ArtifactUpdate {
                 task_id: &update.task_id,
                 context_id: update.context_id.as_ref(),
-                artifact: Artifact::of(&update.artifact),
+                artifact: Artifact::of(&update.artifact, files),
                 append: update.append,
                 last_chunk: update.last_chunk,
                 metadata: update.metadata.as_ref(),

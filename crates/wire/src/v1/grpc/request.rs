@@ -39,7 +39,8 @@ pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
             .map(|id| read_context(&id, &Path::Root.member("contextId")))
             .transpose()?,
         status: read_filter(request.status, &Path::Root.member("status"))?,
-        page_size: request.page_size,
+        // The SDK for Go sets it always; 0 is its word for "no limit of mine", and no page has no tasks.
+        page_size: request.page_size.filter(|size| *size != 0),
         page_token: request.page_token,
         history_length: request.history_length,
         status_timestamp_after: request.status_timestamp_after.map(|time| read_time(time, &after)).transpose()?,

@@ -14,6 +14,9 @@ pub(crate) const TEXT_BYTES_MAX: usize = 2048;
 /// The types of errors in the form of RFC 9457, which early examples of 1.0 showed: `…/task-not-found`.
 const PROBLEMS: &str = "https://a2a-protocol.org/errors/";
 
+/// The package of the SDK for Java, whose class names are those of the specification.
+const JAVA_PACKAGE: &str = "io.a2a.spec.";
+
 /// Writes an error body; the HTTP status goes with it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     let status = numbers(fault.code()).http;
@@ -44,6 +47,13 @@ pub fn read_error(status: u16, body: &[u8]) -> Fault {
     let told = Told::read(body);
     let code = told.code.unwrap_or_else(|| by_status(status, &told));
     told.fault_of(status, code)
+}
+
+/// Reads the body of a success that is an error all the same: one that names its kind. `None`: it is none.
+pub(crate) fn read_refusal(body: &[u8]) -> Option<Fault> {
+    let told = Told::read(body);
+    let code = told.code?;
+    Some(told.fault(code, "the agent answered with an error"))
 }
 
 /// Reads a frame of a stream that is not an event: the error that ends it. `None`: it is not one either.
@@ -95,13 +105,19 @@ impl Told {
     /// Reads a body. One that is no error at all says nothing.
     pub(crate) fn read(body: &[u8]) -> Self {
         let body: Body = serde_json::from_slice(body).unwrap_or_default();
-        let error = body.error.unwrap_or_default();
+        let (error, java_class) = match body.error {
+            Some(ErrorMember::Object(error)) => (*error, None),
+            Some(ErrorMember::Class(class)) => (Error::default(), Some(class)),
+            None => (Error::default(), None),
+        };
         let details = error.details.unwrap_or_default();
         let detail = details.iter().find(|detail| detail.is_a2a() && detail.reason.is_some());
         let by_reason = detail.and_then(|detail| named(|code| numbers(code).reason, detail.reason.as_deref()?));
         let number = [body.code, error.code].into_iter().flatten().find(|number| *number < 0);
         let by_number = || Code::ALL.into_iter().find(|code| Some(i64::from(numbers(*code).json_rpc)) == number);
-        let class = body.class.unwrap_or_default();
+        // The SDK for Java says the class of its exception, with the package.
+        let java_class = java_class.as_deref().and_then(|class| class.strip_prefix(JAVA_PACKAGE));
+        let class = body.class.or_else(|| java_class.map(str::to_owned)).unwrap_or_default();
         let by_class = || named(codes::name, &class);
         let by_problem = class
             .strip_prefix(PROBLEMS)
@@ -136,7 +152,15 @@ struct Body {
     class: Option<String>,
     message: Option<String>,
     detail: Option<String>,
-    error: Option<Error>,
+    error: Option<ErrorMember>,
+}
+
+/// The error object of 1.0, or the name of a class: `io.a2a.spec.TaskNotFoundError`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ErrorMember {
+    Object(Box<Error>),
+    Class(String),
 }
 
 #[derive(Default, Deserialize)]
@@ -253,6 +277,14 @@ mod tests {
         let foreign = r#"{"error":{"code":404,"message":"m","details":[
             {"reason":"TASK_NOT_FOUND","domain":"example.org"},{"@type":"x"}]}}"#;
         check(404, foreign, Code::MethodNotFound, "m");
+        let java = |class: &str| format!(r#"{{"error":"io.a2a.spec.{class}","message":"m"}}"#);
+        check(404, &java("TaskNotFoundError"), Code::TaskNotFound, "m");
+        check(422, &java("InvalidParamsError"), Code::InvalidParams, "m");
+        check(500, &java("InvalidParamsError"), Code::InvalidParams, "m");
+        check(500, &java("SomethingNewError"), Code::Internal, "m");
+        check(404, r#"{"error":"org.example.TaskNotFoundError","message":"m"}"#, Code::MethodNotFound, "m");
+        assert!(read_refusal(java("InvalidParamsError").as_bytes()).is_some());
+        assert_eq!(read_refusal(br#"{"message":{"messageId":"m"}}"#), None);
         let second = r#"{"error":{"message":"m","details":[{"@type":"x","fieldViolations":[]},
             {"reason":"INVALID_PARAMS","domain":"a2a-protocol.org"}]}}"#;
         check(404, second, Code::InvalidParams, "m");

@@ -130,7 +130,9 @@ fn found_and_shown_again_it_is_the_same() {
         let bytes = write(&found(&card).card, form, &mut Losses::new());
         let again: Value = serde_json::from_slice(&bytes).unwrap();
         // Said by being left out.
-        for (pointer, value) in [("/capabilities", json!({"streaming": true, "pushNotifications": false}))] {
+        for (pointer, value) in
+            [("/capabilities", json!({"streaming": true, "pushNotifications": false, "stateTransitionHistory": false}))]
+        {
             if form == Form::V01 {
                 *card.pointer_mut(pointer).unwrap() = value;
                 card["skills"][0]["description"] = "".into();

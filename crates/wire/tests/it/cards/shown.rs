@@ -3,7 +3,7 @@
 use super::losses;
 use sabir_proto::AgentCard;
 use sabir_wire::Losses;
-use sabir_wire::card::{Form, XprIdentity, read, write, write_with};
+use sabir_wire::card::{Form, XprIdentity, read, write, write_older, write_with};
 use serde_json::{Value, json};
 
 /// A card that has everything.
@@ -213,7 +213,7 @@ fn as_0_1() {
         "name": "Echo", "description": "Says it again.", "url": "https://x.example",
         "provider": {"url": "https://p.example", "organization": "P"},
         "version": "2.1.0", "documentationUrl": "https://d.example",
-        "capabilities": {"streaming": true, "pushNotifications": true},
+        "capabilities": {"streaming": true, "pushNotifications": true, "stateTransitionHistory": false},
         "authentication": {"schemes": ["bearer", "oauth2", "apiKey", "openIdConnect", "mutualTLS"],
             "credentials": "https://o.example"},
         "defaultInputModes": ["text", "data"], "defaultOutputModes": ["text", "file"],
@@ -331,4 +331,51 @@ fn what_speaks_no_older_version_is_shown_as_if_it_did() {
     let (shown, lost) = shown(card, Form::V03);
     assert_eq!(shown["url"], "https://x.example/a2a");
     assert!(lost.contains(&"interface: supportedInterfaces[0].protocolVersion".to_owned()), "{lost:?}");
+}
+
+#[test]
+fn the_older_card_has_what_clients_of_0_1_and_of_0_3_look_for() {
+    let card: AgentCard = read(whole().to_string().as_bytes()).unwrap().card;
+    let shown: Value = serde_json::from_slice(&write_older(&card, None, &mut Losses::new())).unwrap();
+    let v03: Value = serde_json::from_slice(&write(&card, Form::V03, &mut Losses::new())).unwrap();
+    let v01: Value = serde_json::from_slice(&write(&card, Form::V01, &mut Losses::new())).unwrap();
+    for (name, value) in v03.as_object().unwrap() {
+        if name != "capabilities" {
+            assert_eq!(&shown[name], value, "{name}");
+        }
+    }
+    assert_eq!(shown["authentication"], v01["authentication"]);
+    assert_eq!(shown["capabilities"]["stateTransitionHistory"], json!(false));
+    assert_eq!(read(shown.to_string().as_bytes()).unwrap().form, Form::V03, "who states a version is of that version");
+    let open = AgentCard { security_schemes: [].into(), security_requirements: Vec::new(), ..card };
+    let shown: Value = serde_json::from_slice(&write_older(&open, None, &mut Losses::new())).unwrap();
+    assert!(shown.get("authentication").is_none(), "nothing is asked for");
+}
+
+#[test]
+fn an_agreed_token_is_called_as_agent_native_calls_it() {
+    let mut card = whole();
+    card["securityRequirements"] = json!([]);
+    for skill in card["skills"].as_array_mut().unwrap() {
+        skill.as_object_mut().unwrap().remove("securityRequirements");
+    }
+    let bearer = |format: Option<&str>| match format {
+        Some(format) => json!({"httpAuthSecurityScheme": {"scheme": "bearer", "bearerFormat": format}}),
+        None => json!({"httpAuthSecurityScheme": {"scheme": "bearer"}}),
+    };
+    for (schemes, names) in [
+        (json!({"legacy_key": bearer(None)}), vec!["apiKey"]),
+        (json!({"jwt": bearer(Some("JWT"))}), vec!["jwtBearer"]),
+        (json!({"legacy_key": bearer(None), "jwt": bearer(Some("JWT"))}), vec!["apiKey", "jwtBearer"]),
+    ] {
+        card["securitySchemes"] = schemes;
+        let read: AgentCard = read(card.to_string().as_bytes()).unwrap().card;
+        let shown: Value = serde_json::from_slice(&write(&read, Form::Native, &mut Losses::new())).unwrap();
+        let told: Vec<&String> = shown["securitySchemes"].as_object().unwrap().keys().collect();
+        assert_eq!(told, names, "{shown}");
+        assert_eq!(
+            (&shown["protocolVersion"], &shown["capabilities"]["stateTransitionHistory"]),
+            (&json!("0.3"), &json!(true))
+        );
+    }
 }

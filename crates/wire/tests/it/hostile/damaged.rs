@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use prost::Message;
 use sabir_wire::pb::{a2a_v03, lf_a2a_v1};
+use sabir_wire::v03::files::Form;
 use sabir_wire::{Asked, Dialect, Kind, Losses, card, convert, hear, read_answer, read_error, read_event, v1, v03};
 
 /// Numbers that look random and are the same in every run.
@@ -99,9 +100,9 @@ fn rest(bytes: &[u8]) {
     use v03::rest::{self, Route};
     let losses = &mut Losses::new();
     for route in [Route::Send, Route::Stream, Route::Cancel("t"), Route::CreatePush("t")] {
-        rest::read_call(route, "", bytes, &mut mint, losses).err().iter().for_each(worded);
+        rest::read_call(route, "", bytes, Form::NamedBase64, &mut mint, losses).err().iter().for_each(worded);
     }
-    let _ = rest::read_event(bytes, &mut mint, losses);
+    let _ = rest::read_event(bytes, Form::NamedBase64, &mut mint, losses);
     let _ = rest::read_error(500, bytes);
     use v1::http::{self, Route as Path};
     for route in [Path::Send, Path::Stream, Path::Cancel("t"), Path::CreatePush("t")] {

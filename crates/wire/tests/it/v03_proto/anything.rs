@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use sabir_proto::{Answer, Call, TaskRef, Tenant};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
+use sabir_wire::v03::files::Form;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::grpc::{reply, request};
 use sabir_wire::v03::rest::{self, Route, Routed};
@@ -42,13 +43,13 @@ fn poke_json(body: &[u8]) {
     let losses = &mut Losses::new();
     let task = TaskRef::parse("t").unwrap();
     for route in [Route::Send, Route::Stream, Route::Cancel("t"), Route::CreatePush("t")] {
-        let _ = rest::read_call(route, "", body, &mut mint, losses);
+        let _ = rest::read_call(route, "", body, Form::NamedBase64, &mut mint, losses);
     }
     let card = Call::ExtendedCard { tenant: Tenant::none() };
     for call in [send(), get(), call_of("create", &task), call_of("list", &task), call_of("delete", &task), card] {
-        let _ = rest::read_answer(&call, body, &mut mint, losses);
+        let _ = rest::read_answer(&call, body, Form::NamedBase64, &mut mint, losses);
     }
-    let _ = rest::read_event(body, &mut mint, losses);
+    let _ = rest::read_event(body, Form::NamedBase64, &mut mint, losses);
     let _ = rest::read_error(500, body);
 }
 
@@ -79,17 +80,17 @@ fn nothing_that_arrives_makes_us_panic() {
             poke_protobuf(&damaged(prost::Message::encode_to_vec(&request)));
         }
         let mut out = Vec::new();
-        rest::write_event(&event, last, &mut losses, &mut out);
+        rest::write_event(&event, last, Form::NamedBase64, &mut losses, &mut out);
         poke_json(&damaged(out));
         let mut out = Vec::new();
-        let _ = rest::write_answer(&Answer::Card(Box::new(card)), &mut losses, &mut out);
+        let _ = rest::write_answer(&Answer::Card(Box::new(card)), Form::NamedBase64, &mut losses, &mut out);
         poke_json(&damaged(out));
-        if let Ok(request) = rest::write_call(&call, &mut losses) {
+        if let Ok(request) = rest::write_call(&call, Form::NamedBase64, &mut losses) {
             poke_json(&damaged(request.body.unwrap_or_default()));
         }
         for method in [http::Method::GET, http::Method::POST, http::Method::DELETE] {
             if let Routed::Operation(route, _) = rest::route(&method, &format!("/v1/tasks/{path}")) {
-                let _ = rest::read_call(route, &path, &random, &mut mint, &mut losses);
+                let _ = rest::read_call(route, &path, &random, Form::NamedBase64, &mut mint, &mut losses);
             }
         }
         Ok(())

@@ -22,11 +22,11 @@ const ODD_DATA: &str = "0a98020a2437303632306331332d316265662d343266622d61633834
 /// `a2a-sdk` 0.3.26, the same 1.3.0 speaking 0.3, and `@a2a-js/sdk` 0.3.14, over REST.
 const BODIES: [(Form, &str); 3] = [
     (
-        Form::Base64,
+        Form::NamedBase64,
         r#"{"message":{"messageId":"4bd1ef73-2d9b-40d3-8b0e-d9b84aa6337d","contextId":"70496030-9eee-475d-9241-082605ac1f53","role":"ROLE_USER","content":[{"text":"parts please","metadata":{"lang":"en"}},{"file":{"fileWithBytes":"YUdWc2JHOC9QajQr","mimeType":"text/plain","name":"a.txt"}},{"file":{"fileWithUri":"https://x.example/b","mimeType":"image/png","name":"b.png"}},{"data":{"data":{"list":[1.0,"two",true],"deep":{"empty":{}},"n":1.0}}}],"metadata":{"https://ext.example/trace":{"span":"s-0"},"half":0.5,"n":1.0},"extensions":["https://ext.example/trace"]},"configuration":{"acceptedOutputModes":["text/plain","application/json"],"blocking":true},"metadata":{"request":{"traced":true}}}"#,
     ),
     (
-        Form::Base64,
+        Form::NamedBase64,
         r##"{"request":{"message_id":"89bf162f-da85-4324-97d0-75c23f6c3444","context_id":"3398cabc-bff6-4e62-9ef0-f8cf55072317","role":"ROLE_USER","content":[{"text":"parts please","metadata":{"lang":"en"}},{"file":{"file_with_bytes":"YUdWc2JHOC9QajQr","mime_type":"text/plain","name":"a.txt"}},{"file":{"file_with_uri":"https://x.example/b","mime_type":"image/png","name":"b.png"}},{"data":{"data":{"list":[1.0,"two",true],"deep":{"empty":{}},"n":1.0}}},{"text":"# named"}],"metadata":{"half":0.5,"https://ext.example/trace":{"span":"s-0"},"n":1.0},"extensions":["https://ext.example/trace"]},"configuration":{"accepted_output_modes":["text/plain","application/json"],"blocking":true},"metadata":{"request":{"traced":true}}}"##,
     ),
     (
@@ -67,7 +67,7 @@ fn check(call: &Call, names: [Option<&str>; 2]) {
 #[test]
 fn a_file_comes_in_and_goes_out_as_its_peer_writes_files_over_grpc() {
     for (form, hex, names) in
-        [(Form::Base64, PYTHON, [Some("a.txt"), Some("b.png")]), (Form::Bytes, JAVASCRIPT, [None; 2])]
+        [(Form::NamedBase64, PYTHON, [Some("a.txt"), Some("b.png")]), (Form::Bytes, JAVASCRIPT, [None; 2])]
     {
         let (mut losses, sent) = (Losses::new(), decoded(hex));
         let mut call = request::send(sent.clone(), &mut losses).unwrap();
@@ -98,19 +98,119 @@ fn answered(answer: Answer) -> Message {
 fn a_file_comes_in_and_goes_out_as_its_peer_writes_files_over_rest() {
     for (form, body) in BODIES {
         let mut losses = Losses::new();
-        let mut call = rest::read_call(Route::Send, "", body.as_bytes(), &mut mint, &mut losses).unwrap();
-        form.read_call(&mut call);
-        let names = if form == Form::Base64 { [Some("a.txt"), Some("b.png")] } else { [None; 2] };
+        let call = rest::read_call(Route::Send, "", body.as_bytes(), form, &mut mint, &mut losses).unwrap();
+        let names = if form == Form::NamedBase64 { [Some("a.txt"), Some("b.png")] } else { [None; 2] };
         check(&call, names);
 
-        let (mut answer, mut out) = (Answer::SentMessage(message(call)), Vec::new());
-        form.write_answer(&mut answer);
-        rest::write_answer(&answer, &mut losses, &mut out).unwrap();
+        let (answer, mut out) = (Answer::SentMessage(message(call)), Vec::new());
+        rest::write_answer(&answer, form, &mut losses, &mut out).unwrap();
         let back: Value = serde_json::from_slice(&out).unwrap();
-        let written = if form == Form::Base64 { "YUdWc2JHOC9QajQr" } else { "aGVsbG8/Pj4+" };
+        let written = if form == Form::NamedBase64 { "YUdWc2JHOC9QajQr" } else { "aGVsbG8/Pj4+" };
         assert!(body.contains(written), "the peer wrote it so");
         assert_eq!(back["message"]["content"][1]["file"]["fileWithBytes"], written);
         assert!(losses.is_empty());
+    }
+}
+
+/// The bytes that no text holds, and what peers write for them: the SDKs for Go, Java and Python the base64 text, the one
+/// for JavaScript the bytes.
+const REAL_BYTES: [u8; 4] = [0, 1, 2, 255];
+const TEXT: &str = "AAEC/w==";
+
+/// Clients as they call themselves, and what they mean.
+const CLIENTS: [(&str, Form); 7] = [
+    ("grpc-go/1.76.0", Form::Base64),
+    ("Go-http-client/1.1", Form::Base64),
+    ("grpc-java-netty/1.75.0", Form::Base64),
+    ("Java-http-client/21.0.8", Form::Base64),
+    ("python-httpx/0.28.1", Form::NamedBase64),
+    ("grpc-node-js/1.14.3", Form::Bytes),
+    ("node", Form::Bytes),
+];
+
+fn raw(call: &Call) -> Content {
+    message(call.clone()).parts[0].content.clone()
+}
+
+#[test]
+fn real_bytes_reach_the_sdks_and_come_from_them_over_grpc() {
+    for (user_agent, expected) in CLIENTS {
+        let form = Form::of(Some(user_agent));
+        assert_eq!(form, expected, "{user_agent}");
+        let sent = if form == Form::Bytes { REAL_BYTES.to_vec() } else { TEXT.as_bytes().to_vec() };
+        let file = pb::FilePart {
+            file: Some(pb::file_part::File::FileWithBytes(sent.clone())),
+            mime_type: "image/png".into(),
+            name: String::new(),
+        };
+        let content = vec![pb::Part { part: Some(pb::part::Part::File(file)), metadata: None }];
+        let request = pb::Message { message_id: "m".into(), role: 1, content, ..Default::default() };
+        let sent_message = pb::SendMessageRequest { request: Some(request.clone()), ..Default::default() };
+        let mut call = request::send(sent_message, &mut Losses::new()).unwrap();
+        form.read_call(&mut call);
+        assert_eq!(raw(&call), Content::Raw(REAL_BYTES.to_vec()), "{user_agent}");
+
+        let mut event = TheirEvent::Message(*message(call));
+        form.write_event(&mut event);
+        let Some(pb::stream_response::Payload::Msg(back)) = reply::event(&event, true, &mut Losses::new()).payload
+        else {
+            panic!("a message")
+        };
+        assert_eq!(back.content, request.content, "{user_agent}");
+    }
+}
+
+#[test]
+fn real_bytes_reach_the_sdks_and_come_from_them_over_rest() {
+    // The base64 of the base64 text, and of the bytes.
+    let (twice, once) = ("QUFFQy93PT0=", TEXT);
+    for (user_agent, form) in CLIENTS {
+        let written = if form == Form::Bytes { once } else { twice };
+        let body = format!(
+            r#"{{"message":{{"messageId":"m","role":"ROLE_USER","content":[{{"file":{{"fileWithBytes":"{written}","mimeType":"image/png"}}}}]}}}}"#
+        );
+        let losses = &mut Losses::new();
+        let call = rest::read_call(Route::Send, "", body.as_bytes(), form, &mut mint, losses).unwrap();
+        assert_eq!(raw(&call), Content::Raw(REAL_BYTES.to_vec()), "{user_agent}");
+        let again = rest::write_call(&call, form, losses).unwrap().body.unwrap();
+        assert!(String::from_utf8(again).unwrap().contains(&format!(r#""fileWithBytes":"{written}""#)), "{user_agent}");
+
+        let mut out = Vec::new();
+        rest::write_event(&TheirEvent::Message(*message(call.clone())), true, form, losses, &mut out);
+        assert!(String::from_utf8_lossy(&out).contains(&format!(r#""fileWithBytes":"{written}""#)), "{user_agent}");
+        let Event::Message(back) = rest::read_event(&out, form, &mut mint, losses).unwrap().event else {
+            panic!("a message")
+        };
+        assert_eq!(back.parts[0].content, Content::Raw(REAL_BYTES.to_vec()));
+        let body = rest::read_answer(&call, &out, form, &mut mint, losses).unwrap();
+        assert_eq!(answered(body).parts[0].content, Content::Raw(REAL_BYTES.to_vec()));
+    }
+}
+
+#[test]
+fn files_in_the_shape_of_json_rpc_are_base64_once_over_rest_too() {
+    let body = format!(
+        r#"{{"message":{{"messageId":"m","role":"user","parts":[{{"kind":"file","file":{{"bytes":"{TEXT}"}}}}]}}}}"#
+    );
+    for form in [Form::Bytes, Form::Base64, Form::NamedBase64] {
+        let call = rest::read_call(Route::Send, "", body.as_bytes(), form, &mut mint, &mut Losses::new()).unwrap();
+        assert_eq!(raw(&call), Content::Raw(REAL_BYTES.to_vec()), "{form:?}");
+    }
+}
+
+#[test]
+fn a_files_name_is_written_over_rest_only_to_peers_that_know_it() {
+    for form in [Form::Bytes, Form::Base64, Form::NamedBase64] {
+        let mut file = Part::new(Content::Raw(REAL_BYTES.to_vec()));
+        file.filename = Some("a.png".into());
+        let mut call = request::send(decoded(JAVASCRIPT), &mut Losses::new()).unwrap();
+        let Call::Send(send) = &mut call else { panic!("a send") };
+        send.message.parts = vec![file];
+        let mut losses = Losses::new();
+        let body = rest::write_call(&call, form, &mut losses).unwrap().body.unwrap();
+        let knows = form == Form::NamedBase64;
+        assert_eq!(String::from_utf8(body).unwrap().contains("a.png"), knows, "{form:?}");
+        assert_eq!(losses.is_empty(), knows, "{form:?}: what is left out is noted");
     }
 }
 
@@ -129,9 +229,8 @@ fn what_is_not_base64_is_left_alone() {
         let Call::Send(send) = &mut call else { panic!("a send") };
         send.message.parts = vec![Part::new(Content::Raw(bytes.to_vec()))];
         Form::Bytes.read_call(&mut call);
-        let raw = |call: &Call| message(call.clone()).parts[0].content.clone();
         assert_eq!(raw(&call), Content::Raw(bytes.to_vec()));
-        Form::Base64.read_call(&mut call);
+        Form::NamedBase64.read_call(&mut call);
         assert_eq!(raw(&call), Content::Raw(expected.to_vec()));
     }
 }
@@ -141,12 +240,12 @@ fn every_file_that_goes_out_comes_back() {
     let outcome = TestRunner::new(cases()).run(&any::message(0), |message| {
         let mut call = request::send(decoded(JAVASCRIPT), &mut Losses::new()).unwrap();
         let mut event = TheirEvent::Message(message.clone());
-        Form::Base64.write_event(&mut event);
+        Form::NamedBase64.write_event(&mut event);
         let (Call::Send(send), Event::Message(written)) = (&mut call, event) else { panic!("a send") };
         let is_text = |part: &Part| !matches!(&part.content, Content::Raw(bytes) if str::from_utf8(bytes).is_err());
         assert!(written.parts.iter().all(is_text), "what a reader of UTF-8 would fail on");
         send.message = written;
-        Form::Base64.read_call(&mut call);
+        Form::NamedBase64.read_call(&mut call);
         assert_eq!(*self::message(call), message);
         Ok(())
     });

@@ -8,6 +8,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use sabir_proto::{Answer, Call, Event, Fault, TaskRef, Tenant};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
+use sabir_wire::v03::files::Form;
 use sabir_wire::v03::grpc::reply;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::rest::{self, Route};
@@ -31,6 +32,9 @@ fn understood<M: prost::Message + Default>(name: &str, json: &[u8]) -> M {
     message.transcode_to().unwrap()
 }
 
+/// A peer that knows every member of these messages.
+const FILES: Form = Form::NamedBase64;
+
 /// The oracle's JSON, in every manner that readers must take.
 fn told(name: &str, message: &impl prost::Message) -> Vec<Vec<u8>> {
     let mut dynamic = DynamicMessage::new(descriptor(name));
@@ -52,29 +56,37 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
     try_all(&all.boxed(), &["card", "send", "create"], |((event, last), call, card, (task, config)), seen| {
         let mut losses = Losses::new();
         let mut out = Vec::new();
-        let message = reply::event(&event, last, &mut losses);
-        rest::write_event(&event, last, &mut losses, &mut out);
+        // gRPC carries the bytes of a file as REST does, before they become base64.
+        let mut wrapped = event.clone();
+        FILES.write_event(&mut wrapped);
+        let message = reply::event(&wrapped, last, &mut losses);
+        rest::write_event(&event, last, FILES, &mut losses, &mut out);
         prop_assert_eq!(&understood::<pb::StreamResponse>("StreamResponse", &out), &message);
         for json in told("StreamResponse", &message) {
-            let heard = rest::read_event(&json, &mut mint, &mut losses).unwrap();
+            let heard = rest::read_event(&json, FILES, &mut mint, &mut losses).unwrap();
             let last = matches!(event, Event::StatusUpdate(_)) && last;
-            prop_assert_eq!(&reply::event(&heard.event, last, &mut losses), &message);
+            let mut heard = heard.event;
+            FILES.write_event(&mut heard);
+            prop_assert_eq!(&reply::event(&heard, last, &mut losses), &message);
         }
 
         let (name, body) = match &call {
-            Call::Send(_) | Call::Stream(_) => ("SendMessageRequest", rest::write_call(&call, &mut losses)),
+            Call::Send(_) | Call::Stream(_) => ("SendMessageRequest", rest::write_call(&call, FILES, &mut losses)),
             Call::CreatePush { .. } => {
-                ("CreateTaskPushNotificationConfigRequest", rest::write_call(&call, &mut losses))
+                ("CreateTaskPushNotificationConfigRequest", rest::write_call(&call, FILES, &mut losses))
             }
             _ => ("", Err(Fault::Parse(String::new()))),
         };
-        if let (Ok(body), Ok(request)) = (body, Request::of(&call, &mut losses)) {
+        let mut wrapped = call.clone();
+        FILES.write_call(&mut wrapped);
+        if let (Ok(body), Ok(request)) = (body, Request::of(&wrapped, &mut losses)) {
             match &request {
                 Request::Send(message) | Request::Stream(message) => {
                     seen.note("send");
                     prop_assert_eq!(&understood::<pb::SendMessageRequest>(name, &body.body.unwrap()), message);
                     for json in told(name, message) {
-                        let back = rest::read_call(Route::Send, "", &json, &mut mint, &mut losses).unwrap();
+                        let mut back = rest::read_call(Route::Send, "", &json, FILES, &mut mint, &mut losses).unwrap();
+                        FILES.write_call(&mut back);
                         let Request::Send(back) = Request::of(&back, &mut losses).unwrap() else { panic!("a send") };
                         prop_assert_eq!(&back, message);
                     }
@@ -91,11 +103,11 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
         if let Ok(message) = reply::card(&card, &mut losses) {
             seen.note("card");
             let mut out = Vec::new();
-            rest::write_answer(&Answer::Card(Box::new(card)), &mut losses, &mut out).unwrap();
+            rest::write_answer(&Answer::Card(Box::new(card)), FILES, &mut losses, &mut out).unwrap();
             prop_assert_eq!(&understood::<pb::AgentCard>("AgentCard", &out), &message);
             let call = Call::ExtendedCard { tenant: Tenant::none() };
             for json in told("AgentCard", &message) {
-                let Answer::Card(back) = rest::read_answer(&call, &json, &mut mint, &mut losses).unwrap() else {
+                let Answer::Card(back) = rest::read_answer(&call, &json, FILES, &mut mint, &mut losses).unwrap() else {
                     panic!("a card")
                 };
                 prop_assert_eq!(&reply::card(&back, &mut losses).unwrap(), &message);
@@ -104,11 +116,11 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
 
         let message = reply::push(&task, &config);
         let mut out = Vec::new();
-        rest::write_answer(&Answer::Push(task.clone(), config.clone()), &mut losses, &mut out).unwrap();
+        rest::write_answer(&Answer::Push(task.clone(), config.clone()), FILES, &mut losses, &mut out).unwrap();
         prop_assert_eq!(&understood::<pb::TaskPushNotificationConfig>("TaskPushNotificationConfig", &out), &message);
         for json in told("TaskPushNotificationConfig", &message) {
             let asked = TaskRef::parse("asked").unwrap();
-            let back = rest::read_answer(&call_of("create", &asked), &json, &mut mint, &mut losses).unwrap();
+            let back = rest::read_answer(&call_of("create", &asked), &json, FILES, &mut mint, &mut losses).unwrap();
             prop_assert_eq!(back, Answer::Push(task.clone(), config.clone()));
         }
         Ok(())

@@ -1,0 +1,124 @@
+//! Which form of its card an agent shows: the only place that decides.
+//!
+//! | Path | The request says | The configuration says | Form |
+//! |---|---|---|---|
+//! | `agent-card.json` | `A2A-Version: 1.x` | | 1.0 |
+//! | `agent-card.json` | no version | `legacy_form = "agent-native"` for this agent | agent-native |
+//! | `agent-card.json` | no version | `server.card = "1.0"` | 1.0 |
+//! | `agent-card.json` | anything else | | hybrid: 1.0 with the members of 0.3 |
+//! | `agent.json` | `A2A-Version: 0.1` | | 0.1 |
+//! | `agent.json` | another version, known or not | | 0.3 |
+//! | `agent.json` | no version, an `X-XPR-*` header | | XPR |
+//! | `agent.json` | neither | `legacy_form` for this agent | that one |
+//! | `agent.json` | neither | `[agent.xpr]` | XPR |
+//! | `agent.json` | neither | neither | older: 0.3 with the members of 0.1 |
+//!
+//! The first line that fits decides, so headers that contradict each other have an answer: a version comes before
+//! `X-XPR-*`, and the header `A2A-Version` before the parameter of that name.
+
+use super::WellKnown;
+use crate::config::{CardForm, LegacyForm};
+use sabir_wire::card::Form;
+use sabir_wire::{Dialect, version as versions};
+
+/// What a request for a card says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CardRequest<'a> {
+    pub(crate) path: WellKnown,
+    /// The version that it names.
+    pub(crate) version: Option<&'a str>,
+    /// It has `X-XPR-*` headers.
+    pub(crate) xpr_headers: bool,
+}
+
+/// What the configuration says about the cards of one agent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CardRules {
+    /// `server.card`.
+    pub(crate) unversioned: CardForm,
+    /// `legacy_form` of the agent.
+    pub(crate) legacy: Option<LegacyForm>,
+    /// The agent has an account on the XPR network.
+    pub(crate) has_account: bool,
+    /// The server is one of production.
+    pub(crate) production: bool,
+}
+
+/// The form of a served card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServedForm {
+    /// That of one dialect, or the hybrid.
+    Of(Form),
+    /// 0.3 with the members of 0.1 beside its own, for clients of 0.1 and 0.2 alike.
+    Older,
+}
+
+/// The form for a request.
+pub(crate) fn choose(request: &CardRequest<'_>, rules: &CardRules) -> ServedForm {
+    let named = versions::family(request.version);
+    let form = match (request.path, named) {
+        (WellKnown::AgentCard, Ok(Some(Dialect::V1))) => Form::V1,
+        (WellKnown::AgentCard, Ok(None)) if rules.legacy == Some(LegacyForm::Native) => Form::Native,
+        (WellKnown::AgentCard, Ok(None)) if rules.unversioned == CardForm::Pure => Form::V1,
+        (WellKnown::AgentCard, _) => Form::Hybrid,
+        (WellKnown::Agent, Ok(Some(Dialect::V01))) => Form::V01,
+        (WellKnown::Agent, Ok(Some(_)) | Err(_)) => Form::V03,
+        (WellKnown::Agent, Ok(None)) if request.xpr_headers => Form::Xpr,
+        (WellKnown::Agent, Ok(None)) => match rules.legacy {
+            Some(legacy) => legacy.form(),
+            None if rules.has_account => Form::Xpr,
+            None => return ServedForm::Older,
+        },
+    };
+    ServedForm::Of(form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use WellKnown::{Agent, AgentCard};
+
+    const USUAL: CardRules =
+        CardRules { unversioned: CardForm::Hybrid, legacy: None, has_account: false, production: false };
+
+    #[track_caller]
+    fn check(path: WellKnown, version: Option<&str>, xpr_headers: bool, rules: CardRules, expected: Form) {
+        let request = CardRequest { path, version, xpr_headers };
+        assert_eq!(choose(&request, &rules), ServedForm::Of(expected), "{request:?} {rules:?}");
+    }
+
+    #[test]
+    fn the_first_line_that_fits_decides() {
+        let pure = CardRules { unversioned: CardForm::Pure, ..USUAL };
+        let native = CardRules { legacy: Some(LegacyForm::Native), ..pure };
+        let account = CardRules { has_account: true, ..USUAL };
+        let v01 = CardRules { legacy: Some(LegacyForm::V01), ..account };
+        check(AgentCard, Some("1.0"), false, native, Form::V1);
+        check(AgentCard, None, false, native, Form::Native);
+        check(AgentCard, None, false, pure, Form::V1);
+        check(AgentCard, None, true, account, Form::Hybrid);
+        for version in ["0.3", "0.1", "nonsense", "2.0"] {
+            check(AgentCard, Some(version), false, native, Form::Hybrid);
+        }
+        check(Agent, Some("0.1"), false, account, Form::V01);
+        for version in ["0.3", "0.2.6", "1.0", "nonsense"] {
+            check(Agent, Some(version), false, v01, Form::V03);
+        }
+        check(Agent, None, true, v01, Form::Xpr);
+        check(Agent, None, false, v01, Form::V01);
+        check(Agent, None, false, account, Form::Xpr);
+        check(Agent, None, false, native, Form::Native);
+        let request = CardRequest { path: Agent, version: None, xpr_headers: false };
+        assert_eq!(choose(&request, &USUAL), ServedForm::Older);
+    }
+
+    #[test]
+    fn headers_that_contradict_each_other_have_an_answer() {
+        let account = CardRules { has_account: true, ..USUAL };
+        check(Agent, Some("0.3"), true, account, Form::V03);
+        check(Agent, Some("0.1"), true, account, Form::V01);
+        check(Agent, Some("nonsense"), true, account, Form::V03);
+        check(AgentCard, Some("1.0"), true, account, Form::V1);
+        check(AgentCard, Some("0.3"), true, account, Form::Hybrid);
+    }
+}
