@@ -16,6 +16,7 @@ PACKAGES = {
     'kill': 'procps',
     'nginx': 'nginx',
     'openssl': 'openssl',
+    'sqlite3': 'sqlite3',
     'strace': 'strace',
     'wrk': 'wrk',
     'zsh': 'zsh',

@@ -5,6 +5,8 @@ mod call;
 mod cli;
 mod completion;
 mod exit;
+#[cfg(test)]
+mod guides;
 mod habits;
 mod input;
 mod look;
