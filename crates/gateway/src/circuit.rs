@@ -276,6 +276,8 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
         Error::Timeout { .. } => silent(),
+        // Whatever number it came with: one caller's input must not take the agent away from all others.
+        Error::Fault { fault, transport: Some(_), .. } if is_about_the_request(fault.code()) => Verdict::Alive,
         Error::Fault { fault, transport, .. } => match transport {
             // That they cannot do it at all is an answer.
             Some(TransportCode::Http(501)) => Verdict::Alive,
@@ -296,6 +298,33 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::NoInterface { .. } => Verdict::Alive,
         // Our own refusals: nobody was asked, or what they said could not be taken for others' sake.
         _ => Verdict::Unknown,
+    }
+}
+
+/// Whether a refusal is about what was asked for. An agent that says so is there, and works.
+const fn is_about_the_request(code: Code) -> bool {
+    match code {
+        Code::TaskNotFound
+        | Code::TaskNotCancelable
+        | Code::PushNotificationNotSupported
+        | Code::UnsupportedOperation
+        | Code::ContentTypeNotSupported
+        | Code::ExtendedAgentCardNotConfigured
+        | Code::ExtensionSupportRequired
+        | Code::VersionNotSupported
+        | Code::ParseError
+        | Code::InvalidRequest
+        | Code::MethodNotFound
+        | Code::InvalidParams
+        | Code::Conflict
+        | Code::Unauthenticated
+        | Code::Forbidden => true,
+        Code::InvalidAgentResponse
+        | Code::Internal
+        | Code::Unavailable
+        | Code::Exhausted
+        | Code::TooMany
+        | Code::Closed => false,
     }
 }
 

@@ -101,6 +101,10 @@ fn a_failure_is_what_says_that_they_are_down() {
         (fault(Fault::InvalidAgentResponse("x".into()), http(418)), Verdict::Alive),
         (fault(Fault::InvalidAgentResponse("html".into()), http(200)), theirs.clone()),
         (fault(Fault::InvalidAgentResponse("another task".into()), None), theirs.clone()),
+        // One caller's input, whatever number the refusal comes with.
+        (fault(Fault::invalid("x", "y"), http(500)), Verdict::Alive),
+        (fault(Fault::ContentTypeNotSupported("image/png".into()), http(500)), Verdict::Alive),
+        (fault(Fault::MethodNotFound("x".into()), Some(TransportCode::Grpc("UNKNOWN"))), Verdict::Alive),
         (fault(Fault::Exhausted("x".into()), http(429)), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::JsonRpc(-32603))), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), theirs.clone()),
