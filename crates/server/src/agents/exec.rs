@@ -30,6 +30,7 @@ mod text;
 mod tests;
 
 use super::chunks::ChunkLimits;
+use super::delegation::{DelegatesTo, TurnDelegation};
 use crate::config::agent::{AgentConfig, Stdin};
 use events::Ask;
 use group::{Group, Reaper};
@@ -67,6 +68,8 @@ pub struct Exec {
     chunks: ChunkLimits,
     /// Where turns are written down; nowhere if there is nothing beside which to do so.
     ledger: Option<Arc<Ledger>>,
+    /// To which agents the command may delegate.
+    delegates_to: Option<DelegatesTo>,
 }
 
 impl Exec {
@@ -91,7 +94,7 @@ impl Exec {
         }
         let (stdin, env, reaper) = (config.stdin, config.env.clone(), Reaper::new(grace));
         let chunks = ChunkLimits { first_delay: FIRST_DELAY.min(chunks.delay), ..chunks };
-        Ok(Self { command, stdin, env, reaper, chunks, ledger: None })
+        Ok(Self { command, stdin, env, reaper, chunks, ledger: None, delegates_to: None })
     }
 
     /// The same, with its turns written down.
@@ -101,8 +104,21 @@ impl Exec {
         self
     }
 
+    /// The same, with agents that the command may delegate to.
+    #[must_use]
+    pub(crate) fn delegating(mut self, delegates_to: Option<DelegatesTo>) -> Self {
+        self.delegates_to = delegates_to;
+        self
+    }
+
     /// Everything the command sees of its surroundings; nothing else of the server's environment reaches it.
-    fn variables(&self, cx: &Context, skill: &str, room: &Room) -> Vec<(OsString, OsString)> {
+    fn variables(
+        &self,
+        cx: &Context,
+        skill: &str,
+        room: &Room,
+        delegation: Option<&TurnDelegation>,
+    ) -> Vec<(OsString, OsString)> {
         let passed = VARIABLES_PASSED.into_iter().chain(self.env.iter().map(String::as_str));
         let passed = passed.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let ours = [
@@ -117,7 +133,11 @@ impl Exec {
             ("A2A_PARTS_DIR", room.parts().into_os_string()),
             ("A2A_OUT_DIR", room.out().into_os_string()),
         ];
-        passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).collect()
+        let delegation = delegation.into_iter().flat_map(|delegation| {
+            [("A2A_DELEGATE_URL", delegation.url.clone()), ("A2A_DELEGATE_TOKEN", delegation.token.expose().to_owned())]
+        });
+        let delegation = delegation.map(|(name, value)| (name.into(), value.into()));
+        passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).chain(delegation).collect()
     }
 
     /// The private directory, filled.
@@ -140,10 +160,12 @@ impl Agent for Exec {
             return Ok(Ending::reject(problem));
         };
         let room = self.room(cx).await?;
-        let variables = self.variables(cx, &skill, &room);
+        let delegation = self.delegates_to.as_ref().and_then(|agents| agents.open(cx));
+        let variables = self.variables(cx, &skill, &room, delegation.as_ref());
         let started = Group::start(&self.command, variables, &room, &self.reaper);
         let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
-        let mut heard = relay(cx, &mut group, pipes, self.chunks).await?;
+        let work = relay(cx, &mut group, pipes, self.chunks);
+        let mut heard = TurnDelegation::beside(delegation, cx, work).await?;
         drop(group);
         if !matches!(heard.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
             hide_stderr(cx, &mut heard);
