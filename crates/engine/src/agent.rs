@@ -157,6 +157,9 @@ pub struct Nature {
     /// rests, it is written down when it ends, or when the moment is over: one commit instead of two. A crash in that
     /// moment leaves no trace, and the caller without an answer.
     pub brief: bool,
+    /// The agent may end with an [`Ending::DirectMessage`]. A stream shows the task once the agent is heard of, or after
+    /// a while, since a stream of a direct reply has no task in it.
+    pub answers_directly: bool,
     /// What to do with a turn that a crash interrupted.
     pub recovery: Recovery,
 }
@@ -190,6 +193,9 @@ pub enum Ending {
     Cancel(Vec<Part>),
     /// A direct reply without a task. Where a task exists already, it completes with these words.
     Reply(Vec<Part>),
+    /// A direct reply of an agent elsewhere. The log keeps it as a task that completed with it; a caller whose dialect has
+    /// direct replies, and who waits, gets the message alone, and gets it again when it repeats its send.
+    DirectMessage(Box<Message>),
     /// Another agent should have the task, and the conversation goes on there. Of an agent that may not hand tasks over it
     /// is a failure.
     Transfer(Box<Handover>),
@@ -437,6 +443,24 @@ impl Context {
     /// done, across restarts. For agents with a [grace](Agent::grace).
     pub fn owe_cancel(&self) {
         self.outlet.owe_cancel();
+    }
+
+    /// Says that a message is about to leave for another server, whose answer names the task there. Until
+    /// [`answered`](Context::answered), a cancel waits for that answer as long as the agent's [grace](Agent::grace) lasts:
+    /// before it, the task there has no name to cancel it by.
+    pub fn awaits_answer(&self) {
+        self.outlet.set_awaits_answer();
+    }
+
+    /// Says that the other server has answered with a task. True where a cancel waits: then what is known by now belongs
+    /// into the checkpoint, which the cancel is made with.
+    pub fn answered(&self) -> bool {
+        self.outlet.set_answered()
+    }
+
+    /// Says that the call is over in which an answer was [waited for](Context::awaits_answer), whatever came of it.
+    pub fn call_is_over(&self) {
+        self.outlet.set_call_over();
     }
 
     /// Says in the next step whom the turn waits for, or that it waits for nobody any more. Kept beside the task for

@@ -1,6 +1,7 @@
 //! Accepting a message: a new task, the next turn of one, or a repeat of a send we have seen.
 
 mod answer;
+mod direct;
 
 use crate::agent::{Ending, TurnInfo};
 use crate::engine::{Claimed, Core, Engine, Resident};
@@ -101,14 +102,16 @@ impl Engine {
     ) -> Result<Sent, Fault> {
         let view = View::with_history(history_length(SEND_HISTORY, request.configuration.history_length)?);
         let at_once = request.configuration.return_immediately;
+        let takes_message = direct::takes_message(to, &request);
+        let sent = |task| direct::sent(task, view, takes_message);
         let (scoped, dialect) = (scope.clone(), terms.dialect);
         let incoming = Incoming::new(self, to, scoped, request, Shape::Once, dialect);
         match incoming.begin(terms).await? {
             Begun::Reply(message) => Ok(Sent::Message(Box::new(message))),
-            Begun::Rested { task, .. } => Ok(Sent::Task(task, view)),
+            Begun::Rested { task, .. } => Ok(sent(task)),
             Begun::Running { live, from, .. } if !at_once => {
                 let mut live = live;
-                Ok(Sent::Task(live.rested(from).await?, view))
+                Ok(sent(live.rested(from).await?))
             }
             Begun::Running { id, mut live, from, .. } => {
                 live.committed(from).await?;
@@ -118,9 +121,9 @@ impl Engine {
                 let live = self.core.live.enter(id);
                 let stored = self.appeared(&scope, id, heard).await?;
                 if at_once || rests(stored.state) {
-                    return Ok(Sent::Task(self.fold(&stored)?, view));
+                    return Ok(sent(self.fold(&stored)?));
                 }
-                Ok(Sent::Task(self.rest_of(live, &scope, &stored).await?, view))
+                Ok(sent(self.rest_of(live, &scope, &stored).await?))
             }
         }
     }
@@ -136,9 +139,14 @@ impl Engine {
         history_length(SEND_HISTORY, request.configuration.history_length)?;
         // Of a name nobody can say any more whether it opened its task; a snapshot is right either way.
         let follow_up = request.message.task_id.is_some() || request.alias.is_some();
+        let takes_message = direct::takes_message(to, &request);
         let (scoped, dialect) = (scope.clone(), terms.dialect);
         let incoming = Incoming::new(self, to, scoped, request, Shape::Stream, dialect);
-        match incoming.begin(terms).await? {
+        let begun = incoming.begin(terms).await?;
+        if takes_message && let Some(message) = Box::pin(self.direct_reply(&begun)).await? {
+            return Ok(Watch::reply(message));
+        }
+        match begun {
             Begun::Reply(message) => Ok(Watch::reply(message)),
             // Credentials come by another way, so the stream waits for what they lead to.
             Begun::Rested { id, task, .. } if task.state == TaskState::AuthRequired => {
@@ -155,7 +163,13 @@ impl Engine {
                 })
             }
             Begun::Repeat { id, heard } => {
-                self.appeared(&scope, id, heard).await?;
+                let stored = self.appeared(&scope, id, heard).await?;
+                if takes_message
+                    && terms.last_event_id.is_none()
+                    && let Some(message) = self.direct_reply_again(&stored)?
+                {
+                    return Ok(Watch::reply(message));
+                }
                 self.resume(&scope, id, terms.last_event_id, Until::Question, follow_up).await
             }
         }

@@ -5,11 +5,16 @@
 //! task is canceled all the same, with a mark that something is not known; and that the other one is yet to be told is a
 //! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged. The same
 //! row is written where we end a task by ourselves: one that outgrew its limits, took too long, or cannot be taken up.
+//!
+//! A cancel that comes while the message to the other server is on its way waits for the answer, which names the task
+//! there. Where the grace is over before that, the task is canceled here, the answer is waited for behind the caller's
+//! back, and the row is written when it has come.
 
 use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
 use crate::engine::{Core, Engine, Resident};
 use crate::host::BoxFuture;
 use crate::record::Recorder;
+use crate::turn::Turn;
 use bytes::Bytes;
 use sabir_proto::{AgentName, TaskId, Timestamp};
 use sabir_store::{Effect, OwedCancel, Step, StoreError};
@@ -26,14 +31,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(600);
 const PAGE: usize = 256;
 
 impl Core {
-    /// Asks an agent to call off its work, for as long as its grace lasts or until `stopping`.
+    /// Asks an agent to call off its work, for as long as `grace` lasts or until `stopping`.
     pub(crate) async fn call_off(
         &self,
         agent: &Arc<dyn AnyAgent>,
         canceled: Canceled,
+        grace: &mut BoxFuture<'static, ()>,
         stopping: impl Fn(&mut Context<'_>) -> bool,
     ) -> CalledOff {
-        let (mut asked, mut grace) = (agent.any_call_off(canceled), self.host.sleep(agent.any_grace()));
+        let mut asked = agent.any_call_off(canceled);
         poll_fn(|cx| {
             match poll_quietly(&mut asked, cx) {
                 Some(Poll::Ready(off)) => return Poll::Ready(off),
@@ -58,6 +64,31 @@ impl Core {
     /// The row for work that was ended without anybody having been told: it is due at once.
     pub(crate) fn untold_cancel(&self, checkpoint: Option<Bytes>) -> Option<OwedCancel> {
         Some(OwedCancel { data: checkpoint?, attempts: 0, due: self.host.now() })
+    }
+
+    /// Waits for the answer to a message that had left when its task was canceled, and has the task canceled there once it
+    /// is named. The turn waits no longer than any turn may take.
+    pub(crate) fn cancel_once_answered(self: &Arc<Self>, task: TaskId, mut turn: Turn) {
+        let core = self.clone();
+        self.host.spawn(Box::pin(async move {
+            let mut deadline = core.host.sleep(core.limits.turn_time_max);
+            poll_fn(|cx| {
+                if turn.poll(cx).is_ready() || !turn.outlet.awaits_answer() {
+                    return Poll::Ready(());
+                }
+                deadline.as_mut().poll(cx)
+            })
+            .await;
+            let (_, left) = turn.outlet.take();
+            core.metrics.late_reports.inc_by(turn.stop());
+            let Some(owed) = core.untold_cancel(left) else { return };
+            let effect = Effect::OweCancel(Some(Box::new(owed.clone())));
+            if let Err(error) = core.log.append(Step::bare(task, vec![effect])).await {
+                // The agent is told all the same, unless this process ends first.
+                tracing::warn!(%task, %error, "that a cancel is owed could not be stored");
+            }
+            core.chase(task, turn.agent.clone(), owed);
+        }));
     }
 
     /// Sees to the cancel that a step says is owed, if it does.

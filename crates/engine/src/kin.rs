@@ -11,7 +11,7 @@
 //! | `abroad` | the names that our work goes by elsewhere |
 //! | `child` | following a child, and answering it |
 //! | `budget` | when a family has had enough: the runaway guard |
-//! | `grant` | what a task that was handed to us may be used for, passed on |
+//! | `grant` | what a child may be used for: what was granted, and what its agent can do |
 //! | `calling_off` | what happens to children whose parent has ended without them |
 
 mod abroad;
@@ -41,6 +41,11 @@ const KEY_BYTES_MAX: usize = 256;
 pub trait Residents: Send + Sync + 'static {
     /// The agent of this name.
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>>;
+
+    /// What an agent may pass on to others, by the names of capabilities, where that is limited.
+    fn scope_of(&self, _agent: &AgentName) -> Option<Vec<String>> {
+        None
+    }
 
     /// What an agent may do with work for which this was granted, with a skill if one is named: no more than was granted.
     /// Where that is nothing, or not that skill, the work does not go there. Whoever knows no capabilities passes on what
@@ -91,8 +96,8 @@ impl Context {
     /// one and after a crash. The message and the metadata count only the first time. The child is the same caller's and
     /// its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
     ///
-    /// Of a task that was handed to us with a scope, the child has no more than that, and no more than its agent can do:
-    /// refused with [`Fault::Handoff`] where that is nothing. Refused with [`Fault::UnsupportedOperation`], saying which
+    /// Where this agent has a scope, or the task came with one, the child has no more than that, and no more than its agent
+    /// can do: refused with [`Fault::Handoff`] where that is nothing. Refused with [`Fault::UnsupportedOperation`], saying which
     /// limit it was, when the [runaway guard](crate::Limits::hops_max) has seen enough.
     pub async fn delegate(
         &self,

@@ -75,6 +75,10 @@ pub struct Limits {
     pub spend_per_root_max: u64,
     /// How long a task that was handed to us waits for its sender to let go of it before it is canceled.
     pub hold_time_max: Duration,
+    /// How long a stream shows nothing while nothing is heard of an agent that may answer with a message instead of a task:
+    /// a stream that has shown a task can show no message. Longer than most agents take to name their task, and short enough
+    /// for people who wait for a first sign.
+    pub direct_reply_wait: Duration,
     /// How long a step is tried again while the store refuses writes.
     pub store_patience: Duration,
 }
@@ -116,6 +120,7 @@ impl Default for Limits {
             tree_time_max: Duration::from_secs(24 * 3600),
             spend_per_root_max: 0,
             hold_time_max: Duration::from_secs(300),
+            direct_reply_wait: Duration::from_secs(1),
             store_patience: Duration::from_secs(30),
         }
     }

@@ -3,11 +3,13 @@
 //! A live task keeps its latest committed events in a small ring. A watcher is only a position and a waker; when the
 //! ring no longer reaches back to its position it reads the log. So a slow reader costs nothing and is never cut off.
 
+use crate::host::BoxFuture;
 use crate::limits::Limits;
 use sabir_proto::{Fault, FrozenEvent, FrozenTask, Seq, TaskId, TaskState};
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -43,6 +45,8 @@ struct State {
     /// The image at the last rest (settled, or waiting for the caller), and where that was.
     rest: Option<(Seq, FrozenTask)>,
     failed: Option<Fault>,
+    /// The server that the owner's agent stands for has answered.
+    answered: bool,
     /// Owners are counted.
     owner: u64,
     /// The last one that came to nothing, where the log stood then, and why: whoever waited for it may look only after the
@@ -207,6 +211,7 @@ impl LiveRef {
         state.running = true;
         state.owner += 1;
         state.put_off = false;
+        state.answered = false;
         state.order = self.map.is_stopping().then_some(Order::Park);
         state.failed = None;
         self.map.running.fetch_add(1, Ordering::Relaxed);
@@ -273,6 +278,11 @@ impl LiveRef {
         self.map.is_stopping()
     }
 
+    /// Notes that the server which the agent stands for has answered; the next publish wakes those who wait for that.
+    pub(crate) fn set_answered(&self) {
+        self.live.lock().answered = true;
+    }
+
     /// Tells watchers what was committed. `rest` is the image where the task came to rest with this step.
     pub(crate) fn publish(&self, head: Seq, events: &[FrozenEvent], rest: Option<FrozenTask>) {
         let mut state = self.live.lock();
@@ -336,6 +346,27 @@ impl LiveRef {
         let owner = self.owner;
         let found = |state: &State| (state.head >= seq).then_some(Ok(()));
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| found(state))).await?
+    }
+
+    /// Waits until anything is heard of the agent after `seq`, the step in which it got its message, or until `over`. Gives
+    /// the image if the task rests by then.
+    pub(crate) async fn first_word(
+        &mut self,
+        seq: Seq,
+        mut over: BoxFuture<'static, ()>,
+    ) -> Result<Option<FrozenTask>, Fault> {
+        let owner = self.owner;
+        let found = |state: &State| {
+            let rest = state.rest_since(seq);
+            let is_heard_of = state.head > seq || (state.head == seq && (state.answered || !state.running));
+            (is_heard_of || rest.is_some()).then_some(Ok(rest))
+        };
+        let mut wait = pin!(self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| found(state))));
+        poll_fn(|cx| match wait.as_mut().poll(cx) {
+            Poll::Ready(found) => Poll::Ready(found?),
+            Poll::Pending => over.as_mut().poll(cx).map(|()| Ok(None)),
+        })
+        .await
     }
 
     /// Waits until the task rests at or after `seq`, which is committed by the owner of whom this is a share.

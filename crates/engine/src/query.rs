@@ -208,7 +208,8 @@ impl Engine {
         }
         let task = machine::thaw(&stored).ok_or_else(|| core.internal("reading a task", &"damaged record"))?;
         let canceled = Canceled { task: id, checkpoint: stored.progress.checkpoint.clone() };
-        let off = core.call_off(agent, canceled.clone(), |cx| live.poll_stopping(cx)).await;
+        let mut grace = core.host.sleep(agent.any_grace());
+        let off = core.call_off(agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
         let owed = core.owed_cancel(&off, &canceled);
         let mut recorder = Recorder::resume(task, &stored, notify);
         recorder.call_off(core, off);

@@ -9,7 +9,7 @@ use crate::turn::Draft;
 use bytes::Bytes;
 use sabir_proto::{
     Artifact, ArtifactUpdate, Event, FrozenEvent, FrozenTask, Gap, Message, MessageId, Part, Role, Seq, StatusUpdate,
-    Task, TaskId, TaskState, TaskStatus, Transfer,
+    Task, TaskId, TaskState, TaskStatus, Transfer, direct,
 };
 use sabir_store::{Placement, Step, Stored};
 
@@ -136,20 +136,20 @@ impl Recorder {
 
     /// Adds the end of a turn.
     pub(crate) fn end(&mut self, core: &Core, ending: Ending) {
-        let (state, parts, transfer) = ending_state(ending);
-        self.status_of(core, state, parts, None, transfer.as_deref());
+        let End { state, said, transfer } = End::of(core, &self.task, ending);
+        self.status_of(core, state, said, None, transfer.as_deref());
     }
 
     /// Adds a status, if the table allows it.
     pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, heard: Option<Message>) {
-        self.status_of(core, state, parts, heard, None);
+        self.status_of(core, state, Said::words(core, &self.task, parts), heard, None);
     }
 
     fn status_of(
         &mut self,
         core: &Core,
         state: TaskState,
-        parts: Vec<Part>,
+        said: Said,
         heard: Option<Message>,
         transfer: Option<&Transfer>,
     ) {
@@ -159,13 +159,14 @@ impl Recorder {
             return;
         }
         let stamp = core.stamp();
-        let mut message = said(core, &self.task, parts);
+        let Said { mut message, is_direct } = said;
         if let (Some(message), Some(transfer)) = (&mut message, transfer) {
             transfer.stamp(message);
         }
         let status = TaskStatus { state, message, timestamp: Some(stamp.time()) };
         let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
-        let metadata = self.gap.take().and_then(|gap| gap.put(None));
+        let gap = self.gap.take().and_then(|gap| gap.put(None));
+        let metadata = if is_direct { direct::mark(gap.as_ref()) } else { gap };
         self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }), heard);
         self.pending.placement = Some(Placement { state, position: stamp });
     }
@@ -230,40 +231,68 @@ pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending:
             task.apply(Event::ArtifactUpdate(update), None);
         }
     }
-    let (state, parts, transfer) = ending_state(ending);
-    let mut message = said(core, task, parts);
+    let End { state, said: Said { mut message, is_direct }, transfer } = End::of(core, task, ending);
     if let (Some(message), Some(transfer)) = (&mut message, transfer) {
         transfer.stamp(message);
+    }
+    if is_direct {
+        task.metadata = direct::mark(task.metadata.as_ref());
     }
     task.status = TaskStatus { state, message, timestamp: Some(task.id.stamp().time()) };
 }
 
-fn ending_state(ending: Ending) -> (TaskState, Vec<Part>, Option<Box<Transfer>>) {
-    let (state, parts) = match ending {
-        // Where a task exists, a direct reply is its closing words.
-        Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
-        Ending::Fail(parts) => (TaskState::Failed, parts),
-        Ending::Cancel(parts) => (TaskState::Canceled, parts),
-        Ending::Reject(parts) => (TaskState::Rejected, parts),
-        Ending::AskInput(parts) => (TaskState::InputRequired, parts),
-        Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),
-        Ending::Transferred(transfer) => {
-            return (TaskState::Transferred, vec![Part::text(transfer.words())], Some(transfer));
-        }
-        // Seen to, or refused, before it gets here.
-        Ending::Transfer(order) => (TaskState::Failed, vec![Part::text(format!("not handed over to {}", order.to))]),
-    };
-    (state, parts, None)
+/// How a turn leaves its task.
+struct End {
+    state: TaskState,
+    said: Said,
+    transfer: Option<Box<Transfer>>,
 }
 
-fn said(core: &Core, task: &Task, parts: Vec<Part>) -> Option<Message> {
-    if parts.is_empty() {
-        return None;
+impl End {
+    fn of(core: &Core, task: &Task, ending: Ending) -> Self {
+        let (state, parts) = match ending {
+            // Where a task exists, a direct reply is its closing words.
+            Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
+            Ending::Fail(parts) => (TaskState::Failed, parts),
+            Ending::Cancel(parts) => (TaskState::Canceled, parts),
+            Ending::Reject(parts) => (TaskState::Rejected, parts),
+            Ending::AskInput(parts) => (TaskState::InputRequired, parts),
+            Ending::AskAuth(parts) => (TaskState::AuthRequired, parts),
+            Ending::DirectMessage(message) => {
+                let said = Said { message: Some(of_task(task, *message)), is_direct: true };
+                return Self { state: TaskState::Completed, said, transfer: None };
+            }
+            Ending::Transferred(transfer) => {
+                let said = Said::words(core, task, vec![Part::text(transfer.words())]);
+                return Self { state: TaskState::Transferred, said, transfer: Some(transfer) };
+            }
+            // Seen to, or refused, before it gets here.
+            Ending::Transfer(order) => {
+                (TaskState::Failed, vec![Part::text(format!("not handed over to {}", order.to))])
+            }
+        };
+        Self { state, said: Said::words(core, task, parts), transfer: None }
     }
-    let mut message = agent_message(core, parts);
+}
+
+/// What an agent says with a status.
+struct Said {
+    message: Option<Message>,
+    /// It is the direct reply of an agent elsewhere.
+    is_direct: bool,
+}
+
+impl Said {
+    fn words(core: &Core, task: &Task, parts: Vec<Part>) -> Self {
+        let message = (!parts.is_empty()).then(|| of_task(task, agent_message(core, parts)));
+        Self { message, is_direct: false }
+    }
+}
+
+fn of_task(task: &Task, mut message: Message) -> Message {
     message.context_id = Some(task.context_id.clone());
     message.task_id = Some(task.id.into());
-    Some(message)
+    message
 }
 
 /// A message of the agent, with an id of its own.

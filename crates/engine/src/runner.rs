@@ -60,16 +60,23 @@ impl Runner {
     /// Runs until the turn ends.
     pub(crate) async fn run(mut self) {
         let owed = self.work().await;
-        // Before the task is given back: whoever is told that the agent was stopped may rely on it, and what it says in
-        // its destructors is counted, too.
-        let late = self.turn.stop();
-        self.core.metrics.late_reports.inc_by(late);
         let task = self.recorder.task.id;
-        if self.canceled {
-            self.core.host.spawn(self.turn.canceled(task));
-        }
+        let is_settled = self.recorder.task.status.state.is_settled();
         // A first turn that never delegated, and was never interrupted, has no children; of any other only the log knows.
         let may_have_children = self.number != (Seq(0), 1) || self.turn.outlet.has_delegated();
+        let agent = self.turn.agent.clone();
+        if owed.is_none() && is_settled && self.turn.outlet.awaits_answer() {
+            // The one turn that outlives its task, to learn what is to be canceled elsewhere. Its reports are refused.
+            self.core.cancel_once_answered(task, self.turn);
+        } else {
+            // Before the task is given back: a caller that is told that the agent was stopped may rely on it, and what
+            // the agent reports in its destructors is counted, too.
+            let late = self.turn.stop();
+            self.core.metrics.late_reports.inc_by(late);
+            if self.canceled {
+                self.core.host.spawn(self.turn.canceled(task));
+            }
+        }
         match owed {
             None => {
                 self.live.release();
@@ -78,7 +85,7 @@ impl Runner {
                 }
             }
             Some(ending) => {
-                let agent = Some(self.turn.agent.clone());
+                let agent = Some(agent);
                 self.core.owe(Owed { live: self.live, ending, agent });
             }
         }
@@ -185,16 +192,28 @@ impl Runner {
 
     /// Ends the task as the agent behind ours says, if that says anything.
     async fn call_off(&mut self) -> Next {
+        let mut grace = self.core.host.sleep(self.turn.agent.any_grace());
+        if self.turn.outlet.awaits_answer() {
+            match self.until_answered(&mut grace).await {
+                Ok(Some(ending)) if !ending.asks() => return self.report(Some(ending), By::Agent).await,
+                Ok(_) => {}
+                Err(next) => return next,
+            }
+        }
         self.turn.outlet.close();
         // What was reported belongs to what was left: what is new at the end is told by comparing with both.
         let (drafts, left) = self.turn.outlet.take();
         self.recorder.add(&self.core, drafts);
         let (task, agent) = (self.recorder.task.id, self.turn.agent.clone());
         let canceled = Canceled { task, checkpoint: left.or(self.turn.checkpoint.take()) };
-        self.turn.stop();
+        let is_unanswered = self.turn.outlet.awaits_answer();
+        if !is_unanswered {
+            self.turn.stop();
+        }
         let (core, live) = (self.core.clone(), &self.live);
-        let off = core.call_off(&agent, canceled.clone(), |cx| live.poll_stopping(cx)).await;
-        let owed = core.owed_cancel(&off, &canceled);
+        let off = core.call_off(&agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
+        // What cannot be named yet is owed once it can.
+        let owed = core.owed_cancel(&off, &canceled).filter(|_| !is_unanswered);
         self.recorder.call_off(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
         step.effects.extend(self.turn.outlet.take_effects());
@@ -204,6 +223,35 @@ impl Runner {
             core.chase(task, agent, owed);
         }
         next
+    }
+
+    /// Lets the turn go on until the other server has answered the message that has left; gives the ending, if the turn ends
+    /// with that answer.
+    async fn until_answered(&mut self, grace: &mut BoxFuture<'static, ()>) -> Result<Option<Ending>, Next> {
+        self.turn.outlet.set_cancel_waits();
+        loop {
+            let woken = poll_fn(|cx| {
+                if let Poll::Ready(ending) = self.turn.poll(cx) {
+                    return Poll::Ready(Some(Woken::Ended(ending)));
+                }
+                if !self.turn.outlet.awaits_answer() || self.live.poll_stopping(cx) {
+                    return Poll::Ready(None);
+                }
+                if self.turn.outlet.is_due() {
+                    return Poll::Ready(Some(Woken::Reported));
+                }
+                grace.as_mut().poll(cx).map(|()| None)
+            })
+            .await;
+            match woken {
+                Some(Woken::Ended(ending)) => return Ok(Some(ending)),
+                Some(_) => match self.report(None, By::Agent).await {
+                    Next::GoOn => {}
+                    next => return Err(next),
+                },
+                None => return Ok(None),
+            }
+        }
     }
 
     /// Commits what the agent reported, and its ending if it has ended.
@@ -251,7 +299,8 @@ impl Runner {
 
     /// What is owed to whoever works on a task that we have ended by ourselves: the word that nobody waits for it.
     fn owed(&self) -> Option<OwedCancel> {
-        let wants_to_know = !self.turn.agent.any_grace().is_zero();
+        // What cannot be named yet is owed once it can.
+        let wants_to_know = !self.turn.agent.any_grace().is_zero() && !self.turn.outlet.awaits_answer();
         self.core.untold_cancel(self.turn.checkpoint.clone().filter(|_| wants_to_know))
     }
 
@@ -294,6 +343,9 @@ impl Runner {
         }
         self.core.keep_retry(&step);
         let rest = state.filter(|s| rests(*s)).map(|_| self.image(&step));
+        if self.turn.outlet.has_answered() {
+            self.live.set_answered();
+        }
         self.live.publish(step.head(), &step.events, rest);
         if let (Some(TaskState::Transferred), Some(transfer)) = (state, self.recorder.task.transfer()) {
             let told = HandedOver { task: step.task, transfer };

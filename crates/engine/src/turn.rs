@@ -50,6 +50,12 @@ struct State {
     /// Work goes on elsewhere that nobody waits for once the turn has ended.
     owes_cancel: bool,
     refused: u64,
+    /// A message has left for another server, which has not answered it.
+    awaits_answer: bool,
+    /// It has answered.
+    has_answered: bool,
+    /// The caller has canceled, and the cancel waits for that answer.
+    cancel_waits: bool,
     waiting: Option<Waker>,
 }
 
@@ -89,6 +95,42 @@ impl Outlet {
 
     pub(crate) fn owes_cancel(&self) -> bool {
         self.lock().owes_cancel
+    }
+
+    pub(crate) fn set_awaits_answer(&self) {
+        self.lock().awaits_answer = true;
+    }
+
+    /// Notes that the other server has answered; true where a cancel waits for this.
+    pub(crate) fn set_answered(&self) -> bool {
+        let mut state = self.lock();
+        state.awaits_answer = false;
+        state.has_answered = true;
+        state.cancel_waits
+    }
+
+    /// Notes that the call is over in which an answer was waited for.
+    pub(crate) fn set_call_over(&self) {
+        self.lock().awaits_answer = false;
+    }
+
+    /// Whether the other server has answered.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.lock().has_answered
+    }
+
+    /// Whether a message has left that the other server has not answered: it may have a task there whose name is not known.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.lock().awaits_answer
+    }
+
+    /// Notes that a cancel waits for the answer of the other server.
+    pub(crate) fn set_cancel_waits(&self) {
+        self.lock().cancel_waits = true;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     pub(crate) fn effect(&self, effect: Effect) {
@@ -298,6 +340,7 @@ impl Turn {
             Err(_) => {
                 tracing::error!(agent = %self.info.scope.agent, task = %self.info.task, "an agent panicked");
                 self.outlet.owe_cancel();
+                self.outlet.set_call_over();
                 Ending::fail("the agent broke down while working on this")
             }
         };
@@ -305,9 +348,11 @@ impl Turn {
         Poll::Ready(ending)
     }
 
-    /// Tells the operator of a task that fails.
+    /// Tells the operator of a task that fails. A turn whose outlet is closed cannot end its task any more.
     pub(crate) fn log_failure(&self, ending: &Ending) {
-        if let Ending::Fail(parts) = ending {
+        if let Ending::Fail(parts) = ending
+            && !self.outlet.is_closed()
+        {
             let cause: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
             log_failed_task(&self.info.scope.agent, self.info.task, &cause.join(" "));
         }

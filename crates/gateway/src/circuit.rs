@@ -279,7 +279,7 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
         Error::Timeout { .. } => silent(),
-        // Whatever status it came with: another caller's request may be fine.
+        // Whatever number it came with: one caller's input must not take the agent away from all others.
         Error::Fault { fault, transport: Some(_), .. } if is_about_the_request(fault.code()) => Verdict::Alive,
         Error::Fault { fault, transport, .. } => match transport {
             // That they cannot do it at all is an answer.
@@ -304,8 +304,7 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
     }
 }
 
-/// Whether an error with this code is an agent's answer about what it was asked, and so says that the agent is there. No
-/// HTTP status of a server that fails stands for one of these: the agent itself named it.
+/// Whether a refusal is about what was asked for. An agent that says so is there, and works.
 const fn is_about_the_request(code: Code) -> bool {
     match code {
         Code::TaskNotFound
@@ -320,13 +319,13 @@ const fn is_about_the_request(code: Code) -> bool {
         | Code::InvalidRequest
         | Code::MethodNotFound
         | Code::InvalidParams
-        | Code::Conflict => true,
+        | Code::Conflict
+        | Code::Unauthenticated
+        | Code::Forbidden => true,
         Code::InvalidAgentResponse
         | Code::Internal
         | Code::Unavailable
         | Code::Exhausted
-        | Code::Unauthenticated
-        | Code::Forbidden
         | Code::TooMany
         | Code::Closed => false,
     }

@@ -11,13 +11,15 @@
 //! | asks for input or credentials | asks the same, and passes the answer on |
 //! | completes | the agent goes on with what was made |
 //! | fails, is rejected or canceled | the agent is told, and decides |
+//! | is not opened, since it may not have this work | the same |
 //!
 //! After a crash what was mirrored before is said once more as a whole, so that nothing is missing and nothing is there
 //! twice. Canceling our task cancels the child, which is the engine's doing.
 
 use sabir_engine::{Child, Context, Ending, Failure, LINEAGE};
 use sabir_proto::{
-    AgentName, Artifact, ArtifactId, CALLER_ACCOUNT, Event, HANDOFF, Object, Part, Seq, StatusUpdate, Task, TaskState,
+    AgentName, Artifact, ArtifactId, CALLER_ACCOUNT, Event, Fault, HANDOFF, Json, Object, Part, SCOPE, Seq,
+    StatusUpdate, Task, TaskState, Unfit,
 };
 use serde_json::{Map, Value, json};
 
@@ -29,6 +31,8 @@ pub fn outgoing(cx: &Context, said: Option<&Object>) -> Option<Object> {
     let mut members = said.to_map();
     // How a task came to us is between us and whoever gave it away: somebody else would hold it again.
     members.remove(HANDOFF);
+    // What our agents may do is said in names of ours.
+    members.remove(SCOPE);
     // Anybody may write this; from us somebody might believe it.
     members.remove(CALLER_ACCOUNT);
     let kept = members.clone();
@@ -88,6 +92,8 @@ pub enum Mirrored {
     Asks(Ending),
     /// It was not done: the task, with its words.
     Missed(Box<Task>),
+    /// There is no child: what is asked of it is not granted.
+    Refused(Box<Unfit>),
 }
 
 impl Mirrored {
@@ -102,8 +108,18 @@ impl Mirrored {
                 TaskState::Canceled => Ending::Cancel(words(*task)),
                 _ => Ending::Fail(words(*task)),
             },
+            Self::Refused(unfit) => Ending::Fail(refusal(*unfit)),
         }
     }
+}
+
+/// Why something is not granted, in words and for programs.
+fn refusal(unfit: Unfit) -> Vec<Part> {
+    let Unfit { reason, words, required, allowed, missing } = unfit;
+    let body = json!({"code": reason, "required": required, "allowed": allowed, "missing": missing});
+    let mut parts = vec![Part::text(words)];
+    parts.extend(Json::of(&body).ok().map(Part::data));
+    parts
 }
 
 /// Has another agent answer `message` on behalf of the task at hand, under a key of this task; see
@@ -116,7 +132,11 @@ pub async fn delegate(
     metadata: Option<Object>,
     mirror: &Mirror,
 ) -> Result<Mirrored, Failure> {
-    let mut child = cx.delegate(to, key, message, metadata).await?;
+    let mut child = match cx.delegate(to, key, message, metadata).await {
+        Ok(child) => child,
+        Err(Fault::Handoff(unfit)) => return Ok(Mirrored::Refused(unfit)),
+        Err(fault) => return Err(fault.into()),
+    };
     if let Some(seen) = asked(cx, key) {
         child = child.after(seen);
         child.answer(cx.message().parts.clone()).await?;

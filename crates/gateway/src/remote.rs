@@ -12,6 +12,7 @@
 //! | `cancel` | calling a task off there |
 //! | `known` | what a turn knows of their task: the checkpoint |
 //! | `shown` | what of it our caller has seen already |
+//! | `message_ids` | under which id a message goes on |
 //! | `work` | one turn: send once, follow, wait, give up |
 //! | `numbers` | whether an event goes on where the last one was |
 //! | `mirror` | their events, as reports of ours |
@@ -27,6 +28,7 @@ mod astray;
 mod cancel;
 mod known;
 mod line;
+mod message_ids;
 mod mirror;
 mod moved;
 mod numbers;
@@ -50,6 +52,7 @@ use crate::scout::Scout;
 use crate::wire;
 use known::Known;
 use line::Line;
+use message_ids::MessageIds;
 use onward::Strangers;
 pub use onward::{Acquaintances, Onward};
 use replica::{Bulkhead, Replica};
@@ -149,6 +152,7 @@ pub struct RemoteAgent {
     answers: Capacity,
     hub: Arc<Hub>,
     strangers: Strangers,
+    message_ids: MessageIds,
 }
 
 impl RemoteAgent {
@@ -163,8 +167,8 @@ impl RemoteAgent {
         if replicas.is_empty() {
             return Err(Error::Usage("an agent elsewhere is at some place".into()));
         }
-        let (hub, strangers) = (hub.clone(), Strangers::default());
-        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, answers, hub, strangers })
+        let (hub, strangers, message_ids) = (hub.clone(), Strangers::default(), MessageIds::default());
+        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, answers, hub, strangers, message_ids })
     }
 
     /// Fetches the cards of all places, by which they are called from then on; gives the first one. Whoever calls the agent
@@ -284,7 +288,7 @@ impl Agent for RemoteAgent {
         // Where a message may be sent twice, it need not wait for one; unless there are several places, since a turn that is
         // begun again must go where it went before.
         let brief = self.upstream.idempotent && self.upstream.places.len() == 1;
-        Nature { instant: true, brief, recovery: Recovery::Resume }
+        Nature { instant: true, brief, answers_directly: true, recovery: Recovery::Resume }
     }
 
     /// Not while nobody can be called: whoever comes now would only wait.

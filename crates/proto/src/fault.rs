@@ -71,13 +71,17 @@ pub struct FieldViolation {
     pub description: String,
 }
 
-/// Why a task is not taken from whoever hands it over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a task is not taken from the agent that hands it over, or not delegated.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unfit {
     /// The word for programs.
     pub reason: &'static str,
     /// Why.
     pub words: String,
+    /// What is needed.
+    pub required: Vec<String>,
+    /// What is allowed.
+    pub allowed: Vec<String>,
     /// What is needed and not allowed.
     pub missing: Vec<String>,
 }

@@ -21,6 +21,7 @@ pub mod agnt;
 pub mod canon;
 pub mod card;
 pub mod digest;
+pub mod direct;
 pub mod k1;
 pub mod lenient;
 pub mod transfer;
@@ -46,7 +47,7 @@ mod text;
 pub use artifact::Artifact;
 pub use call::{
     CALLER_ACCOUNT, Call, CancelTask, DeletePush, GetPush, GetTask, LINEAGE, LINEAGE_HEADER, ListPush, ListTasks,
-    SendConfiguration, SendMessage, Subscribe, Terms,
+    SCOPE, SendConfiguration, SendMessage, Subscribe, Terms,
 };
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;

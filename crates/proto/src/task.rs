@@ -2,7 +2,8 @@
 
 use crate::lenient::{null_default, object};
 use crate::{
-    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, transfer,
+    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, direct,
+    transfer,
 };
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -312,6 +313,9 @@ impl<I, C: Maybe> Task<I, C> {
                 self.history.extend(heard);
                 if let Some(gap) = Gap::of(update.metadata.as_ref()) {
                     self.metadata = gap.put(self.metadata.as_ref());
+                }
+                if direct::is_marked(update.metadata.as_ref()) {
+                    self.metadata = direct::mark(self.metadata.as_ref());
                 }
                 self.status = update.status;
                 self.keep_transfer();

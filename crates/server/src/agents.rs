@@ -1,6 +1,7 @@
 //! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
 
 mod chunks;
+pub(crate) mod delegation;
 pub mod demo;
 pub(crate) mod dispatch;
 mod echo;
@@ -19,11 +20,13 @@ use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
 pub(crate) use chunks::ChunkLimits;
+use delegation::DelegatesTo;
+pub(crate) use delegation::{DelegationListener, Delegations};
 pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{Ended, Ledger, ProcessLimit};
-pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce};
+pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce, scope};
 pub use http::Http;
 use mention::{Mentioning, Named};
 pub use openai::Openai;
@@ -56,6 +59,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) answers: &'a Capacity,
     /// Who else is here.
     pub(crate) roster: &'a Arc<Roster>,
+    /// Where commands and endpoints delegate.
+    pub(crate) delegations: &'a Arc<Delegations>,
 }
 
 /// Makes the agent a configuration describes. The error says what is wrong with it.
@@ -66,7 +71,7 @@ pub(crate) fn make(
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
     // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
-    let keys: [(&str, bool, &[Kind]); 19] = [
+    let keys: [(&str, bool, &[Kind]); 20] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),
         ("url", config.url.is_some(), &[A2a, Web, Model]),
@@ -86,6 +91,7 @@ pub(crate) fn make(
         ("http", config.http.is_some(), &[Web]),
         ("openai", config.openai.is_some(), &[Model]),
         ("dispatch", config.dispatch.is_some(), &[Desk]),
+        ("delegates_to", !config.delegates_to.is_empty(), &[Command, Web]),
     ];
     if let Some((key, _, kinds)) = keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&config.kind)) {
         let kinds: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.word())).collect();
@@ -95,8 +101,9 @@ pub(crate) fn make(
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
         Kind::Exec => {
-            let exec = Exec::new(config, ground.cancel_grace, ground.chunks)?;
-            Arc::new(exec.known_to(ground.ledger.cloned()).sharing(ground.processes))
+            let exec = Exec::new(config, ground.cancel_grace, ground.chunks)?.known_to(ground.ledger.cloned());
+            let delegates_to = DelegatesTo::new(&config.name, &config.delegates_to, ground.delegations)?;
+            Arc::new(exec.sharing(ground.processes).delegating(delegates_to))
         }
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
         Kind::Http => Arc::new(Http::new(config, ground)?),
@@ -106,8 +113,8 @@ pub(crate) fn make(
     if config.mentions.is_empty() {
         return Ok(agent);
     }
-    let agents = peers::names("mentions", &config.mentions)?;
-    Ok(Arc::new(Mentioning::new(agent, Arc::new(Named { agents }))))
+    let named = Named::new(&config.mentions)?;
+    Ok(Arc::new(Mentioning::new(agent, Arc::new(named))))
 }
 
 /// The secret that a configuration refers to; `key` names the setting in the refusal.

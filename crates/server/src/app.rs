@@ -74,6 +74,8 @@ pub enum StartError {
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
+    /// Where commands and endpoints delegate, if any of them may.
+    delegations: Option<agents::DelegationListener>,
     operator: Option<Operator>,
     drain: Duration,
     keeper: Option<Keeper>,
@@ -219,6 +221,16 @@ impl Server {
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
+        // Before turns are taken up that may delegate.
+        let delegations = match registrar.workshop().delegations() {
+            Some(delegations) => {
+                let reason = |e: std::io::Error| format!("for programs that delegate: {e}");
+                let address = SocketAddr::from(([127, 0, 0, 1], 0));
+                let listener = agents::DelegationListener::open(delegations).await;
+                Some(listener.map_err(|e| StartError::Listen { address, reason: reason(e) })?)
+            }
+            None => None,
+        };
         let directory = registrar.directory().clone();
         let route = Arc::new(Route::new(engine));
         registrar.workshop().introduce(&directory, &route, &guard);
@@ -270,7 +282,7 @@ impl Server {
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
         let section = config.network.clone();
-        Ok(Self { app: Arc::new(app), listener, operator, drain, keeper, registrar, section })
+        Ok(Self { app: Arc::new(app), listener, delegations, operator, drain, keeper, registrar, section })
     }
 
     /// The address it listens on.
@@ -305,8 +317,15 @@ impl Server {
                 None => std::future::pending().await,
             }
         };
+        let delegating = async {
+            match self.delegations {
+                Some(delegations) => delegations.serve().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = listen::serve(self.app, self.listener, stop, self.drain) => {}
+            () = delegating => {}
             () = following => {}
             () = keeping => {}
             () = self.registrar.follow(app.route.clone()) => {}

@@ -206,13 +206,9 @@ fn is_without_extended_card(served: &Served, call: &Call) -> bool {
 
 /// A part whose media type the agent does not take is refused before the agent sees it.
 fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
-    let modes = || {
-        let skills = served.skills.iter().flat_map(|s| &s.input_modes);
-        served.card.default_input_modes.iter().chain(skills)
-    };
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
     for media_type in declared {
-        if !modes().any(|mode| takes(mode, media_type)) {
+        if !served.cards.has_input_mode(|mode| takes(mode, media_type)) {
             let shown: String = media_type.chars().filter(|c| !c.is_control()).take(128).collect();
             return Err(Fault::ContentTypeNotSupported(shown));
         }

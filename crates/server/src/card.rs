@@ -135,6 +135,13 @@ impl Cards {
         self.shown().sealed.clone()
     }
 
+    /// Whether some input mode of the agent, or of one of its skills, is as wanted.
+    pub(crate) fn has_input_mode(&self, wanted: impl Fn(&str) -> bool) -> bool {
+        let face = &self.shown().face;
+        let of_skills = face.skills.iter().flat_map(|skill| &skill.input_modes);
+        face.public.default_input_modes.iter().chain(of_skills).any(|mode| wanted(mode))
+    }
+
     /// The form a client gets.
     pub(crate) fn respond(&self, asked: WellKnown, request: &HeaderMap, version: Option<&str>) -> Response<Body> {
         let xpr_headers = XPR_HEADERS.iter().any(|name| request.contains_key(*name));

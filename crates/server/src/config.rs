@@ -320,6 +320,9 @@ pub struct LimitsConfig {
     pub spend_per_root_max: u64,
     /// Seconds for which a task that was handed to us waits for its sender to let go of it.
     pub hold_seconds_max: u64,
+    /// Milliseconds that a stream shows nothing while nothing is heard of an agent elsewhere, which may answer with a message
+    /// instead of a task.
+    pub direct_reply_wait_ms: u64,
     /// Requests of one caller to one agent within a minute; 0 for no limit.
     pub rate_per_minute: u32,
     /// The same for callers without credentials where credentials are not required, from one address.
@@ -405,6 +408,7 @@ impl Default for LimitsConfig {
             tree_seconds_max: engine.tree_time_max.as_secs(),
             spend_per_root_max: engine.spend_per_root_max,
             hold_seconds_max: engine.hold_time_max.as_secs(),
+            direct_reply_wait_ms: u64::try_from(engine.direct_reply_wait.as_millis()).unwrap_or(u64::MAX),
             rate_per_minute: 0,
             anonymous_per_minute: 20,
             chunk_delay_ms: 50,
@@ -501,6 +505,7 @@ impl LimitsConfig {
             tree_time_max: Duration::from_secs(self.tree_seconds_max),
             spend_per_root_max: self.spend_per_root_max,
             hold_time_max: Duration::from_secs(self.hold_seconds_max),
+            direct_reply_wait: Duration::from_millis(self.direct_reply_wait_ms),
             ..sabir_engine::Limits::default()
         }
     }

@@ -83,6 +83,10 @@ impl Residents for Directory {
         self.get(name.as_str()).map(|served| served.resident.clone())
     }
 
+    fn scope_of(&self, agent: &AgentName) -> Option<Vec<String>> {
+        self.get(agent.as_str())?.grants.clone()
+    }
+
     fn narrow(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
         match self.get(to.as_str()) {
             Some(served) => handed::narrow(&served, granted, skill),

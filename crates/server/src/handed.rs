@@ -40,7 +40,7 @@ fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
     for interface in &served.card.supported_interfaces {
         check_chain(&context.chain, &interface.url, &context.required, DEPTH_MAX).map_err(|fault| {
             let (reason, words) = (fault.code(), fault.to_string());
-            Fault::Handoff(Box::new(Unfit { reason, words, missing: Vec::new() }))
+            Fault::Handoff(Box::new(Unfit { reason, words, ..Unfit::default() }))
         })?;
     }
     Ok(())
@@ -54,25 +54,42 @@ fn whole(served: &Served) -> AgentCard {
     card
 }
 
-/// What an agent may do with a task that was handed to another of ours, and that it is to work on for that one.
+/// What an agent may do with a task of another of ours that it is to work on for that one.
 pub(crate) fn narrow(served: &Served, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
     let card = whole(served);
-    let required = skill.map(|skill| Capabilities::names_of(&card, skill)).unwrap_or_default();
     let held = Capabilities::named(granted.iter().cloned());
+    let required = match skill {
+        Some(skill) => Capabilities::names_of(&card, skill),
+        // Nothing in particular is asked for. Skills that the public card does not show are not told here either.
+        None => Capabilities::of_card(&served.cards.public()).names().map(str::to_owned).collect(),
+    };
     let verdict = lattice::check(required.iter().map(String::as_str), &Capabilities::of_card(&card), &held);
-    // Of a skill with several names one is enough: it is one skill.
-    let may = match required.is_empty() {
-        true => skill.is_none() && !verdict.allowed.is_empty(),
-        false => verdict.missing.len() < required.len(),
+    // Of a skill with several names one is enough: it is one skill. Of an agent, one skill is.
+    let may = match skill {
+        Some(_) => verdict.missing.len() < required.len(),
+        None => !verdict.allowed.is_empty(),
     };
     if may {
         return Ok(verdict.allowed);
     }
     let agent = &served.resident.name;
-    tracing::warn!(%agent, ?granted, ?required, "work that was handed over does not go there: it is not granted");
-    let words =
-        format!("{agent} is given nothing to do with this task: {} is all that was granted", granted.join(", "));
-    Err(Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, missing: verdict.missing })))
+    tracing::warn!(%agent, ?granted, ?required, "work that was delegated does not go there: it is not granted");
+    let list = |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    let words = format!(
+        "{}: {agent} is given nothing to do with this task: {} is all that was granted \
+         (required: {}; allowed: {}; missing: {})",
+        Verdict::CODE,
+        list(&granted),
+        list(&verdict.required),
+        list(&verdict.allowed),
+        list(&verdict.missing),
+    );
+    Err(exceeded(words, verdict))
+}
+
+fn exceeded(words: String, verdict: Verdict) -> Fault {
+    let Verdict { required, allowed, missing } = verdict;
+    Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, required, allowed, missing }))
 }
 
 fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Result<(), Fault> {
@@ -89,5 +106,5 @@ fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Res
         return Ok(());
     }
     let words = format!("this agent is not to do {} with a task that is handed over", verdict.missing.join(", "));
-    Err(Fault::Handoff(Box::new(Unfit { reason: Verdict::CODE, words, missing: verdict.missing })))
+    Err(exceeded(words, verdict))
 }

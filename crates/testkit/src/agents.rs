@@ -166,7 +166,7 @@ fn pause(cx: &Context, n: u64) -> impl Future<Output = ()> + Send + use<> {
 }
 
 const fn nature(recovery: Recovery) -> Nature {
-    Nature { instant: false, brief: false, recovery }
+    Nature { instant: false, brief: false, answers_directly: false, recovery }
 }
 
 /// Says back what it hears, at once.
@@ -181,7 +181,7 @@ impl Agent for Echo {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: true, brief: false, recovery: Recovery::Restart }
+        Nature { instant: true, recovery: Recovery::Restart, ..Nature::default() }
     }
 }
 
@@ -312,7 +312,7 @@ impl Agent for Brief {
     }
 
     fn nature(&self) -> Nature {
-        Nature { instant: true, brief: true, recovery: Recovery::Restart }
+        Nature { instant: true, brief: true, recovery: Recovery::Restart, ..Nature::default() }
     }
 }
 

@@ -15,6 +15,8 @@
 //! | streamed text is one text, and agents know what was said before | `conversation` |
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | a shell completes what is typed | `completion` |
+//! | commands and endpoints have other agents do something, and no agent grants what it does not hold | `delegation` |
+//! | an agent elsewhere that answers with a message is passed on as a message, and is sent only what it takes | `direct` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
 //! | other agents are judged fairly | `conformance`, `doctor` |
@@ -81,9 +83,11 @@ mod conversation;
 mod convert;
 mod costs;
 mod damage;
+mod delegation;
 mod deliveries;
 mod demo;
 mod dialects;
+mod direct;
 mod disk;
 mod dispatch;
 mod doctor;

@@ -108,6 +108,10 @@ fn a_failure_is_what_says_that_they_are_down() {
         (fault(refusal(Code::InvalidParams), http(500)), Verdict::Alive),
         (fault(refusal(Code::TaskNotFound), Some(TransportCode::Grpc("INTERNAL"))), Verdict::Alive),
         (fault(refusal(Code::Internal), http(500)), theirs.clone()),
+        // One caller's input, whatever number the refusal comes with.
+        (fault(Fault::invalid("x", "y"), http(500)), Verdict::Alive),
+        (fault(Fault::ContentTypeNotSupported("image/png".into()), http(500)), Verdict::Alive),
+        (fault(Fault::MethodNotFound("x".into()), Some(TransportCode::Grpc("UNKNOWN"))), Verdict::Alive),
         (fault(Fault::Exhausted("x".into()), http(429)), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::JsonRpc(-32603))), Verdict::Alive),
         (fault(Fault::Unavailable("x".into()), Some(TransportCode::Grpc("UNAVAILABLE"))), theirs.clone()),

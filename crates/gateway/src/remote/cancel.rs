@@ -6,6 +6,7 @@
 //! | with a task that has not | it is asked for until it has, while the grace lasts |
 //! | that it cannot be cancelled | the same: it has settled, or is about to |
 //! | that they do not know it, or cannot cancel | canceled here, with a mark; nobody is told again |
+//! | that they do not know it yet: it goes only by the name that we gave it | the same question again, as after no answer |
 //! | nothing, or that it is not the time | the same question again; in the end canceled here, with a mark, and they are told again |
 //! | that they have handed it over | whoever has it now is asked instead |
 
@@ -23,6 +24,10 @@ use tokio::time::Instant;
 
 /// The pause between two questions while somebody waits for the cancel.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The longest one.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// What is known of a task that they do not know.
+const UNKNOWN: &str = "the agent does not know the task any more";
 /// Why nobody could be told.
 const UNNAMED: &str = "the agent had not named its task when it was canceled; it may go on";
 
@@ -30,6 +35,8 @@ const UNNAMED: &str = "the agent had not named its task when it was canceled; it
 pub(super) enum Heard {
     /// They know of it. Perhaps they have said how the task stands.
     Known(Option<Box<TheirTask>>),
+    /// They do not know the task.
+    Unknown,
     /// They will not do it, now or later.
     Refused(String),
     /// It is not known whether they have heard.
@@ -50,16 +57,15 @@ impl RemoteAgent {
             return CalledOff { gap, ..CalledOff::default() };
         }
         let (grace, mut heard) = (self.upstream.cancel_grace, false);
-        let asked = self.until_it_settles(&mut known, &mut heard);
+        let asked = self.until_it_settles(&mut known, is_told, &mut heard);
         match tokio::time::timeout_at(Instant::now() + grace, asked).await {
             Ok(Ok(task)) => ended(&known.shown, task),
-            // What goes only by the name that we gave it may not be there yet.
-            Ok(Err(_)) if !is_told => CalledOff { gap: Some(UNNAMED.into()), ..CalledOff::default() },
             Ok(Err(why)) => CalledOff { gap: Some(why), ..CalledOff::default() },
             Err(_) if heard => {
                 let why = format!("the agent took the cancel and had not ended after {grace:?}");
                 CalledOff { gap: Some(why), ..CalledOff::default() }
             }
+            Err(_) if !is_told => CalledOff::unheard(UNNAMED),
             Err(_) => CalledOff::unheard(format!("the agent did not answer the cancel within {grace:?}")),
         }
     }
@@ -87,6 +93,7 @@ impl RemoteAgent {
                     None => return true,
                 },
                 Heard::Known(None) => return true,
+                Heard::Unknown => UNKNOWN.into(),
                 Heard::Refused(why) => why,
                 Heard::Nothing(problem) => {
                     tracing::info!(task = %canceled.task, problem, "a cancel is not acknowledged yet");
@@ -114,9 +121,7 @@ impl RemoteAgent {
             Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotCancelable => {
                 Heard::Known(None)
             }
-            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotFound => {
-                Heard::Refused("the agent does not know the task any more".into())
-            }
+            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotFound => Heard::Unknown,
             Err(Error::Fault { fault, transport: Some(_), .. })
                 if matches!(fault.code(), Code::UnsupportedOperation | Code::MethodNotFound) =>
             {
@@ -149,9 +154,9 @@ impl RemoteAgent {
 
     /// Cancels, and asks until the task has settled, wherever it is by then. Ends by being dropped, or with why nothing can
     /// be done.
-    async fn until_it_settles(&self, known: &mut Known, heard: &mut bool) -> Result<TheirTask, String> {
+    async fn until_it_settles(&self, known: &mut Known, is_told: bool, heard: &mut bool) -> Result<TheirTask, String> {
         loop {
-            let task = self.until_it_settles_there(known, heard).await?;
+            let task = self.until_it_settles_there(known, is_told, heard).await?;
             match went(&task.status, task.metadata.as_ref()) {
                 None => return Ok(task),
                 Some(Went::Astray) => return Err(Went::ASTRAY.into()),
@@ -164,16 +169,24 @@ impl RemoteAgent {
         }
     }
 
-    async fn until_it_settles_there(&self, known: &mut Known, heard: &mut bool) -> Result<TheirTask, String> {
+    async fn until_it_settles_there(
+        &self,
+        known: &mut Known,
+        is_told: bool,
+        heard: &mut bool,
+    ) -> Result<TheirTask, String> {
         let mut pause = PAUSE;
         while !*heard {
             match self.cancel_there(known).await {
                 Heard::Known(Some(task)) if task.status.state.is_settled() => return Ok(*task),
                 Heard::Known(_) => *heard = true,
+                // The message may still be on its way.
+                Heard::Unknown if !is_told => tokio::time::sleep(pause).await,
+                Heard::Unknown => return Err(UNKNOWN.into()),
                 Heard::Refused(why) => return Err(why),
                 Heard::Nothing(_) => tokio::time::sleep(pause).await,
             }
-            pause *= 2;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
         loop {
             let asked = match (self.line(known).await, &known.task) {

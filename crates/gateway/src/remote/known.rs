@@ -1,5 +1,6 @@
 //! What a turn knows of a task elsewhere: the checkpoint, which outlives the process.
 
+use super::message_ids::MessageIds;
 use super::shown::Shown;
 use crate::uuid::uuid;
 use sabir_client::Trail;
@@ -17,7 +18,7 @@ pub(super) struct Known {
     pub(super) turn: String,
     /// For whom it is.
     pub(super) caller: String,
-    /// The name of our message.
+    /// The id of the message that we send.
     pub(super) message: String,
     /// Our message may have left.
     pub(super) tried: bool,
@@ -100,7 +101,7 @@ impl Known {
     }
 
     /// What is known at the beginning of a turn, or in the middle of one that is taken up again.
-    pub(super) fn of(cx: &Context) -> Self {
+    pub(super) fn of(cx: &Context, ids: &MessageIds) -> Self {
         let kept = cx.checkpoint().map(Self::read);
         // Nobody knows then whether anything was sent.
         let unreadable = kept == Some(None);
@@ -111,7 +112,7 @@ impl Known {
         }
         Self {
             turn,
-            message: message_name(cx),
+            message: ids.id_for(cx),
             caller: cx.caller().name().to_owned(),
             tried: unreadable,
             sent: false,
@@ -135,16 +136,6 @@ impl Known {
     /// When they last had news.
     pub(super) fn heard(&self) -> Timestamp {
         Timestamp::from_millis(self.heard)
-    }
-}
-
-/// A name for our message, made to be recognised. Where it leaves before its task is written down it is named after the
-/// caller's, so that it is recognised even if the caller has to send it anew.
-fn message_name(cx: &Context) -> String {
-    let said = &cx.message().message_id;
-    match cx.is_brief() && said.is_unique_by_form() {
-        true => uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()]),
-        false => uuid(&["message", &cx.turn_id()]),
     }
 }
 

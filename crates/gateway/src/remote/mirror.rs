@@ -11,11 +11,15 @@ use sabir_engine::Ending;
 use sabir_engine::agent::Report;
 use sabir_proto::transfer::TRANSFERRED;
 use sabir_proto::{
-    Artifact, ContextId, Gap, HANDOFF, Object, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Transfer,
+    Artifact, ContextId, Gap, HANDOFF, Message, Object, Role, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask,
+    Transfer,
 };
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+
+/// How the names of our extensions begin.
+const OUR_EXTENSIONS: &str = "urn:sabir:";
 
 impl Work<'_> {
     /// Tells what they said; gives the ending, if that was the end of the turn.
@@ -45,7 +49,7 @@ impl Work<'_> {
                         self.tell(self.cx.progress(message.parts)).await?;
                         None
                     }
-                    None => Some(Ending::Reply(message.parts)),
+                    None => Some(self.direct_reply(message)),
                 }
             }
         };
@@ -58,6 +62,27 @@ impl Work<'_> {
             self.cx.commit().await?;
         }
         Ok(ending)
+    }
+
+    /// The end of a turn that was answered without a task. A caller that goes on with a task of ours is answered in that.
+    pub(super) fn direct_reply(&self, message: Message) -> Ending {
+        if self.cx.before().is_some() {
+            return Ending::Complete(message.parts);
+        }
+        // What our extensions say is about tasks of ours, and only we say it; ids of their tasks mean nothing here.
+        let is_ours = |uri: &str| uri.starts_with(OUR_EXTENSIONS);
+        let others = |metadata: Object| {
+            let mut members = metadata.to_map();
+            members.retain(|name, _| !is_ours(name));
+            Object::from_map(&members).ok().filter(|_| !members.is_empty())
+        };
+        Ending::DirectMessage(Box::new(Message {
+            role: Role::Agent,
+            metadata: message.metadata.and_then(others),
+            extensions: message.extensions.into_iter().filter(|uri| !is_ours(uri)).collect(),
+            reference_task_ids: Vec::new(),
+            ..message
+        }))
     }
 
     /// Tells what is new in their task as it stands.
@@ -154,6 +179,10 @@ impl Work<'_> {
         self.known.task = Some(task);
         if context.is_some() {
             self.known.context = context;
+        }
+        if self.cx.answered() {
+            // A cancel has waited for the name of their task.
+            self.cx.leave(self.known.write());
         }
     }
 }

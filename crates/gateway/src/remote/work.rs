@@ -18,6 +18,7 @@
 use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
 use super::line::{Line, Stream, has_changed};
+use super::message_ids::own_id;
 use super::mirror::{unhurried, went};
 use super::numbers::{Numbers, Order};
 use super::replica::Replica;
@@ -73,13 +74,14 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     /// Begins a turn, or takes up one that was interrupted.
     pub(super) fn take_up(remote: &'a RemoteAgent, cx: &'a mut Context) -> Self {
-        let mut known = Known::of(cx);
+        let mut known = Known::of(cx, &remote.message_ids);
         if cx.attempt() > 1 {
             // Perhaps it was their answer that ended the last process, so this counts before it is made again.
             known.attempts += 1;
         }
         // Only names that we have made: others may have given theirs to anybody.
-        let names = cx.known_as([context_id(cx).to_string(), known.message.clone()]);
+        let message = Some(known.message.clone()).filter(|id| id != cx.message().message_id.as_str());
+        let names = cx.known_as(message.into_iter().chain([context_id(cx).to_string()]));
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
         Self {
             remote,
@@ -117,7 +119,9 @@ impl<'a> Work<'a> {
             let (mut asked, mut held, mut call_failed) = (None, false, None);
             self.calls += 1;
             self.called = true;
-            match self.call().await {
+            let called = self.call().await;
+            self.cx.call_is_over();
+            match called {
                 Ok(Some(ending)) => return Ok(self.end(ending)),
                 Err(Trouble::Over(ending)) => {
                     let ending = self.lost(ending).await?;
@@ -234,10 +238,15 @@ impl<'a> Work<'a> {
         }
         self.known.tried = true;
         let names = line.agent().dialect().reach().client_names_tasks && self.known.task.is_none();
-        self.known.named = names.then(|| TaskRef::parse(&self.known.message).ok()).flatten();
+        // Never after the caller's id: another task of that name may be there already, and would be gone on with.
+        let named = self.known.named.take().or_else(|| TaskRef::parse(&own_id(self.cx)).ok());
+        self.known.named = named.filter(|_| names);
         self.put_down(None);
         if !self.cx.is_brief() {
             self.cx.commit().await?;
+        }
+        if self.known.named.is_none() {
+            self.cx.awaits_answer();
         }
         let continues = line.agent().dialect().reach().continues;
         let mut request = send_message(self.message(continues));
@@ -258,7 +267,7 @@ impl<'a> Work<'a> {
     async fn ask(&mut self, line: &Line, request: SendMessage) -> Result<Option<Ending>, Trouble> {
         match self.answered(Box::pin(line.send(request))).await? {
             Ok(Answer::SentTask(task)) => self.task(*task).await,
-            Ok(Answer::SentMessage(message)) => Ok(Some(Ending::Reply(message.parts))),
+            Ok(Answer::SentMessage(message)) => Ok(Some(self.direct_reply(*message))),
             Ok(_) => Err(Error::from(Fault::InvalidAgentResponse("neither a task nor a message".into())).into()),
             Err(error) => Box::pin(self.refused(line, error)).await,
         }
@@ -517,9 +526,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The name of our message.
+    /// The id of the message that we send.
     fn message_id(&self) -> MessageId {
-        MessageId::parse(&self.known.message).expect("a UUID is a legal id")
+        MessageId::parse(&self.known.message).expect("a legal id was kept")
     }
 
     /// Breaks are ours to mend, since each is to be counted and committed.

@@ -134,6 +134,43 @@ impl Bench {
         self.deliver(request).await
     }
 
+    /// Sends as a caller whose dialect has direct replies, under this id.
+    pub(crate) async fn ask_as(&self, caller: &str, id: &str, text: &str) -> Sent {
+        let request = self.named(id, text);
+        self.engine.send(&self.resident, self.scope_of(caller), request, &Terms::default()).await.unwrap()
+    }
+
+    /// The same with a stream; every item as JSON.
+    pub(crate) async fn stream_as(&self, caller: &str, id: &str, text: &str) -> Vec<Value> {
+        let (request, scope) = (self.named(id, text), self.scope_of(caller));
+        let mut watch = self.engine.stream(&self.resident, scope, request, &Terms::default()).await.unwrap();
+        let mut items = Vec::new();
+        while let Some(item) = watch.next().await {
+            items.push(match item.unwrap() {
+                sabir_engine::watch::Item::Event(event) => serde_json::from_slice(&event.json).unwrap(),
+                sabir_engine::watch::Item::Reply(message) => serde_json::json!({"message": *message}),
+            });
+        }
+        items
+    }
+
+    fn named(&self, id: &str, text: &str) -> Box<SendMessage> {
+        let mut request = self.request(text, None);
+        request.message.message_id = MessageId::parse(id).unwrap();
+        request.wants_task = false;
+        request
+    }
+
+    fn scope_of(&self, caller: &str) -> Arc<Scope> {
+        Arc::new(Scope { caller: Caller::named(caller), ..(*self.scope).clone() })
+    }
+
+    /// Every task of a caller.
+    pub(crate) async fn tasks_of(&self, caller: &str) -> Vec<Task> {
+        let page = self.engine.list(self.scope_of(caller), &sabir_proto::ListTasks::default()).await.unwrap();
+        page.tasks.iter().map(|task| task.thaw().unwrap()).collect()
+    }
+
     /// Sends, and gives every event as JSON.
     pub(crate) async fn stream(&self, text: &str) -> Vec<Value> {
         let request = self.request(text, None);
@@ -166,6 +203,12 @@ impl Bench {
     pub(crate) async fn recover(&self) {
         let resident = self.resident.clone();
         self.engine.recover(|name| (*name == resident.name).then(|| resident.clone())).await.unwrap();
+    }
+
+    pub(crate) async fn cancel_as(&self, caller: &str, id: TaskId) -> Result<Task, Fault> {
+        let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
+        let canceled = self.engine.cancel(&self.scope_of(caller), &self.resident, &call).await;
+        canceled.map(|task| task.thaw().unwrap())
     }
 
     pub(crate) async fn cancel(&self, id: TaskId) -> Result<Task, Fault> {

@@ -55,6 +55,35 @@ async fn who_refuses_is_alive() {
 }
 
 #[tokio::test]
+async fn a_refusal_of_one_callers_input_opens_no_breaker_whatever_its_status() {
+    let error = |code: i64, status: &str, reason: &str| {
+        format!(
+            r#"{{"error":{{"code":{code},"status":"{status}","message":"no","details":[{{"@type":
+            "type.googleapis.com/google.rpc.ErrorInfo","reason":"{reason}","domain":"a2a-protocol.org"}}]}}}}"#
+        )
+    };
+    for (status, reason) in [
+        ("INVALID_ARGUMENT", "INVALID_PARAMS"),
+        ("INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+        ("NOT_FOUND", "TASK_NOT_FOUND"),
+    ] {
+        for http in [400, 404, 500] {
+            let body = error(http, status, reason);
+            let status = u16::try_from(http).unwrap();
+            let stub = Stub::start(
+                |base| crate::agent::card(base, "{}", "").replace("JSONRPC", "HTTP+JSON"),
+                move |_, _| Do::Answer(status, "content-type: application/json\r\n".into(), body.clone()),
+            );
+            let stub = stub.await;
+            let rules = Rules { failures: 1, ..Rules::UPSTREAM };
+            let bench = Bench::new(sabir_gateway::Upstream { breaker: rules, ..upstream(&stub.url) }).await;
+            bench.send("x").await;
+            assert_eq!(bench.remote.standing().trips, 0, "{http} {reason}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn one_call_is_one_request() {
     // Takes the message, and then has trouble with every question about it.
     let stub = Stub::start(

@@ -131,13 +131,111 @@ async fn who_cannot_cancel_is_not_told_again() {
 async fn a_cancel_before_they_have_named_their_task_is_marked() {
     let stub =
         Stub::start(|base| crate::agent::card(base, "{}", ""), |_, _| Do::Stream(Vec::new(), After::Silence)).await;
-    let bench = Bench::new(upstream(&stub.url)).await;
+    let impatient = Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
+    let bench = Bench::new(impatient).await;
     let id = bench.begin("go").await.id;
     eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
     let task = bench.cancel(id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
     let gap = Gap::of(task.metadata.as_ref()).expect("it may go on there");
     assert!(gap.reason.contains("had not named its task"), "{}", gap.reason);
+}
+
+/// A counting stub: how many tasks were begun there, and which of them were canceled.
+#[derive(Default)]
+struct Counts {
+    begun: AtomicUsize,
+    canceled: std::sync::Mutex<std::collections::BTreeSet<String>>,
+}
+
+/// An agent that names its task some time after it has got the message, and works until it is told to stop.
+async fn slow_to_name(streams: bool, delay: Duration) -> (Stub, Arc<Counts>) {
+    let counts: Arc<Counts> = Arc::default();
+    let counted = counts.clone();
+    let capabilities = if streams { r#"{"streaming":true}"# } else { "{}" };
+    let stub = Stub::start(
+        move |base| crate::agent::card(base, capabilities, ""),
+        move |_, heard| {
+            let theirs = |id: &str, state: &str| task(state).replace("t-1", id);
+            match heard.method().as_str() {
+                method @ ("SendMessage" | "SendStreamingMessage") => {
+                    std::thread::sleep(delay);
+                    let id = format!("t-{}", counted.begun.fetch_add(1, Ordering::Relaxed));
+                    let begun = format!(r#"{{"task":{}}}"#, theirs(&id, "WORKING"));
+                    match method {
+                        "SendMessage" => Do::Result(begun),
+                        _ => Do::Stream(vec![frame(None, &begun)], After::Silence),
+                    }
+                }
+                "CancelTask" => {
+                    let id = heard.json()["params"]["id"].as_str().unwrap().to_owned();
+                    counted.canceled.lock().unwrap().insert(id.clone());
+                    Do::Result(theirs(&id, "CANCELED"))
+                }
+                _ => Do::Result(theirs(heard.json()["params"]["id"].as_str().unwrap(), "WORKING")),
+            }
+        },
+    );
+    (stub.await, counts)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cancel_right_after_the_send_reaches_the_agent_every_time() {
+    for streams in [false, true] {
+        let (stub, counts) = slow_to_name(streams, Duration::from_millis(3)).await;
+        let bench = Bench::new(upstream(&stub.url)).await;
+        for round in 0..40_u64 {
+            let id = bench.begin("go").await.id;
+            // At once, and a little later each time, to meet every moment of a send.
+            tokio::time::sleep(Duration::from_micros(round * 150)).await;
+            let task = bench.cancel(id).await.unwrap();
+            assert_eq!(task.status.state, TaskState::Canceled);
+            let begun = counts.begun.load(Ordering::Relaxed);
+            let told = counts.canceled.lock().unwrap().len();
+            assert_eq!(told, begun, "round {round}: told before the cancel was answered");
+        }
+        assert!(counts.begun.load(Ordering::Relaxed) > 0, "some of the messages had left");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_agent_that_names_its_task_after_the_grace_is_told_then() {
+    for streams in [false, true] {
+        let (stub, counts) = slow_to_name(streams, Duration::from_millis(1500)).await;
+        let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+        let impatient = Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
+        let bench = Bench::on(log.clone(), impatient).await;
+        let id = bench.begin("go").await.id;
+        eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
+        let task = bench.cancel(id).await.unwrap();
+        let gap = Gap::of(task.metadata.as_ref()).expect("it is not known what becomes of it there");
+        assert!(gap.reason.contains("had not named its task"), "{}", gap.reason);
+        assert_eq!(counts.begun.load(Ordering::Relaxed), 0, "the caller did not wait for the name");
+        eventually("they were told", async || (counts.canceled.lock().unwrap().len() == 1).then_some(())).await;
+        let owed = async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(());
+        eventually("nothing is owed any more", owed).await;
+        assert_eq!(bench.task(id).await.status.state, TaskState::Canceled, "what is settled stays settled");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
+    let stub = Stub::start(
+        |base| crate::agent::card(base, "{}", ""),
+        |_, heard| match heard.method().as_str() {
+            "SendMessage" => {
+                std::thread::sleep(Duration::from_millis(200));
+                Do::Result(format!(r#"{{"task":{}}}"#, whole("COMPLETED")))
+            }
+            _ => Do::Error(-32001, "unknown"),
+        },
+    );
+    let stub = stub.await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = bench.begin("go").await.id;
+    eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
+    let refused = bench.cancel(id).await.unwrap_err();
+    assert!(matches!(refused, Fault::TaskNotCancelable { state: TaskState::Completed, .. }), "{refused}");
 }
 
 #[tokio::test]

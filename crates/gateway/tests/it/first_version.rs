@@ -70,3 +70,22 @@ async fn a_task_that_was_not_answered_yet_can_be_called_off() {
     assert_eq!(Gap::of(task.metadata.as_ref()), None, "they have said so themselves");
     assert_eq!(asked(&stub, "tasks/cancel"), asked(&stub, "tasks/send"));
 }
+
+#[tokio::test]
+async fn a_task_that_is_there_only_after_the_first_cancel_is_called_off_all_the_same() {
+    let canceled = std::sync::atomic::AtomicUsize::new(0);
+    let stub = agent(move |_, heard| match heard.method().as_str() {
+        "tasks/send" => Do::Stream(Vec::new(), After::Silence),
+        "tasks/cancel" if canceled.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 => {
+            Do::Error(-32001, "no such task")
+        }
+        _ => task(heard, "canceled"),
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let id = bench.begin("go").await.id;
+    eventually("it was sent", async || (!asked(&stub, "tasks/send").is_empty()).then_some(())).await;
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!((task.status.state, Gap::of(task.metadata.as_ref())), (TaskState::Canceled, None));
+    assert_eq!(asked(&stub, "tasks/cancel").len(), 2);
+}

@@ -10,6 +10,7 @@ mod cancels;
 mod courier;
 mod credentials;
 mod delegate;
+mod direct;
 mod egress;
 mod envoy;
 mod first_version;

@@ -121,7 +121,7 @@ async fn ask_others(cx: &mut Context) -> Result<Ending, Failure> {
     let mirror = Mirror { progress: true, artifacts: MirrorArtifacts::Under("other-".into()) };
     match delegate(cx, &other, "two", vec![Part::text("hi")], None, &mirror).await? {
         Mirrored::Done(_) => Ok(Ending::Transfer(Box::new(Handover { to: "third".into(), ..handover() }))),
-        asks @ (Mirrored::Asks(_) | Mirrored::Missed(_)) => Ok(asks.into_ending()),
+        asks @ (Mirrored::Asks(_) | Mirrored::Missed(_) | Mirrored::Refused(_)) => Ok(asks.into_ending()),
     }
 }
 

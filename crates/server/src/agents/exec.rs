@@ -34,6 +34,7 @@ mod text;
 mod tests;
 
 use super::chunks::ChunkLimits;
+use super::delegation::{DelegatesTo, TurnDelegation};
 use crate::config::agent::{AgentConfig, ExecConfig, Stdin};
 use events::Ask;
 use group::{Group, Reaper};
@@ -81,6 +82,8 @@ pub struct Exec {
     processes: Arc<ProcessLimit>,
     /// Commands of all agents of the server that do.
     server_processes: Arc<ProcessLimit>,
+    /// To which agents the command may delegate.
+    delegates_to: Option<DelegatesTo>,
 }
 
 /// What a turn holds while its command runs.
@@ -118,7 +121,19 @@ impl Exec {
         let chunks = ChunkLimits { first_delay: FIRST_DELAY.min(chunks.delay), ..chunks };
         let (processes, leftovers) = (ProcessLimit::new(processes_max), Arc::default());
         let (name, server_processes) = (config.name.as_str().into(), ProcessLimit::new(usize::MAX));
-        Ok(Self { command, stdin, env, reaper, chunks, ledger: None, leftovers, name, processes, server_processes })
+        Ok(Self {
+            command,
+            stdin,
+            env,
+            reaper,
+            chunks,
+            ledger: None,
+            leftovers,
+            name,
+            processes,
+            server_processes,
+            delegates_to: None,
+        })
     }
 
     /// The same, as one of several agents of a server that run commands.
@@ -160,8 +175,21 @@ impl Exec {
         self
     }
 
+    /// The same, with agents that the command may delegate to.
+    #[must_use]
+    pub(crate) fn delegating(mut self, delegates_to: Option<DelegatesTo>) -> Self {
+        self.delegates_to = delegates_to;
+        self
+    }
+
     /// Everything the command sees of its surroundings; nothing else of the server's environment reaches it.
-    fn variables(&self, cx: &Context, skill: &str, room: &Room) -> Vec<(OsString, OsString)> {
+    fn variables(
+        &self,
+        cx: &Context,
+        skill: &str,
+        room: &Room,
+        delegation: Option<&TurnDelegation>,
+    ) -> Vec<(OsString, OsString)> {
         let passed = VARIABLES_PASSED.into_iter().chain(self.env.iter().map(String::as_str));
         let passed = passed.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let ours = [
@@ -176,7 +204,11 @@ impl Exec {
             ("A2A_PARTS_DIR", room.parts().into_os_string()),
             ("A2A_OUT_DIR", room.out().into_os_string()),
         ];
-        passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).collect()
+        let delegation = delegation.into_iter().flat_map(|delegation| {
+            [("A2A_DELEGATE_URL", delegation.url.clone()), ("A2A_DELEGATE_TOKEN", delegation.token.expose().to_owned())]
+        });
+        let delegation = delegation.map(|(name, value)| (name.into(), value.into()));
+        passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).chain(delegation).collect()
     }
 
     /// The private directory, filled.
@@ -200,10 +232,12 @@ impl Agent for Exec {
             return Ok(Ending::reject(problem));
         };
         let room = self.room(cx).await?;
-        let variables = self.variables(cx, &skill, &room);
+        let delegation = self.delegates_to.as_ref().and_then(|agents| agents.open(cx));
+        let variables = self.variables(cx, &skill, &room, delegation.as_ref());
         let started = Group::start(&self.command, variables, &room, &self.reaper);
         let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
-        let mut heard = relay(cx, &mut group, pipes, self.chunks).await?;
+        let work = relay(cx, &mut group, pipes, self.chunks);
+        let mut heard = TurnDelegation::beside(delegation, cx, work).await?;
         drop(group);
         if !matches!(heard.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
             hide_stderr(cx, &mut heard);

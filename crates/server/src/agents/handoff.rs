@@ -39,6 +39,17 @@ pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
     }
 }
 
+/// What an agent may pass on to others, by handing over and by delegating, where its configuration limits that: of what it
+/// can do, the part that is granted.
+pub(crate) fn scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capabilities>, String> {
+    let Some(grants) = entry.handoff.as_ref().and_then(|handoff| handoff.scope.as_ref()) else { return Ok(None) };
+    let own = Capabilities::of_card(card);
+    let known = own.names().map(str::to_owned).collect();
+    let granted = expand(grants.iter().map(String::as_str), &known);
+    let granted = granted.map_err(|fault| format!("handoff.scope: {fault}"))?;
+    Ok(Some(own.meet(&Capabilities::named(granted))))
+}
+
 /// What agents are given that may hand tasks over.
 pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
@@ -58,15 +69,7 @@ impl Handoffs<'_> {
             return Ok(agent);
         };
         handoff.check()?;
-        let own = Capabilities::of_card(card);
-        let scope = match &handoff.scope {
-            None => own,
-            Some(grants) => {
-                let known = own.names().map(str::to_owned).collect();
-                let granted = expand(grants.iter().map(String::as_str), &known);
-                own.meet(&Capabilities::named(granted.map_err(|fault| format!("handoff.scope: {fault}"))?))
-            }
-        };
+        let scope = scope(entry, card)?.unwrap_or_else(|| Capabilities::of_card(card));
         let mut targets: BTreeMap<String, Arc<dyn Peer>> = BTreeMap::new();
         for name in &handoff.targets {
             let wrong = |what: String| format!("handoff.targets: {name:?}: {what}");

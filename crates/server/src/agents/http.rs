@@ -16,6 +16,7 @@ pub(super) use self::answer::complaint;
 use self::answer::{Answer, Piece};
 pub(super) use self::call::{EndpointCall, RepeatAfter};
 use super::chunks::{ChunkLimits, TextChunks};
+use super::delegation::{DelegatesTo, TurnDelegation};
 use super::remote::written_down;
 use super::{Ground, reveal};
 use crate::config::agent::AgentConfig;
@@ -40,6 +41,8 @@ pub struct Http {
     idempotent: bool,
     chunks: ChunkLimits,
     config: HttpConfig,
+    /// To which agents the endpoint may delegate.
+    delegates_to: Option<DelegatesTo>,
 }
 
 impl std::fmt::Debug for Http {
@@ -73,6 +76,16 @@ struct Asked<'a> {
     conversation: Vec<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<&'a Message>>,
+    /// How it has other agents do something while it works on this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delegate: Option<DelegateAt<'a>>,
+}
+
+/// Where an endpoint delegates, and with which token.
+#[derive(Serialize)]
+struct DelegateAt<'a> {
+    url: &'a str,
+    token: &'a str,
 }
 
 impl Http {
@@ -99,10 +112,11 @@ impl Http {
         let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
         let endpoint = endpoint.room(ground.answers.part());
         let (idempotent, chunks) = (config.idempotent, ground.chunks);
-        Ok(Self { endpoint, url, bearer, headers, idempotent, chunks, config: http })
+        let delegates_to = DelegatesTo::new(&config.name, &config.delegates_to, ground.delegations)?;
+        Ok(Self { endpoint, url, bearer, headers, idempotent, chunks, config: http, delegates_to })
     }
 
-    async fn asking(&self, cx: &Context) -> Result<Asking, Failure> {
+    async fn asking(&self, cx: &Context, delegation: Option<&TurnDelegation>) -> Result<Asking, Failure> {
         let message = cx.message();
         let past = cx.conversation_within(self.config.conversation()).await?;
         // What is being answered now is not history yet.
@@ -123,6 +137,7 @@ impl Http {
             tool_mode: cx.tools().name(),
             conversation: past.into_iter().flat_map(|task| task.messages).collect(),
             history: (self.config.history_messages_max > 0).then_some(said),
+            delegate: delegation.map(|at| DelegateAt { url: &at.url, token: at.token.expose() }),
         };
         let mut asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&asked)?.into());
         let accept = "application/json, text/event-stream, text/plain;q=0.9, */*;q=0.5";
@@ -184,13 +199,12 @@ impl Http {
         chunks.finish(None).await?;
         Ok(Ending::complete())
     }
-}
 
-impl Agent for Http {
-    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+    /// Asks the endpoint, and passes on what it says.
+    async fn ask(&self, cx: &Context, asking: Asking) -> Result<Ending, Failure> {
         let repeat = if self.idempotent { RepeatAfter::AnyFailure } else { RepeatAfter::Nothing };
         let call = self.call(cx);
-        let answer = call.send(self.asking(cx).await?, repeat).await?;
+        let answer = call.send(asking, repeat).await?;
         let media_type = answer.media_type();
         if !answer.status().is_success() {
             return Ok(call.refused(answer).await);
@@ -204,6 +218,15 @@ impl Agent for Http {
             cx.chunk(artifact, false, true).await?;
         }
         Ok(ending)
+    }
+}
+
+impl Agent for Http {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        let cx = &*cx;
+        let delegation = self.delegates_to.as_ref().and_then(|agents| agents.open(cx));
+        let asking = self.asking(cx, delegation.as_ref()).await?;
+        TurnDelegation::beside(delegation, cx, self.ask(cx, asking)).await
     }
 
     fn nature(&self) -> Nature {

@@ -7,6 +7,7 @@
 //!
 //! Where mentions come from is a trait: names in texts are one source, and others may know more.
 
+use crate::config::agent::MentionConfig;
 use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
 use sabir_proto::{AgentName, Fault, Message, NonText, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
@@ -36,8 +37,43 @@ pub trait Mentions: Send + Sync + 'static {
 /// `@name` in the text of a message.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// Who may be mentioned.
-    pub agents: Vec<AgentName>,
+    /// What is written after the `@`, and the agent it stands for.
+    names: Vec<(String, AgentName)>,
+}
+
+impl Named {
+    /// Reads the list of a configuration; the error says what is wrong with it.
+    pub fn new(config: &[MentionConfig]) -> Result<Self, String> {
+        let mut names: Vec<(String, AgentName)> = Vec::new();
+        for mention in config {
+            let (agent, given) = match mention {
+                MentionConfig::Agent(agent) => (agent, std::slice::from_ref(agent)),
+                MentionConfig::Named(named) => (&named.agent, &*named.names),
+            };
+            let agent = AgentName::parse(agent).map_err(|e| format!("mentions: {agent:?} {e}"))?;
+            if given.is_empty() {
+                return Err(format!("mentions: {agent} has no names; give at least one, or only the agent's own name"));
+            }
+            for name in given {
+                // What ends a sentence cannot end a name.
+                if name.is_empty() || !name.chars().all(is_name) || name.ends_with(['.', '-']) {
+                    let what = "letters, digits, -, _ and . in between";
+                    return Err(format!("mentions: {name:?} cannot be mentioned; a name has {what}"));
+                }
+                let taken = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+                if let Some((_, other)) = taken.filter(|(_, other)| *other != agent) {
+                    return Err(format!("mentions: {name:?} stands for {other} and for {agent}; give one of them"));
+                }
+                names.push((name.clone(), agent.clone()));
+            }
+        }
+        Ok(Self { names })
+    }
+}
+
+/// Whether a character may be part of a name that is mentioned.
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
 impl Mentions for Named {
@@ -59,7 +95,6 @@ impl Mentions for Named {
 impl Named {
     /// Where a text mentions whom.
     fn within<'a>(&'a self, text: &'a str) -> Vec<(usize, usize, &'a AgentName)> {
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         let mut found = Vec::new();
         for (at, _) in text.match_indices('@') {
             // What is before tells a mention from an address.
@@ -69,8 +104,8 @@ impl Named {
             let rest = &text[at + 1..];
             let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
             let word = rest[..end].trim_end_matches(['.', '-']);
-            if let Some(name) = self.agents.iter().find(|name| name.as_str().eq_ignore_ascii_case(word)) {
-                found.push((at, at + 1 + word.len(), name));
+            if let Some((_, agent)) = self.names.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+                found.push((at, at + 1 + word.len(), agent));
             }
         }
         found
@@ -210,10 +245,10 @@ mod tests {
     use sabir_proto::{MessageId, Role};
 
     fn mentions(text: &str) -> Vec<(String, String)> {
-        let agents = ["ledger", "travel-desk"].iter().map(|name| AgentName::parse(name).unwrap()).collect();
+        let config = ["ledger", "travel-desk"].map(|name| MentionConfig::Agent(name.into()));
         let message = Message::text(MessageId::parse("m").unwrap(), Role::User, text);
         let told = |mention: Mention| (mention.agent.to_string(), mention.parts[0].as_text().unwrap().to_owned());
-        Named { agents }.of(&message).into_iter().map(told).collect()
+        Named::new(&config).unwrap().of(&message).into_iter().map(told).collect()
     }
 
     #[test]
@@ -229,5 +264,34 @@ mod tests {
         check("mail me@ledger", &[]);
         check("@ledgers @stranger @", &[]);
         check("ärger@ledger (@ledger)", &[("ledger", "ärger@ledger ()")]);
+    }
+
+    #[test]
+    fn an_agent_is_mentioned_by_the_names_that_are_listed_for_it() {
+        let config = |text: &str| {
+            #[derive(serde::Deserialize)]
+            struct File {
+                mentions: Vec<MentionConfig>,
+            }
+            Named::new(&toml::from_str::<File>(text).map_err(|e| e.to_string())?.mentions)
+        };
+        let named = config(r#"mentions = ["travel", { agent = "ledger-eu", names = ["ledger", "Buch.haltung"] }]"#);
+        let named = named.unwrap();
+        let asked = |text: &str| {
+            let message = Message::text(MessageId::parse("m").unwrap(), Role::User, text);
+            named.of(&message).into_iter().map(|mention| mention.agent.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(asked("@Ledger and @buch.haltung. Both!"), ["ledger-eu"], "each agent once");
+        assert_eq!(asked("@ledger-eu"), [""; 0], "not by a name that is not listed");
+        assert_eq!(asked("@travel, @ledger"), ["travel", "ledger-eu"]);
+        for (wrong, says) in [
+            (r#"mentions = [{ agent = "ledger", names = [] }]"#, "no names"),
+            (r#"mentions = [{ agent = "ledger", names = ["a b"] }]"#, "cannot be mentioned"),
+            (r#"mentions = ["a", { agent = "b", names = ["A"] }]"#, "stands for a and for b"),
+            (r#"mentions = ["not a name"]"#, "not a name"),
+        ] {
+            let problem = config(wrong).unwrap_err();
+            assert!(problem.contains(says), "{problem}");
+        }
     }
 }

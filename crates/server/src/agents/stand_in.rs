@@ -168,6 +168,7 @@ pub(super) fn made_among(
         egress,
         answers: &Capacity::default(),
         roster,
+        delegations: &Arc::default(),
     };
     super::make(config, &ground, None)
 }

@@ -125,6 +125,18 @@ pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face 
     public.provider = config.provider.clone().or(card.provider);
     public.documentation_url = config.documentation_url.clone().or(card.documentation_url);
     public.icon_url = config.icon_url.clone().or(card.icon_url);
+    // What it does not take is refused here, before there is a task; see `call.rs`. Where its card does not say what it
+    // takes, text is assumed by readers, and nothing may be refused on that ground.
+    let modes = |ours: &mut Vec<String>, configured: &[String], names: [&str; 2], their_modes: Vec<String>| {
+        if configured.is_empty() && !their_modes.is_empty() && says(theirs, names) {
+            *ours = their_modes;
+        }
+    };
+    let (input, output) = (card.default_input_modes, card.default_output_modes);
+    let names = ["defaultInputModes", "default_input_modes"];
+    modes(&mut public.default_input_modes, &config.input_modes, names, input);
+    let names = ["defaultOutputModes", "default_output_modes"];
+    modes(&mut public.default_output_modes, &config.output_modes, names, output);
     if config.skills.is_empty() && !card.skills.is_empty() {
         let mut skills = card.skills;
         for skill in &mut skills {
@@ -138,6 +150,12 @@ pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face 
         face.public.capabilities.extensions.push(provenance);
     }
     face
+}
+
+/// Whether their card has a member, by any of its names.
+fn says(theirs: &KeptCard, names: [&str; 2]) -> bool {
+    let card: Option<Value> = serde_json::from_str(&theirs.seen.card).ok();
+    card.is_some_and(|card| names.iter().any(|name| card.get(name).is_some()))
 }
 
 /// That somebody vouched for the card from which ours was made, and over what: their signature is over their card, and

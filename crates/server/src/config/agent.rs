@@ -78,9 +78,12 @@ pub struct AgentConfig {
     /// `dispatch`: whom it may choose, and when it asks.
     #[serde(default)]
     pub dispatch: Option<DispatchConfig>,
-    /// Agents that are asked first where a message mentions them as `@name`.
+    /// Agents that are asked first where a message mentions them as `@name`: by their own names, or by others.
     #[serde(default)]
-    pub mentions: Vec<String>,
+    pub mentions: Vec<MentionConfig>,
+    /// `exec`, `http`: agents that the command or the endpoint may have do something while it works.
+    #[serde(default)]
+    pub delegates_to: Vec<String>,
     /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
@@ -117,6 +120,35 @@ pub struct AgentConfig {
     /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
     #[serde(skip)]
     pub app: bool,
+}
+
+/// An agent that may be mentioned, in `mentions`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MentionConfig {
+    /// Under its own name.
+    Agent(String),
+    /// Under other names.
+    Named(NamedMention),
+}
+
+impl MentionConfig {
+    /// The agent that is mentioned.
+    pub(crate) fn agent(&self) -> &str {
+        match self {
+            Self::Agent(agent) | Self::Named(NamedMention { agent, .. }) => agent,
+        }
+    }
+}
+
+/// The names under which an agent is mentioned, in place of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamedMention {
+    /// The agent.
+    pub agent: String,
+    /// What it is called in messages, without the `@`: letters, digits, `-`, `_` and `.`. Case does not count.
+    pub names: Vec<String>,
 }
 
 /// `[agent.continuation]`: how long an agent elsewhere is waited for.
@@ -202,6 +234,7 @@ impl AgentConfig {
             openai: None,
             dispatch: None,
             mentions: Vec::new(),
+            delegates_to: Vec::new(),
             cancel_grace_seconds: None,
             credentials: None,
             replicas: Vec::new(),

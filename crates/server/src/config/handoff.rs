@@ -12,8 +12,9 @@ use std::time::Duration;
 pub struct HandoffConfig {
     /// Names of agents of this server, here or elsewhere.
     pub targets: Vec<String>,
-    /// What it may pass on, by the names of capabilities; everything it can do when absent. `billing.*` stands for the
-    /// names below it that its card has.
+    /// What it may pass on, by the names of capabilities: to `targets`, and to agents that it delegates to. `billing.*`
+    /// stands for the names below it that its card has. When absent, it may hand over everything it can do, and its
+    /// delegations are not limited.
     pub scope: Option<Vec<String>>,
     /// It takes tasks of others, and holds them until they let go.
     pub accept: bool,

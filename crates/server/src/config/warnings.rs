@@ -115,11 +115,13 @@ impl Config {
         let tools = agent.openai.as_ref().map(|openai| openai.tools.agents.as_slice()).unwrap_or_default();
         let choices = agent.dispatch.as_ref().map(|dispatch| dispatch.agents.as_slice()).unwrap_or_default();
         let targets = agent.handoff.as_ref().map(|handoff| handoff.targets.as_slice()).unwrap_or_default();
+        let mentions: Vec<String> = agent.mentions.iter().map(|mention| mention.agent().to_owned()).collect();
         let named = [
             ("openai.tools.agents", tools),
             ("dispatch.agents", choices),
             ("handoff.targets", targets),
-            ("mentions", &agent.mentions),
+            ("mentions", &mentions),
+            ("delegates_to", &agent.delegates_to),
         ];
         for (key, names) in named {
             let unknown: BTreeSet<&str> =

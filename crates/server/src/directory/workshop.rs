@@ -2,7 +2,7 @@
 
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
-use crate::agents::{self, Ledger, Neighbours, ProcessLimit};
+use crate::agents::{self, Delegations, Ledger, Neighbours, ProcessLimit};
 use crate::card::{self, CardRules, Cards, Elsewhere, Face, Keeper, PublicAddress, Registration, Signer};
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
@@ -33,6 +33,8 @@ pub(crate) struct Served {
     pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
+    /// What it may pass on to other agents, by name, where that is limited.
+    pub(crate) grants: Option<Vec<String>>,
     /// Also served at `/apps/{name}`.
     pub(crate) is_app: bool,
     /// Where it stands for an agent elsewhere.
@@ -80,6 +82,8 @@ pub(crate) struct Workshop {
     roster: Arc<Roster>,
     /// The same, for agents that hand tasks over.
     neighbours: Arc<Neighbours>,
+    /// Where commands and endpoints delegate.
+    delegations: Arc<Delegations>,
 }
 
 impl Workshop {
@@ -107,6 +111,7 @@ impl Workshop {
             registry,
             roster,
             neighbours,
+            delegations: Arc::default(),
             ours: Arc::new([]),
         }
     }
@@ -114,6 +119,12 @@ impl Workshop {
     /// With the registry in which cards are kept, and where this server is.
     pub(crate) fn with_registry(self, registry: Arc<dyn Registry>, ours: Vec<String>) -> Self {
         Self { registry, ours: ours.into(), ..self }
+    }
+
+    /// Where commands and endpoints delegate, if any of them may.
+    pub(crate) fn delegations(&self) -> Option<&Arc<Delegations>> {
+        let delegates = self.config().agent.iter().any(|entry| !entry.delegates_to.is_empty());
+        delegates.then_some(&self.delegations)
     }
 
     pub(crate) const fn registry(&self) -> &Arc<dyn Registry> {
@@ -167,6 +178,7 @@ impl Workshop {
                     egress: &config.egress,
                     answers: self.hub.answers(),
                     roster: &self.roster,
+                    delegations: &self.delegations,
                 };
                 agents::make(entry, &ground, elsewhere.as_ref().map(|(remote, _)| remote))?
             }
@@ -177,6 +189,7 @@ impl Workshop {
         let whole = AgentCard { skills: skills.clone(), ..card.clone() };
         let handoffs = agents::Handoffs { config, neighbours: &self.neighbours, books: &self.books };
         let agent = handoffs.wrap(entry, &whole, agent)?;
+        let grants = agents::scope(entry, &whole)?.map(|scope| scope.names().map(str::to_owned).collect());
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
         // Where a chain speaks for an agent, nobody else does.
@@ -199,6 +212,7 @@ impl Workshop {
             plain_scope: Arc::new(scope),
             resident: Arc::new(Resident { name, agent, push, tools: rules.tools }),
             rules,
+            grants,
             is_app: entry.app,
             elsewhere,
         }))

@@ -90,6 +90,6 @@ impl Agent for Books {
 
     fn nature(&self) -> Nature {
         // Before anything is committed nothing has happened, so it may begin in place.
-        Nature { instant: true, brief: false, recovery: Recovery::Resume }
+        Nature { instant: true, recovery: Recovery::Resume, ..Nature::default() }
     }
 }

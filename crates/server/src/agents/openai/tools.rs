@@ -140,6 +140,7 @@ impl Tools {
                     Ok(Mirrored::Asks(ending)) => return Ok(Outcome::Waits(ending)),
                     Ok(Mirrored::Done(task)) => task.answer_text(NonText::Describe),
                     Ok(Mirrored::Missed(task)) => format!("error: {}", task.answer_text(NonText::Describe)),
+                    Ok(Mirrored::Refused(unfit)) => format!("error: {agent} could not be asked: {}", unfit.words),
                     Err(Failure(why)) => format!("error: {agent} could not be asked: {why}"),
                 };
                 Ok(Outcome::Found(shortened(found, self.result_bytes_max)))

@@ -1,0 +1,88 @@
+//! Under which id a caller's message goes on to an agent elsewhere: the caller's own, where that can be used.
+//!
+//! An agent may take two messages with one id for one message. So an id is passed on only where it was made to be unique,
+//! and to the first turn that comes with it. Every other message gets an id of ours, made from its turn: the hand-made
+//! `msg-1` that many callers use, an id that another caller has used, and one that its caller uses again for something else.
+//! A turn keeps its id in its checkpoint, so retries, other interfaces and a restart do not change it.
+//!
+//! What was passed on is remembered in memory only, for the latest messages. That is enough for callers who repeat an id
+//! by mistake; older ids of other callers are random, and are shown to their own callers only.
+
+use crate::uuid::uuid;
+use sabir_engine::Context;
+use sabir_proto::MessageId;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+/// Ids that are remembered before the older half is forgotten: about 3 MiB for one agent.
+const IDS_MAX: usize = 65_536;
+
+/// The ids that were passed on to one agent, and the turns they belong to. Both as hashes, which take less room than the
+/// text; two that are equal by chance cost one message its caller's id.
+#[derive(Debug, Default)]
+pub(super) struct MessageIds {
+    hasher: RandomState,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    latest: HashMap<u64, u64>,
+    older: HashMap<u64, u64>,
+}
+
+impl MessageIds {
+    /// The id for the message of a turn.
+    pub(super) fn id_for(&self, cx: &Context) -> String {
+        let said = &cx.message().message_id;
+        match said.is_unique_by_form() && self.claim(said, &cx.turn_id()) {
+            true => said.as_str().to_owned(),
+            false => own_id(cx),
+        }
+    }
+
+    /// Whether an id is this turn's to use.
+    fn claim(&self, id: &MessageId, turn: &str) -> bool {
+        let (id, turn) = (self.hasher.hash_one(id.as_str()), self.hasher.hash_one(turn));
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = used.latest.get(&id).or_else(|| used.older.get(&id)).copied();
+        if let Some(known) = known {
+            return known == turn;
+        }
+        if used.latest.len() >= IDS_MAX {
+            used.older = std::mem::take(&mut used.latest);
+        }
+        used.latest.insert(id, turn);
+        true
+    }
+}
+
+/// An id of ours for the message of a turn. Where it leaves before its task is written down it is made from the caller's,
+/// so that it is recognised even if the caller has to send it anew.
+pub(super) fn own_id(cx: &Context) -> String {
+    let said = &cx.message().message_id;
+    match cx.is_brief() && said.is_unique_by_form() {
+        true => uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()]),
+        false => uuid(&["message", &cx.turn_id()]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_belongs_to_the_first_turn_that_comes_with_it() {
+        let ids = MessageIds::default();
+        let id = |n: usize| MessageId::parse(&format!("00000000-0000-4000-8000-{n:012}")).unwrap();
+        assert!(ids.claim(&id(1), "a/0"));
+        assert!(ids.claim(&id(1), "a/0"), "a turn that is tried again keeps it");
+        assert!(!ids.claim(&id(1), "b/0"));
+        for n in 2..=IDS_MAX + 1 {
+            assert!(ids.claim(&id(n), "c/0"));
+        }
+        assert!(!ids.claim(&id(1), "b/0"), "what is older is still known");
+        assert!(ids.used.lock().unwrap().latest.len() <= IDS_MAX);
+    }
+}

@@ -1,0 +1,312 @@
+//! Delegation for agents that are programs of their own: commands, and endpoints behind `kind = "http"`.
+//!
+//! An agent in Rust delegates with [`Context::delegate`]. A program is given an address on this machine and a token, and
+//! posts to it what another agent is to do; the answer comes when that agent's task rests. What it may ask is decided in
+//! the turn that the token belongs to, so a child is counted, limited and canceled like any other child of its task.
+//! `docs/guides/delegation.md` is this contract in its users' words.
+//!
+//! The token is made for one turn and forgotten with it. Here it is kept as a hash, it is written to no log, and a
+//! request without it learns only that it is not valid.
+
+use crate::stage::{Content, Play, Stage};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use sabir_engine::{BoxFuture, Context};
+use sabir_proto::{AgentName, Fault, NonText, Object, Part, Secret, Unfit, View};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+
+/// Where requests are posted.
+const PATH: &str = "/delegate";
+/// Where a message names the skill that it asks for.
+const SKILL: &str = "urn:sabir:ext:skill:v1";
+/// Delegations of one turn that are under way at the same time. More wait, in their connections.
+const AT_ONCE_MAX: usize = 16;
+
+/// The turns that may delegate now, and where they do.
+#[derive(Debug, Default)]
+pub(crate) struct Delegations {
+    url: OnceLock<String>,
+    turns: Mutex<HashMap<TokenHash, mpsc::Sender<DelegationCall>>>,
+}
+
+type TokenHash = [u8; 32];
+
+/// What a program posts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DelegationRequest {
+    /// The name of the agent that is asked.
+    agent: String,
+    /// The message, as text.
+    #[serde(default)]
+    text: Option<String>,
+    /// Or as parts of A2A 1.0.
+    #[serde(default)]
+    parts: Vec<Part>,
+    /// The skill that is asked for.
+    #[serde(default)]
+    skill: Option<String>,
+    /// Metadata of the message.
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+    /// The name of the child within its task: asking twice under one key is asking once.
+    #[serde(default)]
+    key: Option<String>,
+    /// The message answers the question of the child of this key.
+    #[serde(default)]
+    answer: bool,
+}
+
+/// A request on its way into its turn.
+#[derive(Debug)]
+struct DelegationCall {
+    request: DelegationRequest,
+    reply: oneshot::Sender<Result<Value, Refusal>>,
+}
+
+/// Why something is not delegated.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    unfit: Option<Box<Unfit>>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), unfit: None }
+    }
+
+    fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+    }
+
+    /// Of a token that is unknown, or whose turn has ended.
+    fn token() -> Self {
+        let message = "the token is not valid; it ends with the turn it was made for";
+        Self::new(StatusCode::UNAUTHORIZED, "TOKEN_INVALID", message)
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        let message = fault.to_string();
+        match fault {
+            Fault::Handoff(unfit) => {
+                let refusal = Self::new(StatusCode::FORBIDDEN, unfit.reason, message);
+                Self { unfit: Some(unfit), ..refusal }
+            }
+            Fault::Shed { .. } | Fault::Unavailable(_) | Fault::Exhausted(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
+            }
+            Fault::InvalidParams(_) => Self::invalid(message),
+            _ => Self::new(StatusCode::CONFLICT, "REFUSED", message),
+        }
+    }
+}
+
+impl Delegations {
+    /// Says where requests are taken. Only the first time counts.
+    fn listen_at(&self, address: std::net::SocketAddr) {
+        // A server listens once.
+        drop(self.url.set(format!("http://{address}{PATH}")));
+    }
+
+    fn turns(&self) -> MutexGuard<'_, HashMap<TokenHash, mpsc::Sender<DelegationCall>>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self, request: Request<Bytes>) -> Result<Value, Refusal> {
+        if request.uri().path() != PATH || request.method() != Method::POST {
+            let message = format!("POST to {PATH}; there is nothing else here");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", message));
+        }
+        let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = token.and_then(|value| value.strip_prefix("Bearer ")).ok_or_else(Refusal::token)?;
+        let turn = self.turns().get(&hash(token.trim())).cloned().ok_or_else(Refusal::token)?;
+        let request = serde_json::from_slice(request.body());
+        let request = request.map_err(|error| Refusal::invalid(format!("the body cannot be read: {error}")))?;
+        let (reply, answer) = oneshot::channel();
+        turn.send(DelegationCall { request, reply }).await.map_err(|_| Refusal::token())?;
+        // Held no longer than needed: the turn ends when it wants to.
+        drop(turn);
+        answer.await.unwrap_or_else(|_| Err(Refusal::token()))
+    }
+}
+
+impl Play for Delegations {
+    fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Content>> {
+        Box::pin(async move {
+            let (status, body) = match self.take(request).await {
+                Ok(body) => (StatusCode::OK, body),
+                Err(Refusal { status, code, message, unfit }) => {
+                    let mut error = json!({"code": code, "message": message});
+                    if let Some(unfit) = unfit {
+                        let Unfit { required, allowed, missing, .. } = *unfit;
+                        error["required"] = json!(required);
+                        error["allowed"] = json!(allowed);
+                        error["missing"] = json!(missing);
+                    }
+                    (status, json!({"error": error}))
+                }
+            };
+            let mut response = Response::new(Content::Whole(body.to_string().into()));
+            *response.status_mut() = status;
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        })
+    }
+}
+
+/// A free port of this machine, where programs delegate.
+#[derive(Debug)]
+pub(crate) struct DelegationListener {
+    stage: Stage,
+    delegations: Arc<Delegations>,
+}
+
+impl DelegationListener {
+    /// Listens; from now on turns may delegate.
+    pub(crate) async fn open(delegations: &Arc<Delegations>) -> std::io::Result<Self> {
+        let stage = Stage::open(0).await?;
+        delegations.listen_at(stage.address());
+        Ok(Self { stage, delegations: delegations.clone() })
+    }
+
+    /// Takes requests; never ends.
+    pub(crate) async fn serve(self) {
+        self.stage.run(self.delegations, std::future::pending()).await;
+    }
+}
+
+/// To which agents the programs of one agent may delegate.
+#[derive(Debug, Clone)]
+pub(crate) struct DelegatesTo {
+    agents: Arc<[AgentName]>,
+    delegations: Arc<Delegations>,
+}
+
+impl DelegatesTo {
+    /// None where the list is empty.
+    pub(crate) fn new(own: &str, names: &[String], delegations: &Arc<Delegations>) -> Result<Option<Self>, String> {
+        let agents = super::peers::names("delegates_to", names)?;
+        if agents.iter().any(|agent| agent.as_str() == own) {
+            return Err("delegates_to: an agent that delegates to itself never ends".into());
+        }
+        let all = || Self { agents: agents.into(), delegations: delegations.clone() };
+        Ok((!names.is_empty()).then(all))
+    }
+
+    /// The right of a turn to delegate, until it is dropped. None where nothing listens.
+    pub(crate) fn open(&self, cx: &Context) -> Option<TurnDelegation> {
+        let url = self.delegations.url.get()?.clone();
+        let token: String = (0..4).map(|_| format!("{:016x}", cx.random())).collect();
+        let (send, calls) = mpsc::channel(AT_ONCE_MAX);
+        let key = hash(&token);
+        self.delegations.turns().insert(key, send);
+        Some(TurnDelegation { url, token: Secret::new(token), key, calls, to: self.clone(), asked: HashMap::new() })
+    }
+}
+
+/// The right of one turn to delegate.
+#[derive(Debug)]
+pub(crate) struct TurnDelegation {
+    pub(crate) url: String,
+    pub(crate) token: Secret,
+    key: TokenHash,
+    calls: mpsc::Receiver<DelegationCall>,
+    to: DelegatesTo,
+    /// How often the same was asked without a key.
+    asked: HashMap<TokenHash, u32>,
+}
+
+impl TurnDelegation {
+    /// Does what programs ask, for as long as the work of the turn lasts.
+    pub(crate) async fn beside<T>(this: Option<Self>, cx: &Context, work: impl Future<Output = T>) -> T {
+        let Some(mut this) = this else { return work.await };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = this.serve(cx) => match never {},
+        }
+    }
+
+    async fn serve(&mut self, cx: &Context) -> Infallible {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                call = self.calls.recv(), if under_way.len() < AT_ONCE_MAX => {
+                    // The registry has a sender for as long as this is there.
+                    let Some(DelegationCall { request, reply }) = call else { return std::future::pending().await };
+                    let (key, to) = (key(&mut self.asked, cx, &request), self.to.agents.clone());
+                    under_way.push(async move {
+                        // A program that has hung up wants no answer; its child goes on.
+                        drop(reply.send(delegate(cx, &to, request, key).await));
+                    });
+                }
+                Some(()) = under_way.next() => {}
+            }
+        }
+    }
+}
+
+impl Drop for TurnDelegation {
+    fn drop(&mut self) {
+        self.to.delegations.turns().remove(&self.key);
+    }
+}
+
+/// The key of a child: the program's own, or one that is the same when the turn is begun again and asks the same again.
+fn key(asked: &mut HashMap<TokenHash, u32>, cx: &Context, request: &DelegationRequest) -> String {
+    if let Some(key) = &request.key {
+        return format!("delegate/{key}");
+    }
+    let parts = serde_json::to_string(&request.parts).unwrap_or_default();
+    let what = hash(&format!("{}\n{:?}\n{parts}", request.agent, request.text));
+    let count = asked.entry(what).or_default();
+    *count += 1;
+    format!("delegate/{}/{}/{count}", cx.turn_id(), sabir_proto::digest::hex(&what[..16]))
+}
+
+/// Has another agent do something, and waits until its task rests.
+async fn delegate(cx: &Context, to: &[AgentName], request: DelegationRequest, key: String) -> Result<Value, Refusal> {
+    let DelegationRequest { agent, text, mut parts, skill, metadata, answer, .. } = request;
+    let Some(agent) = to.iter().find(|name| name.as_str() == agent) else {
+        let message = "this agent may not delegate to an agent of that name; see delegates_to in its configuration";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "AGENT_NOT_LISTED", message));
+    };
+    parts.extend(text.map(Part::text));
+    if parts.is_empty() {
+        return Err(Refusal::invalid("give text or parts: what the agent is asked"));
+    }
+    let child = if answer {
+        let mut child = cx.find_child(agent, &key).await?.ok_or_else(|| {
+            Refusal::invalid("there is nothing to answer under this key; give the key of the question")
+        })?;
+        child.answer(parts).await?;
+        child
+    } else {
+        let mut members = metadata.unwrap_or_default();
+        members.extend(skill.map(|skill| (SKILL.to_owned(), Value::from(skill))));
+        let metadata = Object::from_map(&members).map_err(|error| Refusal::invalid(format!("metadata: {error}")))?;
+        let metadata = Some(metadata).filter(|_| !members.is_empty());
+        cx.delegate(agent, &key, parts, metadata).await?
+    };
+    let task = child.rest().await?;
+    let (state, shown) = (task.state.name(), task.show(View::WHOLE));
+    let text = task.thaw().map(|task| task.answer_text(NonText::Describe)).unwrap_or_default();
+    Ok(json!({"state": state, "text": text, "task": shown}))
+}
+
+fn hash(text: &str) -> TokenHash {
+    Sha256::digest(text).into()
+}
