@@ -66,7 +66,7 @@ fn problem(error: AdminError) -> Problem {
     let (code, hint) = match &error {
         AdminError::NoStore(_) => (
             "SABIR_ERR_NO_STORE",
-            "name the server's files with --server-config FILE or --data DIR; sabir serve makes them, and so does sabir key create",
+            "name the server's files with --server-config FILE or --data DIR; sabir serve makes them when it starts",
         ),
         AdminError::Memory | AdminError::Url(_) => {
             ("SABIR_ERR_NO_STORE", "name the server's files with --server-config FILE or --data DIR")

@@ -19,6 +19,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells, Zsh};
+use sabir_server::admin::{guard_beside, store_at};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Read;
@@ -157,9 +158,9 @@ fn agent_names() -> Vec<Candidate> {
         .collect()
 }
 
-/// Whether a server has run here. A command that is only completed must not make a store.
+/// Whether a server has run here, or a key was made for one. A command that is only completed must not make a store.
 fn has_store(config: &sabir_server::Config) -> bool {
-    sabir_server::admin::store_at(config).is_ok_and(|store| store.exists())
+    store_at(config).is_ok_and(|store| store.exists() || guard_beside(&store).exists())
 }
 
 /// The newest tasks of the agent that was typed, or of the configured one.

@@ -59,8 +59,13 @@ impl EnvCompleter for Bash {
         buffer: &mut dyn Write,
     ) -> Result<(), Error> {
         let last = words.len().saturating_sub(1);
+        let is_option = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
         for candidate in complete(command, words, last, directory)? {
-            writeln!(buffer, "{}", candidate.get_value().to_string_lossy())?;
+            let value = candidate.get_value().to_string_lossy();
+            // Bash has no groups: forty options would hide the few values that fit. A dash asks for them.
+            if is_option || !value.starts_with('-') {
+                writeln!(buffer, "{value}")?;
+            }
         }
         Ok(())
     }

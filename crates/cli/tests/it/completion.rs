@@ -70,7 +70,7 @@ fn bash_puts_a_url_together_again() {
     // Bash itself takes the line apart at colons and hands over the pieces; the script reads the line.
     let line = format!("sabir task get {url} {}", &id[..4]);
     let program = format!(
-        "source script; COMP_LINE='{line}'; COMP_POINT={}; COMP_WORDBREAKS=' :'; _sabir sabir; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        "source ./script; COMP_LINE='{line}'; COMP_POINT={}; COMP_WORDBREAKS=' :'; _sabir sabir; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         line.len()
     );
     let mut bash = Command::new("bash");
