@@ -74,8 +74,8 @@ fn a_platform_gives_the_port_and_its_proxy_speaks_https() {
         let card = sabir.ask(&with(Request::get("/.well-known/agent-card.json"), HTTPS));
         assert_eq!(card.header("Strict-Transport-Security"), Some("max-age=31536000"));
         let url = match variable {
-            "FLY_APP_NAME" => "https://shop.fly.dev/".to_owned(),
-            "RENDER" => "https://shop.onrender.com/".to_owned(),
+            "FLY_APP_NAME" => "https://shop.fly.dev".to_owned(),
+            "RENDER" => "https://shop.onrender.com".to_owned(),
             _ => format!("http://0.0.0.0:{port}/"),
         };
         assert_eq!(card.json()["supportedInterfaces"][0]["url"], url);

@@ -33,9 +33,13 @@ fn hub(url: &str, credentials: &str, secrets: &[(&str, &str)]) -> Sabir {
     Sabir::run(&home, command)
 }
 
-/// What the agent elsewhere makes of a message, in a state and words.
+/// What the upstream makes of a message: the state of the task, or `message` for a direct reply; and its words.
 fn sent(hub: &Sabir) -> (String, String) {
-    let task = hub.send("/", &saying("hello"));
+    let mut result = hub.result("/", "SendMessage", &saying("hello"));
+    if !result["message"].is_null() {
+        return ("message".to_owned(), result["message"]["parts"].to_string());
+    }
+    let task = result["task"].take();
     let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
     (state(&task).to_owned(), words)
 }
@@ -43,7 +47,7 @@ fn sent(hub: &Sabir) -> (String, String) {
 #[track_caller]
 fn works(hub: &Sabir) {
     let (state, words) = sent(hub);
-    assert_eq!(state, "TASK_STATE_COMPLETED", "{words}");
+    assert!(["TASK_STATE_COMPLETED", "message"].contains(&&*state), "{state}: {words}");
 }
 
 /// It fails, and the caller is told no more than that.
