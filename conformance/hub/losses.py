@@ -32,13 +32,6 @@ def settled(told, there, dialect):
 
 LOSSES = (
     Loss(
-        'direct reply',
-        ('send/message',),
-        lambda dialect, upstream: True,
-        lambda told, there, dialect: told.but(state='completed') if told.state == 'message' else told,
-        'Before the agent is asked there is a task in our log. A direct reply completes it, with its words.',
-    ),
-    Loss(
         'settled',
         ('error/send-settled',),
         lambda dialect, upstream: True,
@@ -76,14 +69,6 @@ LOSSES = (
         lambda told, there, dialect: Seen('failed', 'the agent failed: it did not work'),
         'An XPR agent answers a send that fails with an error (-32603). Here there is a task by then: it fails, with the '
         'words of the error.',
-    ),
-    Loss(
-        'direct reply',
-        ('send/echo', 'send/files', 'stream/slow'),
-        lambda dialect, upstream: upstream == 'agnt',
-        lambda told, there, dialect: told.but(state='completed') if told.state == 'message' else told,
-        'A booking network answers an envelope at once and has no tasks. Here there is one by then: the answer completes '
-        'it. Words are searched for; a skill and a data part ask for anything else.',
     ),
 )
 

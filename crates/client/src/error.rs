@@ -71,7 +71,7 @@ pub enum UnreachableCause {
     NameNotResolved,
     /// No connection was made in time.
     ConnectTimeout,
-    /// A server answered with HTTP 502, 503 or 504 in its place.
+    /// A server answered with HTTP 502, 503 or 504, or with gRPC `UNAVAILABLE`, in its place.
     GatewayAnswer,
     /// Anything else: TLS, a connection that broke, an authorization server without an answer.
     #[default]

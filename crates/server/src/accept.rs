@@ -5,7 +5,8 @@
 
 use crate::body::{A2A_JSON, EVENT_STREAM, JSON};
 use http::HeaderMap;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, USER_AGENT};
+use sabir_wire::v03::files;
 
 /// Whether JSON is to be called `application/json`: the client says what it accepts, and `application/a2a+json` is not
 /// among it, or comes after. Without the header, or under `*/*`, the type of A2A 1.0.1 stays.
@@ -18,8 +19,14 @@ pub(crate) fn prefers_plain_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the client reads event streams and no JSON, so that an error has to be an event.
+///
+/// The SDK for JavaScript names event streams alone as well, but it reads JSON, and only there does it look for the class
+/// of an error: in an event every error is the same to it.
 pub(crate) fn takes_events_only(headers: &HeaderMap) -> bool {
-    headers.contains_key(ACCEPT) && quality(headers, EVENT_STREAM) > 0.0 && quality(headers, JSON) == 0.0
+    let user_agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let is_javascript = files::Form::of(user_agent) == files::Form::Bytes;
+    let names_events = headers.contains_key(ACCEPT) && quality(headers, EVENT_STREAM) > 0.0;
+    names_events && quality(headers, JSON) == 0.0 && !is_javascript
 }
 
 /// How much a client wants a media type, from 0 to 1, by the most specific range that covers it (RFC 9110 §12.5.1).
@@ -87,6 +94,13 @@ mod tests {
             ("text/event-stream;q=0", false),
         ] {
             assert_eq!(takes_events_only(&headers(accept)), only, "{accept}");
+        }
+        for (user_agent, only) in
+            [("node", false), ("Mozilla/5.0", false), ("Go-http-client/2.0", true), ("Java-http-client/17", true)]
+        {
+            let mut headers = headers("text/event-stream");
+            headers.insert(USER_AGENT, user_agent.parse().unwrap());
+            assert_eq!(takes_events_only(&headers), only, "{user_agent}");
         }
         assert!(!takes_events_only(&HeaderMap::new()));
     }

@@ -5,7 +5,7 @@ use crate::problem::{Code, Problem, Transport};
 use crate::render::shell;
 use crate::settings::Settings;
 use sabir_client::signature::Distrust;
-use sabir_client::{Error, Found, TransportCode};
+use sabir_client::{Error, Found, TransportCode, UnreachableCause};
 use sabir_proto::Code as Kind;
 use sabir_proto::card::SecurityScheme;
 use sabir_wire::card::Form;
@@ -35,9 +35,7 @@ pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
 pub(crate) fn named(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
-        Error::Unreachable { reason, .. } if is_unavailable(reason) => {
-            (Code::Unavailable, Some(TransportCode::Http(503)))
-        }
+        Error::Unreachable { .. } if unavailable(error).is_some() => (Code::Unavailable, unavailable(error)),
         Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
         Error::Timeout { .. } => (Code::Unreachable, None),
@@ -85,9 +83,16 @@ const fn of_fault(kind: Kind) -> Code {
     }
 }
 
-/// Whether a server answered that it cannot serve now, which is not the same as no answer.
-fn is_unavailable(reason: &str) -> bool {
-    reason.starts_with("HTTP 503")
+/// How a server said that it cannot serve now, which is not the same as no answer. `None` where none said so.
+fn unavailable(error: &Error) -> Option<TransportCode> {
+    match error {
+        Error::Unreachable { cause: UnreachableCause::GatewayAnswer, reason, .. } => {
+            let is_over_http = reason.starts_with("HTTP ");
+            let code = if is_over_http { TransportCode::Http(503) } else { TransportCode::Grpc("UNAVAILABLE") };
+            (!is_over_http || reason.starts_with("HTTP 503")).then_some(code)
+        }
+        _ => None,
+    }
 }
 
 /// What to type next.
@@ -98,7 +103,7 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
         }
-        Error::Unreachable { reason, .. } if is_unavailable(reason) => {
+        Error::Unreachable { .. } if unavailable(error).is_some() => {
             format!("the agent is there and cannot serve now: try again in a moment; if it stays so: {}", doctor(words))
         }
         Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {

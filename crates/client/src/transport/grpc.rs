@@ -380,7 +380,10 @@ fn refused(line: &Line, status: &tonic::Status) -> Error {
         && matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown | tonic::Code::Internal);
     if status.details().is_empty() && (broken || status.code() == tonic::Code::Unavailable) {
         let host = line.chosen.url.host_str().unwrap_or_default();
-        return Error::nobody(host, status.message(), false);
+        let away = Error::nobody(host, status.message(), false);
+        // A status of the connection names the error that caused it. Any other was an answer.
+        let is_answer = std::error::Error::source(status).is_none();
+        return if is_answer { away.caused_by(UnreachableCause::GatewayAnswer) } else { away };
     }
     let fault = match line.chosen.dialect {
         Dialect::V1 => v1::grpc::read_status(status),
