@@ -674,6 +674,7 @@ mod tests {
         let strict = config(xpr, &[("A2A_MIN_KYC_LEVEL", "2"), ("A2A_MIN_TRUST_SCORE", "30"), ("A2A_RATE_LIMIT", "5")]);
         let demands = strict.auth.xpr.as_ref().map(|xpr| (xpr.min_kyc, xpr.min_trust, xpr.rate_per_minute));
         assert_eq!((demands, strict.limits.rate_per_minute), (Some((2, 30, 5)), 5));
+        assert_eq!(strict.limits.anonymous_per_minute, 5);
         assert!(config("", &[("A2A_MIN_KYC_LEVEL", "2")]).auth.xpr.is_none());
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "false")]).auth.required, Some(false));
         assert_eq!(config(xpr, &[("A2A_AUTH_REQUIRED", "no")]).auth.required, Some(true));

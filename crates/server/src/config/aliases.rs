@@ -77,8 +77,11 @@ fn xpr(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
     }
 }
 
+/// The limit of each caller. Callers without a credential share the one of `anonymous`, as XPR counts them.
 fn rate(table: &mut Table, value: &str) -> Result<(), String> {
-    put(section(table, &["limits"])?, "rate_per_minute", number(value)?)?;
+    for key in ["rate_per_minute", "anonymous_per_minute"] {
+        put(section(table, &["limits"])?, key, number(value)?)?;
+    }
     xpr(table, "rate_per_minute", value)
 }
 
