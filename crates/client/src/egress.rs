@@ -289,7 +289,7 @@ impl Egress {
             Some(Host::Domain(name)) if self.places.iter().any(|place| place.is_named(name, 0)) && !is_place() => {
                 self.check(host, IpAddr::V4(Ipv4Addr::LOCALHOST))
             }
-            // Behind a proxy nobody of ours looks the name up.
+            // Behind a proxy, the proxy looks the name up.
             Some(Host::Domain(name)) => self.check_name(name),
             None => Ok(()),
         }

@@ -136,5 +136,5 @@ pub const SNAPSHOT_GROWTH: usize = 2;
 /// A task that waits for its caller gets a snapshot as well, so that it is read without its whole log. One larger than
 /// [`Limits::snapshot_small_bytes`] gets it only once the log since the last one has outgrown this share of it (one half).
 /// All such snapshots together are then at most three times the log, and a tiny message to a large task costs what the
-/// message costs. Whoever reads the task folds at most half as much again.
+/// message costs. A reader of the task folds at most half as much again.
 pub const SNAPSHOT_SHARE: usize = 2;

@@ -31,7 +31,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) at: Option<&'a Arc<Served>>,
     /// The request as it stood at the door.
     pub(crate) knock: Knock<'a>,
-    /// Who was let in there; `None` for a method that needs nobody to be known.
+    /// The caller that was admitted; `None` for a method that asks for no credential.
     pub(crate) admitted: Option<Admitted>,
     pub(crate) call: Call,
     pub(crate) terms: Terms,

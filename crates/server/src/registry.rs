@@ -103,7 +103,7 @@ async fn take(
         Err(Untaken { status, fault }) => return refused(status, "body", &fault.to_string()),
     };
     let federation = &network.federation;
-    // A network that is known is checked against its last record: nobody is asked, so nothing can be slow.
+    // The server checks a known network against its last record and calls no host, so nothing can be slow.
     let asks_host = !federation.registry().knows(id, TokioHost.now());
     let looking = asks_host.then(|| PUBLISHERS.look(peer.address)).transpose();
     let Ok(_looking) = looking else {

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::process::Command;
 
 /// A server whose files may not grow, from now on or no longer. Whatever it writes beyond the first bytes is refused by
-/// the system, as on a disk that is full or has become read-only. The system also sends a signal that ends whoever does
+/// the system, as on a disk that is full or has become read-only. The system also sends a signal that ends a process that does
 /// not expect it.
 fn refuse_writes(sabir: &Sabir, refuse: bool) {
     let limit = if refuse { "--fsize=1024:unlimited" } else { "--fsize=unlimited:unlimited" };

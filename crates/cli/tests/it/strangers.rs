@@ -102,7 +102,7 @@ fn whoever_shows_a_key_and_the_one_person_at_this_machine_keep_every_name() {
     let mine = old(&local, "/", "tasks/send", &says("order-1", "hello"))["result"].take();
     assert_eq!((&mine["id"], &mine["sessionId"]), (&json!("order-1"), &json!("s-1")));
     assert_eq!(old(&local, "/", "tasks/get", &json!({"id": "order-1"}))["result"]["id"], "order-1");
-    // The same store, once others can reach the server: what was kept under such a name is nobody's to find.
+    // The same store, once others can reach the server: no caller finds what was kept under such a name.
     let home = local.stop();
     std::fs::write(home.path("sabir.toml"), format!("[auth]\naccept = [\"api_key\"]\nrequired = false\n{AGENTS}"))
         .unwrap();

@@ -1,4 +1,4 @@
-//! Credentials that are known by their form, whoever they belong to: what follows a scheme of HTTP, and tokens.
+//! Credentials that are known by their form, also those of others: what follows a scheme of HTTP, and tokens.
 
 use super::REDACTED;
 use std::borrow::Cow;

@@ -96,7 +96,7 @@ async fn an_exchange_names_us_as_the_one_who_acts() {
 async fn a_card_cannot_send_what_we_show_to_somebody_else() {
     let thief = Stub::start(|_| String::new(), |_, _| done()).await;
     let name = thief.url.replace("127.0.0.1", "localhost");
-    // Another host, and another port of the same: on a shared host that is somebody else.
+    // Another host, and another port of the same host: on a shared host that port belongs to another tenant.
     let mut stolen = 0;
     for (to, origins, completes) in [
         (name.clone(), vec![], false),

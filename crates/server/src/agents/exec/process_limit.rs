@@ -68,7 +68,7 @@ impl ProcessLimit {
     /// Waits for a slot in this lane.
     pub(super) async fn acquire(self: &Arc<Self>, lane: &Arc<str>) -> Slot {
         let (mut queued, granted) = {
-            // Looked at and queued under one lock, or a slot could be given back in between and be nobody's.
+            // Looked at and queued under one lock, or a slot could be given back in between and go to no turn.
             let mut state = self.lock();
             if state.running < self.processes_max {
                 state.running += 1;
