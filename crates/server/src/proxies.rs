@@ -27,9 +27,9 @@ pub(crate) struct Proxies {
     client_header: Option<HeaderName>,
 }
 
-/// What a proxy said: where the request came from, and whether it came over TLS.
+/// The client as a proxy names it: where the request came from, and whether it came over TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Said {
+struct ForwardedClient {
     address: IpAddr,
     tls: Option<bool>,
 }
@@ -65,10 +65,10 @@ impl Proxies {
         let common = lists.1.then(|| self.search(nearest, x_forwarded_for(headers)));
         let said = match (standard, common) {
             (Some(standard), Some(common)) if standard.address != common.address => {
-                Said { address: nearest, tls: None }
+                ForwardedClient { address: nearest, tls: None }
             }
             (Some(said), _) | (None, Some(said)) => said,
-            (None, None) => Said { address: nearest, tls: None },
+            (None, None) => ForwardedClient { address: nearest, tls: None },
         };
         let tls = match (proto, said.tls) {
             (Proto::Plain, _) | (_, Some(false)) => false,
@@ -85,8 +85,8 @@ impl Proxies {
     }
 
     /// From the nearest hop outwards: the first that is no proxy of ours.
-    fn search(&self, nearest: IpAddr, hops: impl Iterator<Item = Option<Said>>) -> Said {
-        let mut known = Said { address: nearest, tls: None };
+    fn search(&self, nearest: IpAddr, hops: impl Iterator<Item = Option<ForwardedClient>>) -> ForwardedClient {
+        let mut known = ForwardedClient { address: nearest, tls: None };
         for hop in hops.take(HOPS_MAX) {
             let Some(hop) = hop else { break };
             known = hop;
@@ -118,15 +118,18 @@ fn scheme(headers: &HeaderMap) -> Proto {
 }
 
 /// The hops of `X-Forwarded-For`, nearest first; `None` for one that cannot be read.
-fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<Said>> {
+fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("x-forwarded-for").iter().rev().flat_map(|line| {
         // Nothing of a line that is no text can be read; it is one hop that is not known.
-        line.to_str().unwrap_or("?").rsplit(',').map(|hop| node(hop.trim()).map(|address| Said { address, tls: None }))
+        line.to_str()
+            .unwrap_or("?")
+            .rsplit(',')
+            .map(|hop| node(hop.trim()).map(|address| ForwardedClient { address, tls: None }))
     })
 }
 
 /// The hops of `Forwarded` (RFC 7239), nearest first; `None` for one that cannot be read or does not want to be known.
-fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<Said>> {
+fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("forwarded").iter().rev().flat_map(|line| {
         // Read from the left, because of its quotes. A line with a mistake in it is one hop that is not known: where
         // the mistake ends is for its writer to say.
@@ -136,7 +139,7 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<Said>> {
 }
 
 /// The elements of a line of `Forwarded`; `None` where it breaks the grammar.
-fn elements(line: &str) -> Option<Vec<Option<Said>>> {
+fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
     let mut hops = Vec::new();
     let mut rest = line;
     loop {
@@ -170,7 +173,7 @@ fn elements(line: &str) -> Option<Vec<Option<Said>>> {
             }
         }
         let tls = proto.map(|proto| proto.eq_ignore_ascii_case("https"));
-        hops.push(came_from.and_then(|text| node(&text)).map(|address| Said { address, tls }));
+        hops.push(came_from.and_then(|text| node(&text)).map(|address| ForwardedClient { address, tls }));
     }
 }
 

@@ -24,10 +24,10 @@ const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
 /// The answers.
 #[derive(Debug, Default)]
-pub(crate) struct Searches(Mutex<Kept>);
+pub(crate) struct Searches(Mutex<RecordedSearches>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecordedSearches {
     by_event: HashMap<Digest, Search>,
     /// The oldest first.
     ends: VecDeque<(Instant, Digest)>,
@@ -84,12 +84,12 @@ impl Searches {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RecordedSearches> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl RecordedSearches {
     /// Forgets what has ended, and the oldest of what is too much.
     fn forget(&mut self, now: Instant) {
         while let Some((end, event)) = self.ends.front()
