@@ -31,6 +31,23 @@ pub(crate) fn rust_sources(root: &Path) -> Result<Vec<File>> {
     read_all(root, paths)
 }
 
+/// Every Rust file of the crates: sources, tests, examples and benchmarks.
+pub(crate) fn rust_code(root: &Path) -> Result<Vec<File>> {
+    let mut paths = Vec::new();
+    for crate_dir in entries(&root.join("crates"))? {
+        for part in ["src", "tests", "examples", "benches"] {
+            walk(root, &format!("crates/{crate_dir}/{part}"), &mut paths)?;
+        }
+    }
+    paths.sort();
+    read_all(root, paths)
+}
+
+/// The crate that a file under `crates/` belongs to.
+pub(crate) fn crate_of(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
+}
+
 /// Every text file that git tracks, or would track after `git add .`: what is wrong should be heard of before the
 /// commit. `None` if this is not a git checkout, as in an unpacked release.
 pub(crate) fn tracked(root: &Path) -> Result<Option<Vec<File>>> {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+mod comments;
+pub mod counts;
 mod deps;
 mod files;
 mod length;
@@ -17,6 +19,7 @@ mod metric_names;
 pub mod protogen;
 mod source;
 mod spawns;
+mod type_names;
 mod words;
 
 /// What the checks have found. Errors fail the build; notes are for whoever happens to read them.
@@ -59,13 +62,15 @@ pub fn workspace_root() -> Result<PathBuf> {
 
 type Check = fn(&Path, &mut Report) -> Result<()>;
 
-const CHECKS: [(&str, Check); 6] = [
+const CHECKS: [(&str, Check); 8] = [
     ("dependencies", deps::check),
     ("length", length::check),
     ("protobuf", protobuf_is_fresh),
     ("metrics", metric_names::check),
     ("words", words::check),
     ("spawns", spawns::check),
+    ("type names", type_names::check),
+    ("comments", comments::check),
 ];
 
 fn protobuf_is_fresh(root: &Path, report: &mut Report) -> Result<()> {

@@ -10,6 +10,7 @@ usage: cargo xtask <task>
 tasks:
   protogen           write crates/wire/src/pb from crates/wire/proto
   protogen --check   fail if that would change anything
+  counts             print how large the repository is, and what tells of its shape
   tidy               check what reviewers should not have to";
 
 fn main() -> ExitCode {
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["protogen"] => protogen(),
         ["protogen", "--check"] => protogen_check(),
+        ["counts"] => counts(),
         ["tidy"] => tidy(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -53,6 +55,11 @@ fn protogen_check() -> Result<()> {
     if !stale.is_empty() {
         bail!("not what the .proto files give: {}; run `cargo xtask protogen`", stale.join(", "));
     }
+    Ok(())
+}
+
+fn counts() -> Result<()> {
+    print!("{}", xtask::counts::count(&xtask::workspace_root()?)?);
     Ok(())
 }
 
