@@ -156,6 +156,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
     entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
     entry::<completion::Completion>("completion", Group::Tool, Takes::Nothing),
+    entry::<manual::Man>("man", Group::Tool, Takes::Nothing),
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];
 

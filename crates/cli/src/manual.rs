@@ -1,4 +1,4 @@
-//! What is generated from the definitions of the commands: man pages and `docs/cli.md`.
+//! Generates documents from the definitions of the commands: manual pages and `docs/cli.md`.
 
 mod markdown;
 
@@ -7,50 +7,56 @@ use crate::cli::{HelpLength, Verb, command};
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::settings::Layers;
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, Command};
 use std::path::{Path, PathBuf};
 
-/// Write the manual: docs/cli.md to standard output, or man pages to a directory.
+/// Write the manual page of every command to a directory.
+///
+/// The pages go to PATH, one for each command, as `man` wants them. Copy them to the section 1 of a manual, for example
+/// /usr/local/share/man/man1, or read one in place: man -l PATH/sabir-send.1
 #[derive(Debug, Args)]
-pub(crate) struct Manual {
-    /// What to write.
-    form: Form,
-    /// The directory for man pages.
-    #[arg(long, value_name = "PATH", default_value = "docs/man")]
-    dir: PathBuf,
+pub(crate) struct Man {
+    /// The directory to write to; it is made if it does not exist.
+    #[arg(value_name = "PATH")]
+    directory: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    Markdown,
-    Man,
-}
-
-impl Verb for Manual {
+impl Verb for Man {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        // Nothing that happens to be configured here belongs in a manual.
-        let root = command(&Layers::default(), HelpLength::Full);
-        match self.form {
-            Form::Markdown => out.payload(&markdown::page(&root))?,
-            Form::Man => {
-                let failed =
-                    |error| Problem::internal(format!("cannot write man pages to {}: {error}", self.dir.display()));
-                man_pages(&root, &self.dir).map_err(failed)?;
-            }
-        }
+        let directory = self.directory.display();
+        let failed = |error| Problem::usage(format!("cannot write manual pages to {directory}: {error}"));
+        let pages = man_pages(&definitions(), &self.directory).map_err(failed)?;
+        out.payload(&format!("wrote {pages} manual pages to {directory}\n"))?;
         Ok(Exit::Done)
     }
 }
 
+/// Write the page about all commands, docs/cli.md, to standard output.
+#[derive(Debug, Args)]
+pub(crate) struct Manual;
+
+impl Verb for Manual {
+    fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
+        out.payload(&markdown::page(&definitions()))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The commands without any settings: what is configured on this machine does not belong in a manual.
+fn definitions() -> Command {
+    command(&Layers::default(), HelpLength::Full)
+}
+
 /// One page per command, named as `man sabir-task-get` finds it.
-fn man_pages(root: &Command, directory: &Path) -> std::io::Result<()> {
+fn man_pages(root: &Command, directory: &Path) -> std::io::Result<usize> {
     let mut root = root.clone();
     root.build();
     std::fs::create_dir_all(directory)?;
-    for (path, command) in shown(&root) {
+    let commands = shown(&root);
+    for (path, command) in &commands {
         let name = format!("sabir {path}").trim_end().replace(' ', "-");
         let mut page = Vec::new();
-        let named = command.clone().name(leak(&name)).display_name(leak(&name));
+        let named = (*command).clone().name(leak(&name)).display_name(leak(&name));
         clap_mangen::Man::new(named)
             .date("")
             .manual("Sabir")
@@ -58,7 +64,7 @@ fn man_pages(root: &Command, directory: &Path) -> std::io::Result<()> {
             .render(&mut page)?;
         std::fs::write(directory.join(format!("{name}.1")), page)?;
     }
-    Ok(())
+    Ok(commands.len())
 }
 
 /// The parser wants names that live as long as the program, which this one soon does not.
